@@ -1,0 +1,58 @@
+// Every configuration key: file, environment, flag and default come from this one schema.
+// The variable of a key is SANDGLASS_ and its path in capitals: defaults.cpu_cores is SANDGLASS_DEFAULTS_CPU_CORES.
+import { z } from 'zod'
+import { LIMITS } from './limits.ts'
+import { within } from './primitives.ts'
+import { Network } from './session.ts'
+
+export const AGENTS = ['claude', 'codex', 'opencode'] as const
+export const UNENFORCEABLE = ['cpu', 'memory', 'pids', 'disk'] as const
+
+const Defaults = z.strictObject({
+  cpu_cores: within('cpu_cores').default(LIMITS.cpu_cores.default),
+  memory_mb: within('memory_mb').default(LIMITS.memory_mb.default),
+  disk_mb: within('disk_mb').default(LIMITS.disk_mb.default),
+  pids_limit: within('pids_limit').default(LIMITS.pids_limit.default),
+  max_exec_timeout_ms: z.int().min(1).max(86_400_000).default(LIMITS.exec_timeout_ms.max).describe('longest exec timeout that may be asked for'),
+  network: Network.default('none'),
+  readonly_rootfs: z.boolean().default(true).describe('read-only root filesystem unless a session asks otherwise'),
+})
+
+const Oci = z.strictObject({
+  runtime: z.string().min(1).default('auto').describe('crun, runc, a path to another OCI runtime, or auto: crun, else runc'),
+  allow_unenforced: z
+    .array(z.enum(UNENFORCEABLE))
+    .default([])
+    .describe('limits that sessions may go without where this host cannot enforce them; any other is refused'),
+})
+
+export const Config = z.strictObject({
+  listen: z
+    .array(z.string().min(1))
+    .default(['unix', '127.0.0.1:8080'])
+    .describe('addresses: host:port, unix (a socket in data_dir) or unix:/path; a non-loopback address needs api_key'),
+  api_key: z.string().min(16).optional().describe('bearer key; made on first start and kept in data_dir/api-key when absent'),
+  data_dir: z.string().min(1).optional().describe('where sessions, disks and the store live; ~/.sandglass/data when absent'),
+  store: z.string().optional().describe('path of the SQLite database; data_dir/sandglass.db when absent'),
+  default_image: z.string().min(1).default('host').describe('image of a session that names none'),
+  allowed_images: z.array(z.string().min(1)).optional().describe('absent: any image; a list: exactly those; an empty list: none'),
+  session_ttl_seconds: within('session_ttl_seconds').default(LIMITS.session_ttl_seconds.default),
+  defaults: Defaults.prefault({}),
+  backends: z.strictObject({ oci: Oci.prefault({}) }).prefault({}),
+  log_level: z.enum(['error', 'warn', 'info', 'debug', 'silent']).default('info').describe('least severe log line that is written'),
+  default_agent: z.enum(AGENTS).default('claude').describe('agent of a task that names none'),
+  agent_api_keys: z.partialRecord(z.enum(AGENTS), z.string().min(1)).default({}).describe('API key of each agent; never shown'),
+  sprites_token: z.string().min(1).optional().describe('token of the Sprites backend; never shown'),
+})
+export type Config = z.infer<typeof Config>
+
+/** Keys whose values are secret: shown as *** wherever configuration is printed. */
+export const SECRET_KEYS = ['api_key', 'agent_api_keys', 'sprites_token'] as const
+
+/** The specifications' other names for a key, accepted in the file. */
+export const CONFIG_ALIASES: Record<string, string> = {
+  db_path: 'store',
+  'defaults.cpu_limit': 'defaults.cpu_cores',
+  'defaults.mem_limit_mb': 'defaults.memory_mb',
+  'defaults.network_mode': 'defaults.network',
+}

@@ -1,0 +1,242 @@
+// The one table of everything that can go wrong: code, HTTP status, CLI exit code, text, next step.
+// `text` receives the detail that travels with the error, so it is type-checked at every throw.
+
+type Entry = {
+  http: number
+  exit: number
+  // biome-ignore lint/suspicious/noExplicitAny: each row narrows its own detail; the table needs their union
+  text: (detail: any) => string
+  hint?: string
+}
+
+type Empty = Record<never, never>
+
+export const ERRORS = {
+  INVALID_REQUEST: {
+    http: 400,
+    exit: 2,
+    text: (d: { issue: string }) => d.issue,
+    hint: 'the API reference lists every field and its range',
+  },
+  TIMEOUT_TOO_LONG: {
+    http: 400,
+    exit: 2,
+    text: (d: { timeout_ms: number; max_ms: number }) => `timeout_ms ${d.timeout_ms} is more than the maximum of ${d.max_ms}`,
+    hint: 'ask for less, or raise defaults.max_exec_timeout_ms; a process has no such maximum',
+  },
+  UNAUTHORIZED: {
+    http: 401,
+    exit: 3,
+    text: (_: Empty) => 'missing or wrong API key',
+    hint: 'send Authorization: Bearer <key>; `sandglass config` shows where the key comes from',
+  },
+  IMAGE_NOT_ALLOWED: {
+    http: 403,
+    exit: 3,
+    text: (d: { image: string }) => `image ${d.image} is not among allowed_images`,
+    hint: 'add it to allowed_images in the configuration, or use one that is listed',
+  },
+  PERMISSION_DENIED: {
+    http: 403,
+    exit: 3,
+    text: (d: { path: string }) => `permission denied: ${d.path}`,
+    hint: 'the call runs as the user sandbox; pass user root where the API offers it',
+  },
+  ROUTE_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { method: string; path: string }) => `no route ${d.method} ${d.path}`,
+    hint: 'GET /openapi.json lists the routes',
+  },
+  SESSION_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { id: string }) => `no session ${d.id}`,
+    hint: '`sandglass ls --all` shows what exists',
+  },
+  SHELL_NOT_FOUND: { http: 404, exit: 4, text: (d: { name: string }) => `no shell ${d.name}`, hint: 'list shells with GET /v1/sessions/{id}/shells' },
+  PROCESS_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { pid: number }) => `no process ${d.pid}`,
+    hint: 'list processes with GET /v1/sessions/{id}/processes',
+  },
+  FILE_NOT_FOUND: { http: 404, exit: 4, text: (d: { path: string }) => `no such file or directory: ${d.path}` },
+  IMAGE_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { image: string }) => `no image ${d.image}`,
+    hint: 'the image `host` is always there',
+  },
+  WRONG_STATE: {
+    http: 409,
+    exit: 5,
+    text: (d: { id: string; state: string; event: string }) => `cannot ${d.event} ${d.id}: it is ${d.state}`,
+    hint: '`sandglass inspect` shows the state and its reason',
+  },
+  NAME_TAKEN: {
+    http: 409,
+    exit: 5,
+    text: (d: { name: string }) => `a session named ${d.name} already exists`,
+    hint: 'choose another name, or end the other session with `sandglass rm`',
+  },
+  SHELL_EXISTS: { http: 409, exit: 5, text: (d: { name: string }) => `a shell named ${d.name} already exists` },
+  FILE_EXISTS: { http: 409, exit: 5, text: (d: { path: string }) => `already exists: ${d.path}` },
+  NOT_EMPTY: { http: 409, exit: 5, text: (d: { path: string }) => `directory not empty: ${d.path}`, hint: 'pass recursive to remove what is inside' },
+  IDEMPOTENCY_MISMATCH: {
+    http: 409,
+    exit: 5,
+    text: (d: { key: string }) => `Idempotency-Key ${d.key} was used with another request`,
+    hint: 'use a fresh key for a different request',
+  },
+  SHELL_EXITED: {
+    http: 409,
+    exit: 3,
+    text: (d: { name: string }) => `shell ${d.name} ended before the command did`,
+    hint: 'the next exec starts it afresh',
+  },
+  PATH_OUTSIDE_WORKSPACE: {
+    http: 400,
+    exit: 2,
+    text: (d: { path: string }) => `path leaves the places files may be reached in: ${d.path}`,
+    hint: 'use a path below /workspace, /tmp or /home/sandbox without symbolic links that lead out',
+  },
+  IS_A_DIRECTORY: { http: 400, exit: 2, text: (d: { path: string }) => `is a directory: ${d.path}`, hint: 'use the archive call for directories' },
+  NOT_A_DIRECTORY: { http: 400, exit: 2, text: (d: { path: string }) => `not a directory: ${d.path}` },
+  NOT_A_FILE: { http: 400, exit: 2, text: (d: { path: string }) => `not a regular file: ${d.path}` },
+  ARCHIVE_UNSAFE: {
+    http: 400,
+    exit: 2,
+    text: (d: { entry: string; issue: string }) => `archive refused: ${d.entry}: ${d.issue}`,
+    hint: 'nothing after that entry was unpacked',
+  },
+  BODY_TOO_LARGE: {
+    http: 413,
+    exit: 2,
+    text: (d: { limit: number }) => `request body is larger than ${d.limit} bytes`,
+    hint: 'send file contents with PUT /v1/sessions/{id}/files, which takes any size',
+  },
+  RANGE_NOT_SATISFIABLE: { http: 416, exit: 2, text: (d: { size: number }) => `range starts past the end of the file (${d.size} bytes)` },
+  LIMIT_UNENFORCEABLE: {
+    http: 422,
+    exit: 3,
+    text: (d: { limits: string[]; why: string }) => `this host cannot enforce ${d.limits.join(', ')}: ${d.why}`,
+    hint: '`sandglass doctor` says how to mend it; backends.oci.allow_unenforced in the configuration accepts exactly the limits it names',
+  },
+  BACKEND_UNAVAILABLE: {
+    http: 503,
+    exit: 3,
+    text: (d: { backend: string; why: string }) => `backend ${d.backend} cannot be used: ${d.why}`,
+    hint: '`sandglass doctor` lists what is missing and the command that installs it',
+  },
+  UNSUPPORTED: {
+    http: 501,
+    exit: 3,
+    text: (d: { what: string }) => `not supported here: ${d.what}`,
+  },
+  START_FAILED: {
+    http: 500,
+    exit: 3,
+    text: (d: { id: string; why: string }) => `session ${d.id} did not start: ${d.why}`,
+    hint: '`sandglass logs` shows the boot log; `sandglass doctor` checks the host',
+  },
+  RUNNER_LOST: {
+    http: 502,
+    exit: 3,
+    text: (d: { id: string }) => `lost the sandbox of ${d.id} during the call`,
+    hint: '`sandglass inspect` shows whether it still runs; the call may have taken effect',
+  },
+  PORT_CLOSED: {
+    http: 502,
+    exit: 3,
+    text: (d: { port: number }) => `nothing listens on port ${d.port} in the sandbox`,
+    hint: '`sandglass ports` lists open ports',
+  },
+  SLOW_READER: {
+    http: 503,
+    exit: 3,
+    text: (_: Empty) => 'the reader fell too far behind and was cut off',
+    hint: 'attach again: recent output is kept',
+  },
+  HOST_FULL: {
+    http: 503,
+    exit: 3,
+    text: (d: { what: string }) => `the host has no room for another session: ${d.what}`,
+    hint: 'end a session with `sandglass rm`',
+  },
+  DISK_FULL: { http: 507, exit: 3, text: (d: { path: string }) => `no space left in the sandbox: ${d.path}`, hint: 'remove files, or create the session with a larger disk_mb' },
+  SHUTTING_DOWN: { http: 503, exit: 3, text: (_: Empty) => 'the daemon is stopping', hint: 'try again in a moment: sessions keep running' },
+  CONFIG_INVALID: { http: 500, exit: 2, text: (d: { source: string; issue: string }) => `${d.source}: ${d.issue}`, hint: '`sandglass config --help` lists the keys' },
+  CONFIG_INSECURE: {
+    http: 500,
+    exit: 2,
+    text: (d: { path: string; mode: string }) => `${d.path} has mode ${d.mode}: others could read its keys`,
+    hint: 'chmod 600 it',
+  },
+  USAGE: { http: 400, exit: 2, text: (d: { issue: string }) => d.issue, hint: 'see --help' },
+  DAEMON_UNREACHABLE: {
+    http: 503,
+    exit: 3,
+    text: (d: { address: string; why: string }) => `cannot reach the daemon at ${d.address}: ${d.why}`,
+    hint: '`sandglass serve` starts one; `sandglass doctor` checks the host',
+  },
+  DATA_DIR_LOCKED: {
+    http: 500,
+    exit: 3,
+    text: (d: { path: string; pid: string }) => `another daemon (pid ${d.pid}) already uses ${d.path}`,
+    hint: 'stop it, or start this one with another data_dir',
+  },
+  DATA_DIR_UNWRITABLE: { http: 500, exit: 2, text: (d: { path: string; why: string }) => `cannot write to the data folder ${d.path}: ${d.why}`, hint: 'set data_dir to a folder you own' },
+  INTERNAL: { http: 500, exit: 1, text: (d: { message?: string }) => d.message ?? 'internal error', hint: 'the daemon log has the details under this request id' },
+} as const satisfies Record<string, Entry>
+
+export type ErrorCode = keyof typeof ERRORS
+export type ErrorDetail<C extends ErrorCode> = Parameters<(typeof ERRORS)[C]['text']>[0]
+
+/** The wire form of an error, as it stands under `error` in a reply. */
+export type WireError = { code: string; message: string; hint?: string; detail?: unknown; request_id?: string }
+
+/** Every expected failure, on both sides of the wire. */
+export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
+  readonly code: C
+  readonly detail: ErrorDetail<C>
+  readonly requestId: string | undefined
+
+  constructor(code: C, detail: ErrorDetail<C>, options: { cause?: unknown; message?: string; requestId?: string } = {}) {
+    const row: Entry = ERRORS[code]
+    super(options.message ?? row.text(detail), options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'SandglassError'
+    this.code = code
+    this.detail = detail
+    this.requestId = options.requestId
+  }
+
+  get hint(): string | undefined {
+    const row: Entry = ERRORS[this.code]
+    return row.hint
+  }
+
+  get httpStatus(): number {
+    return ERRORS[this.code].http
+  }
+
+  get exitCode(): number {
+    return ERRORS[this.code].exit
+  }
+
+  is<D extends ErrorCode>(code: D): this is SandglassError<D> {
+    return (this.code as ErrorCode) === code
+  }
+
+  toWire(requestId?: string): WireError {
+    return { code: this.code, message: this.message, hint: this.hint, detail: this.detail, request_id: requestId ?? this.requestId }
+  }
+
+  /** Rebuilds what the other side threw; an unknown code becomes INTERNAL with its message kept. */
+  static fromWire(wire: WireError): SandglassError {
+    const known = wire.code in ERRORS
+    const code = known ? (wire.code as ErrorCode) : 'INTERNAL'
+    const detail = (known ? wire.detail : { message: wire.message }) as ErrorDetail<ErrorCode>
+    return new SandglassError(code, detail, { message: wire.message, requestId: wire.request_id })
+  }
+}

@@ -1,0 +1,108 @@
+// Commands in a shell, and processes of their own.
+import { z } from 'zod'
+import { PROCESS_TAG } from './ids.ts'
+import { LIMITS } from './limits.ts'
+import { Env, Path, queryInt, ShellName, SIGNALS, Size, Timestamp, User } from './primitives.ts'
+
+const utf8Length = (text: string) => new TextEncoder().encode(text).length
+
+export const ExecRequest = z.strictObject({
+  cmd: z
+    .string()
+    .min(1)
+    .refine(c => utf8Length(c) <= LIMITS.exec_command_bytes.max, `must be at most ${LIMITS.exec_command_bytes.max} bytes`)
+    .refine(c => !c.includes('\0'), 'must not contain NUL')
+    .describe('command line, evaluated in the shell: cd, export, functions and jobs persist'),
+  shell: ShellName.optional().describe('which shell; main when absent, made on first use'),
+  timeout_ms: z.int().min(LIMITS.exec_timeout_ms.min).optional().describe('the command is ended after this; 30,000 when absent'),
+  max_output_bytes: z.int().min(0).max(LIMITS.exec_output_bytes.max).optional().describe('output kept; the middle is cut beyond it'),
+  raw_output: z.boolean().optional().describe('keep carriage returns and escape sequences as printed'),
+})
+export type ExecRequest = z.infer<typeof ExecRequest>
+
+export const ExecResult = z.object({
+  exit_code: z.int().describe("the command's own; 128+n for a signal, 124 for a timeout"),
+  cwd: z.string(),
+  output: z.string().describe('stdout and stderr as the terminal saw them; bytes that are not UTF-8 become U+FFFD'),
+  truncated: z.boolean(),
+  timed_out: z.boolean(),
+  shell_exited: z.boolean().describe('the command ended its shell; the next exec starts a fresh one'),
+  duration_ms: z.number(),
+})
+export type ExecResult = z.infer<typeof ExecResult>
+
+/** Events of exec/stream, in order: any number of chunk, then one done or error. */
+export const ExecChunk = z.object({ chunk: z.string(), timestamp: Timestamp })
+export const ExecDone = ExecResult.omit({ output: true })
+
+export const ShellSpec = z.strictObject({
+  name: ShellName,
+  cwd: Path.optional(),
+  env: Env.optional(),
+  user: User.optional(),
+  size: Size.optional(),
+})
+export const Shell = z.object({
+  name: ShellName,
+  pid: z.int(),
+  program: z.enum(['bash', 'sh']),
+  user: User,
+  cwd: z.string(),
+  busy: z.boolean(),
+  attached: z.int().describe('terminals attached'),
+  created_at: Timestamp,
+})
+export const ShellList = z.object({ items: z.array(Shell) })
+export const ShellAttachQuery = z.strictObject({
+  cols: queryInt(LIMITS.terminal_size.min, LIMITS.terminal_size.max).optional(),
+  rows: queryInt(LIMITS.terminal_size.min, LIMITS.terminal_size.max).optional(),
+})
+
+export const ProcessSpec = z.strictObject({
+  argv: z
+    .array(z.string().refine(a => !a.includes('\0'), 'must not contain NUL'))
+    .min(1)
+    .refine(a => a.reduce((n, s) => n + utf8Length(s) + 1, 0) <= LIMITS.argv_bytes.max, `must be at most ${LIMITS.argv_bytes.max} bytes`)
+    .describe('program and arguments; no shell in between'),
+  cwd: Path.optional(),
+  env: Env.optional(),
+  user: User.optional(),
+  tag: z.string().regex(PROCESS_TAG).optional().describe('your own name for the process'),
+  timeout_ms: z.int().min(1).optional().describe('the process group is ended after this; none when absent'),
+  stdin: z.boolean().optional().describe('true keeps stdin open for the stdin call or an attached stream'),
+  tty: Size.optional().describe('run on a terminal of this size; stdout and stderr become one'),
+  hold_output: z.boolean().optional().describe('wait for the first attachment before dropping output that nobody has read'),
+})
+export type ProcessSpec = z.infer<typeof ProcessSpec>
+
+export const Process = z.object({
+  pid: z.int(),
+  tag: z.string().nullable(),
+  argv: z.array(z.string()),
+  user: User,
+  cwd: z.string(),
+  running: z.boolean(),
+  exit_code: z.int().nullable().describe('128+n for a signal, 124 for a timeout'),
+  timed_out: z.boolean(),
+  tty: z.boolean(),
+  created_at: Timestamp,
+  ended_at: Timestamp.nullable(),
+})
+export type Process = z.infer<typeof Process>
+export const ProcessList = z.object({ items: z.array(Process) })
+export const SignalRequest = z.strictObject({
+  signal: z.enum(SIGNALS),
+  group: z.boolean().optional().describe('false signals the one process; its whole group when absent'),
+})
+export const StdinRequest = z.strictObject({
+  text: z.string().optional(),
+  content_base64: z.base64().optional(),
+  close: z.boolean().optional().describe('end of input after this'),
+})
+
+/**
+ * Channels of the WebSockets for processes and shells. Each binary message is one channel byte and its payload:
+ * bytes for stdin, stdout and stderr; JSON for exit ({exit_code, timed_out}), resize ({cols, rows}),
+ * signal ({signal}) and error (a wire error).
+ */
+export const CHANNELS = { stdin: 0, stdout: 1, stderr: 2, exit: 3, stdin_eof: 4, resize: 5, signal: 6, error: 7 } as const

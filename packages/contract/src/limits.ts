@@ -1,0 +1,38 @@
+// Every limit and default, once. Docs and error texts quote this table.
+
+const KiB = 1024
+const MiB = 1024 * KiB
+
+export const LIMITS = {
+  session_ttl_seconds: { min: 1, max: 86_400, default: 1800, about: 'idle life of a session; moves forward on activity' },
+  session_timeout_sec: { min: 1, max: 2_592_000, default: null, about: 'hard end of a session, counted from creation; none by default' },
+  cpu_cores: { min: 0.5, max: 4, default: 0.5, about: 'cpu cores of a session' },
+  memory_mb: { min: 256, max: 8192, default: 512, about: 'memory of a session in MiB, with no swap' },
+  disk_mb: { min: 1024, max: 51_200, default: 1024, about: 'disk of a session in MiB' },
+  pids_limit: { min: 16, max: 32_768, default: 256, about: 'processes and threads in a session' },
+  exec_command_bytes: { max: MiB, about: 'length of an exec command line' },
+  exec_output_bytes: { max: 64 * MiB, default: MiB, about: 'exec output kept; the middle is cut beyond it' },
+  exec_timeout_ms: { min: 1, max: 120_000, default: 30_000, about: 'exec timeout; the maximum is defaults.max_exec_timeout_ms' },
+  fs_read_bytes: { max: 64 * MiB, default: MiB, about: 'bytes fs/read answers with; files takes any size' },
+  fs_write_bytes: { max: 64 * MiB, about: 'content of one fs/write; files takes any size' },
+  json_body_bytes: { max: 96 * MiB, about: 'JSON request body of fs/write' },
+  request_body_bytes: { max: 2 * MiB, about: 'any other JSON request body' },
+  list_page: { min: 1, max: 200, default: 50, about: 'items in one page of a list' },
+  env_keys: { max: 64, about: 'environment variables of a session or process' },
+  env_bytes: { max: 10 * KiB, about: 'environment names and values together' },
+  labels: { max: 64, about: 'labels of a session' },
+  path_bytes: { max: 4096, about: 'length of a file path' },
+  argv_bytes: { max: MiB, about: 'arguments of a process together' },
+  dir_entries: { max: 100_000, default: 10_000, about: 'entries of one fs/list; `truncated` says there were more' },
+  search_matches: { max: 10_000, default: 1000, about: 'matches of one fs/search' },
+  shells_per_session: { max: 64, about: 'named shells in a session' },
+  processes_kept: { max: 256, about: 'ended processes whose result and recent output are kept' },
+  process_output_kept: { max: 256 * KiB, about: 'recent output kept per process stream for re-attachment' },
+  slow_reader_seconds: { max: 30, about: 'a stream reader that takes nothing for this long is cut off' },
+  events_kept: { max: 100_000, about: 'session events kept for resumable streams' },
+  terminal_size: { min: 1, max: 1000, about: 'rows and columns of a terminal' },
+} as const
+
+export type LimitName = keyof typeof LIMITS
+/** Places inside a sandbox that the file calls reach. A path that leads elsewhere is refused. */
+export const FILE_ROOTS = ['/workspace', '/tmp', '/home/sandbox'] as const

@@ -1,0 +1,53 @@
+// Shapes that several schemas share.
+import { z } from 'zod'
+import { ENV_NAME, LABEL_NAME, SESSION_ID, SESSION_NAME, SHELL_NAME } from './ids.ts'
+import { LIMITS } from './limits.ts'
+
+const bytes = (text: string) => new TextEncoder().encode(text).length
+
+export const SessionId = z.string().regex(SESSION_ID, 'must look like sess_ and 16 of a-z0-9')
+export const SessionName = z.string().regex(SESSION_NAME, 'must be 2 to 41 of a-z, 0-9 and -, starting with a letter')
+/** A session is addressed by its id or by its name. */
+export const SessionRef = z.string().refine(s => SESSION_ID.test(s) || SESSION_NAME.test(s), 'must be a session id or name')
+export const ShellName = z.string().regex(SHELL_NAME, 'must be 1 to 32 of a-z, 0-9, _ and -')
+export const Timestamp = z.iso.datetime().describe('UTC time, ISO 8601 with milliseconds')
+
+export const Path = z
+  .string()
+  .min(1)
+  .refine(p => !p.includes('\0'), 'must not contain NUL')
+  .refine(p => bytes(p) <= LIMITS.path_bytes.max, `must be at most ${LIMITS.path_bytes.max} bytes`)
+  .describe('path in the sandbox; a relative one starts at /workspace')
+
+export const Env = z
+  .record(z.string().regex(ENV_NAME, 'is not a variable name'), z.string().refine(v => !v.includes('\0'), 'must not contain NUL'))
+  .refine(e => Object.keys(e).length <= LIMITS.env_keys.max, `at most ${LIMITS.env_keys.max} variables`)
+  .refine(
+    e => Object.entries(e).reduce((n, [k, v]) => n + bytes(k) + bytes(v), 0) <= LIMITS.env_bytes.max,
+    `at most ${LIMITS.env_bytes.max} bytes in all`,
+  )
+  .describe('environment variables')
+
+export const Labels = z
+  .record(z.string().regex(LABEL_NAME, 'is not a label name'), z.string().max(256))
+  .refine(l => Object.keys(l).length <= LIMITS.labels.max, `at most ${LIMITS.labels.max} labels`)
+  .describe('your own labels, for filtering lists')
+
+/** An integer or number within a row of LIMITS. */
+export function within(name: 'cpu_cores' | 'memory_mb' | 'disk_mb' | 'pids_limit' | 'session_ttl_seconds' | 'session_timeout_sec') {
+  const { min, max, about } = LIMITS[name]
+  const number = name === 'cpu_cores' ? z.number() : z.int()
+  return number.min(min).max(max).describe(about)
+}
+
+/** Query strings carry text; these turn it into what it stands for. */
+export const queryInt = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
+export const queryBool = z.enum(['true', 'false', '1', '0', '']).transform(v => v === 'true' || v === '1' || v === '')
+
+export const Ok = z.object({ ok: z.literal(true) })
+export const Size = z.strictObject({
+  cols: z.int().min(LIMITS.terminal_size.min).max(LIMITS.terminal_size.max),
+  rows: z.int().min(LIMITS.terminal_size.min).max(LIMITS.terminal_size.max),
+})
+export const User = z.enum(['sandbox', 'root']).describe('user inside the sandbox; root there is nobody outside')
+export const SIGNALS = ['HUP', 'INT', 'QUIT', 'KILL', 'USR1', 'USR2', 'TERM', 'CONT', 'STOP', 'TSTP', 'WINCH'] as const

@@ -1,0 +1,204 @@
+// The API as data. The server's validation, OpenAPI, the SDK's types and the reference pages come from here.
+import { z } from 'zod'
+import type { ErrorCode } from './errors.ts'
+import * as exec from './exec.ts'
+import * as files from './files.ts'
+import { PATHS, type RouteName } from './paths.ts'
+import { Ok, queryBool, queryInt, SessionRef, ShellName } from './primitives.ts'
+import * as session from './session.ts'
+
+export type RouteSchemas = {
+  summary: string
+  /** HTTP status of success; 200 when absent. */
+  status?: number
+  params?: z.ZodType
+  query?: z.ZodType
+  body?: z.ZodType
+  /** The request body is raw bytes of any size. */
+  rawBody?: string
+  reply: z.ZodType
+  /** May be sent again by a client that lost the answer. */
+  creates?: boolean
+  public?: boolean
+  errors: readonly ErrorCode[]
+}
+
+const id = z.strictObject({ id: SessionRef })
+const idPid = z.strictObject({ id: SessionRef, pid: queryInt(1, 4_194_304) })
+const idShell = z.strictObject({ id: SessionRef, name: ShellName })
+const Bytes = z.unknown().describe('raw bytes')
+const found = ['SESSION_NOT_FOUND'] as const
+const live = ['SESSION_NOT_FOUND', 'WRONG_STATE', 'RUNNER_LOST'] as const
+const path = [...live, 'FILE_NOT_FOUND', 'PATH_OUTSIDE_WORKSPACE', 'PERMISSION_DENIED', 'NOT_A_DIRECTORY'] as const
+const started = ['START_FAILED', 'BACKEND_UNAVAILABLE', 'LIMIT_UNENFORCEABLE', 'HOST_FULL'] as const
+
+const SCHEMAS = {
+  createSession: {
+    summary: 'Create a session',
+    status: 201,
+    body: session.SessionSpec,
+    reply: session.Session,
+    creates: true,
+    errors: ['IMAGE_NOT_ALLOWED', 'IMAGE_NOT_FOUND', 'NAME_TAKEN', 'IDEMPOTENCY_MISMATCH', ...started],
+  },
+  listSessions: { summary: 'List sessions', query: session.SessionQuery, reply: session.SessionList, errors: [] },
+  getSession: { summary: 'Show a session', params: id, reply: session.Session, errors: found },
+  deleteSession: {
+    summary: 'Terminate a session; purge also removes its row',
+    params: id,
+    query: z.strictObject({ purge: queryBool.optional() }),
+    reply: session.Session,
+    errors: found,
+  },
+  startSession: { summary: 'Start a stopped or failed session', params: id, reply: session.Session, errors: [...found, 'WRONG_STATE', ...started] },
+  stopSession: { summary: 'Stop a session and keep its files', params: id, reply: session.Session, errors: [...found, 'WRONG_STATE'] },
+  pauseSession: { summary: 'Freeze every process of a session', params: id, reply: session.Session, errors: [...found, 'WRONG_STATE', 'UNSUPPORTED'] },
+  resumeSession: { summary: 'Thaw a paused session', params: id, reply: session.Session, errors: [...found, 'WRONG_STATE', 'UNSUPPORTED'] },
+  terminateSession: { summary: 'End a session for good', params: id, reply: session.Session, errors: found },
+  renewSession: {
+    summary: 'Move expires_at forward',
+    params: id,
+    body: session.RenewRequest,
+    reply: session.Session,
+    errors: [...found, 'WRONG_STATE'],
+  },
+  sessionStats: { summary: 'Resource use of a session', params: id, reply: session.SessionStats, errors: live },
+  sessionLogs: { summary: 'Boot log of a session', params: id, reply: Bytes, errors: found },
+  exec: {
+    summary: 'Run a command line in a shell and answer when it ends',
+    params: id,
+    body: exec.ExecRequest,
+    reply: exec.ExecResult,
+    errors: [...live, 'TIMEOUT_TOO_LONG'],
+  },
+  execStream: {
+    summary: 'Run a command line in a shell and stream its output',
+    params: id,
+    body: exec.ExecRequest,
+    reply: z.union([exec.ExecChunk, exec.ExecDone]).describe('events: chunk, then done or error'),
+    errors: [...live, 'TIMEOUT_TOO_LONG'],
+  },
+  createShell: {
+    summary: 'Create a named shell',
+    status: 201,
+    params: id,
+    body: exec.ShellSpec,
+    reply: exec.Shell,
+    creates: true,
+    errors: [...live, 'SHELL_EXISTS'],
+  },
+  listShells: { summary: 'List shells', params: id, reply: exec.ShellList, errors: live },
+  deleteShell: { summary: 'End a shell and what runs in it', params: idShell, reply: Ok, errors: [...live, 'SHELL_NOT_FOUND'] },
+  attachShell: {
+    summary: 'Attach a terminal to a shell, made on first use',
+    params: idShell,
+    query: exec.ShellAttachQuery,
+    reply: Bytes,
+    errors: [...live, 'SLOW_READER'],
+  },
+  startProcess: {
+    summary: 'Start a process',
+    status: 201,
+    params: id,
+    body: exec.ProcessSpec,
+    reply: exec.Process,
+    creates: true,
+    errors: [...live, 'FILE_NOT_FOUND', 'PERMISSION_DENIED'],
+  },
+  listProcesses: { summary: 'List processes started through the API', params: id, reply: exec.ProcessList, errors: live },
+  getProcess: { summary: 'Show a process', params: idPid, reply: exec.Process, errors: [...live, 'PROCESS_NOT_FOUND'] },
+  attachProcess: {
+    summary: 'Attach to a process: recent output, then live, with stdin',
+    params: idPid,
+    reply: Bytes,
+    errors: [...live, 'PROCESS_NOT_FOUND', 'SLOW_READER'],
+  },
+  processOutput: {
+    summary: 'Stream the output of a process',
+    params: idPid,
+    reply: z.object({ data_base64: z.string() }).describe('events: stdout, stderr, then exit; the id is a position to resume from'),
+    errors: [...live, 'PROCESS_NOT_FOUND', 'SLOW_READER'],
+  },
+  writeStdin: { summary: "Write to a process's stdin", params: idPid, body: exec.StdinRequest, reply: Ok, errors: [...live, 'PROCESS_NOT_FOUND'] },
+  signalProcess: { summary: 'Signal a process', params: idPid, body: exec.SignalRequest, reply: Ok, errors: [...live, 'PROCESS_NOT_FOUND'] },
+  fsWrite: {
+    summary: 'Write a small file atomically',
+    params: id,
+    body: files.WriteRequest,
+    reply: files.WriteReply,
+    errors: [...path, 'IS_A_DIRECTORY', 'DISK_FULL', 'BODY_TOO_LARGE'],
+  },
+  fsRead: { summary: 'Read a small file', params: id, query: files.ReadQuery, reply: files.ReadReply, errors: [...path, 'IS_A_DIRECTORY', 'NOT_A_FILE'] },
+  fsList: { summary: 'List a directory', params: id, query: files.ListQuery, reply: files.ListReply, errors: path },
+  fsStat: { summary: 'Describe a file', params: id, query: files.PathQuery, reply: files.FileInfo, errors: path },
+  fsMkdir: { summary: 'Make a directory', params: id, body: files.MkdirRequest, reply: Ok, errors: [...path, 'FILE_EXISTS', 'DISK_FULL'] },
+  fsMove: { summary: 'Move or rename', params: id, body: files.MoveRequest, reply: Ok, errors: [...path, 'FILE_EXISTS'] },
+  fsRemove: { summary: 'Remove a file or directory', params: id, body: files.RemoveRequest, reply: Ok, errors: [...path, 'NOT_EMPTY'] },
+  fsSearch: { summary: 'Search names and contents', params: id, query: files.SearchQuery, reply: files.SearchReply, errors: path },
+  fsWatch: {
+    summary: 'Watch a directory',
+    params: id,
+    query: files.WatchQuery,
+    reply: files.WatchEvent.describe('events: change'),
+    errors: path,
+  },
+  putFile: {
+    summary: 'Write a file of any size atomically',
+    params: id,
+    query: files.FilesPutQuery,
+    rawBody: 'application/octet-stream',
+    reply: files.WriteReply,
+    errors: [...path, 'IS_A_DIRECTORY', 'DISK_FULL'],
+  },
+  getFile: {
+    summary: 'Read a file of any size; takes a Range header',
+    params: id,
+    query: files.PathQuery,
+    reply: Bytes,
+    errors: [...path, 'IS_A_DIRECTORY', 'NOT_A_FILE', 'RANGE_NOT_SATISFIABLE'],
+  },
+  putArchive: {
+    summary: 'Unpack a tar archive into a directory',
+    params: id,
+    query: files.ArchivePutQuery,
+    rawBody: 'application/x-tar',
+    reply: files.ArchiveReply,
+    errors: [...path, 'ARCHIVE_UNSAFE', 'DISK_FULL'],
+  },
+  getArchive: { summary: 'Pack a file or directory as a tar archive', params: id, query: files.PathQuery, reply: Bytes, errors: path },
+  listPorts: { summary: 'List listening TCP ports', params: id, reply: session.PortList, errors: live },
+  dialPort: {
+    summary: 'Connect to a TCP port inside; messages are raw bytes',
+    params: z.strictObject({ id: SessionRef, port: queryInt(1, 65_535) }),
+    reply: Bytes,
+    errors: [...live, 'PORT_CLOSED'],
+  },
+  events: { summary: 'Follow the state changes of all sessions', reply: session.SessionEventRecord, errors: [] },
+  sessionEvents: { summary: 'Follow the state changes of a session', params: id, reply: session.SessionEventRecord, errors: found },
+  healthz: { summary: 'The daemon is up', public: true, reply: z.object({ status: z.literal('ok'), version: z.string() }), errors: [] },
+  readyz: {
+    summary: 'The daemon can create sessions',
+    public: true,
+    reply: z.object({ status: z.enum(['ready', 'not_ready']), backends: z.array(z.object({ name: z.string(), available: z.boolean(), why: z.string().nullable() })) }),
+    errors: [],
+  },
+  metrics: { summary: 'Prometheus metrics', reply: Bytes, errors: [] },
+  openapi: { summary: 'This API as OpenAPI 3.1', public: true, reply: z.unknown(), errors: [] },
+} as const satisfies Record<RouteName, RouteSchemas>
+
+export type Route = RouteSchemas & (typeof PATHS)[RouteName]
+type Routes = { [N in RouteName]: (typeof PATHS)[N] & (typeof SCHEMAS)[N] }
+
+export const ROUTES = Object.fromEntries(
+  (Object.keys(PATHS) as RouteName[]).map(name => [name, { ...PATHS[name], ...SCHEMAS[name] }]),
+) as unknown as Routes
+
+type Parsed<N extends RouteName, K extends string> = Routes[N] extends Record<K, infer S> ? (S extends z.ZodType ? z.output<S> : undefined) : undefined
+type Sent<N extends RouteName, K extends string> = Routes[N] extends Record<K, infer S> ? (S extends z.ZodType ? z.input<S> : undefined) : undefined
+/** What a handler receives, parsed. */
+export type RouteParams<N extends RouteName> = Parsed<N, 'params'>
+export type RouteQuery<N extends RouteName> = Parsed<N, 'query'>
+export type RouteBody<N extends RouteName> = Parsed<N, 'body'>
+export type RouteReply<N extends RouteName> = Parsed<N, 'reply'>
+/** What a client sends. */
+export type RequestBody<N extends RouteName> = Sent<N, 'body'>

@@ -1,0 +1,115 @@
+// A session: what creating one takes, and how it is shown.
+import { z } from 'zod'
+import { REASONS, SESSION_STATES } from './lifecycles.ts'
+import { LIMITS } from './limits.ts'
+import { Env, Labels, queryBool, queryInt, SessionId, SessionName, Timestamp, within } from './primitives.ts'
+
+export const Network = z.enum(['none']).describe('what the sandbox may reach; none is loopback only')
+export const BackendName = z.enum(['auto', 'oci']).describe('what makes the machine; auto picks the first that this host can run')
+export const Mode = z.enum(['ephemeral', 'persistent'])
+
+export const SessionSpec = z.strictObject({
+  name: SessionName.optional().describe('human name, unique among sessions that have not ended; made up when absent'),
+  image: z.string().min(1).max(512).optional().describe('image to start from; default_image when absent'),
+  backend: BackendName.optional(),
+  template_id: z.string().max(64).optional().describe('template to start from; tmpl_default when absent'),
+  cpu_cores: within('cpu_cores').optional(),
+  memory_mb: within('memory_mb').optional(),
+  disk_mb: within('disk_mb').optional(),
+  pids_limit: within('pids_limit').optional(),
+  network: Network.optional(),
+  readonly_rootfs: z.boolean().optional().describe('read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable'),
+  ttl_seconds: within('session_ttl_seconds').optional(),
+  timeout_sec: within('session_timeout_sec').nullable().optional(),
+  persist: z.boolean().optional().describe('true is mode persistent'),
+  mode: Mode.optional(),
+  agent_id: z.string().min(1).max(128).optional().describe("caller's name for an agent that comes back; persistent sessions default it to the session's name"),
+  env: Env.optional(),
+  labels: Labels.optional(),
+  start: z.boolean().optional().describe('false creates the session stopped'),
+})
+export type SessionSpec = z.infer<typeof SessionSpec>
+
+export const Session = z.object({
+  id: SessionId,
+  name: SessionName,
+  template_id: z.string(),
+  image: z.string(),
+  backend: z.string(),
+  container_id: z.string().nullable(),
+  status: z.enum(SESSION_STATES),
+  reason: z.enum(REASONS).describe('why the session is in this state'),
+  error_message: z.string().nullable(),
+  mode: Mode,
+  agent_id: z.string().nullable(),
+  cwd: z.string().describe('working directory of the main shell after its last command'),
+  cpu_cores: z.number(),
+  memory_mb: z.int(),
+  disk_mb: z.int(),
+  pids_limit: z.int(),
+  network: Network,
+  readonly_rootfs: z.boolean(),
+  unenforced: z.array(z.string()).describe('limits that this host cannot enforce and the configuration allows to go without'),
+  env_names: z.array(z.string()).describe('names of the environment variables; values are not shown'),
+  labels: z.record(z.string(), z.string()),
+  ttl_seconds: z.int(),
+  timeout_sec: z.int().nullable(),
+  created_at: Timestamp,
+  started_at: Timestamp.nullable(),
+  last_activity_at: Timestamp,
+  expires_at: Timestamp.nullable(),
+  terminated_at: Timestamp.nullable(),
+  delete_at: Timestamp.nullable(),
+})
+export type Session = z.infer<typeof Session>
+
+export const SessionQuery = z.strictObject({
+  status: z.enum(SESSION_STATES).optional(),
+  name: z.string().max(64).optional(),
+  label: z.string().max(400).optional().describe('name=value'),
+  all: queryBool.optional().describe('also sessions that have ended'),
+  limit: queryInt(LIMITS.list_page.min, LIMITS.list_page.max).optional(),
+  offset: queryInt(0, 1_000_000_000).optional(),
+  cursor: z.string().max(256).optional(),
+})
+export type SessionQuery = z.infer<typeof SessionQuery>
+
+export const SessionList = z.object({
+  items: z.array(Session),
+  total: z.int(),
+  limit: z.int(),
+  offset: z.int(),
+  next_cursor: z.string().nullable(),
+})
+
+export const RenewRequest = z.strictObject({ ttl_seconds: within('session_ttl_seconds').optional().describe('a new ttl; the old one is applied again when absent') })
+
+export const SessionStats = z.object({
+  cpu_usage_usec: z.int(),
+  memory_bytes: z.int(),
+  memory_limit: z.int().nullable(),
+  memory_peak_bytes: z.int().nullable(),
+  oom_kills: z.int().nullable(),
+  pids: z.int(),
+  pids_limit: z.int().nullable(),
+  disk_used_bytes: z.int(),
+  disk_limit_bytes: z.int(),
+  shells: z.int(),
+  processes: z.int(),
+  uptime_ms: z.int(),
+})
+export type SessionStats = z.infer<typeof SessionStats>
+
+export const Port = z.object({ port: z.int(), address: z.string(), pid: z.int().nullable(), command: z.string().nullable() })
+export const PortList = z.object({ items: z.array(Port) })
+
+export const SessionEventRecord = z.object({
+  id: z.int(),
+  session_id: SessionId,
+  type: z.string().describe('session.<new state>'),
+  status: z.enum(SESSION_STATES),
+  reason: z.enum(REASONS),
+  error_message: z.string().nullable(),
+  created_at: Timestamp,
+})
+export type SessionEventRecord = z.infer<typeof SessionEventRecord>

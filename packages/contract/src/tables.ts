@@ -1,0 +1,6 @@
+// What can be had without loading zod.
+export * from './errors.ts'
+export * from './ids.ts'
+export * from './lifecycles.ts'
+export * from './limits.ts'
+export * from './paths.ts'
