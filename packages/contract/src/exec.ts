@@ -99,10 +99,3 @@ export const StdinRequest = z.strictObject({
   content_base64: z.base64().optional(),
   close: z.boolean().optional().describe('end of input after this'),
 })
-
-/**
- * Channels of the WebSockets for processes and shells. Each binary message is one channel byte and its payload:
- * bytes for stdin, stdout and stderr; JSON for exit ({exit_code, timed_out}), resize ({cols, rows}),
- * signal ({signal}) and error (a wire error).
- */
-export const CHANNELS = { stdin: 0, stdout: 1, stderr: 2, exit: 3, stdin_eof: 4, resize: 5, signal: 6, error: 7 } as const

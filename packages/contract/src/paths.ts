@@ -54,4 +54,4 @@ export const PATHS = {
 export type RouteName = keyof typeof PATHS
 
 /** Fields whose keys are the user's own data: case conversion never enters them. */
-export const OPAQUE_FIELDS: readonly string[] = ['env', 'labels', 'detail']
+export const OPAQUE_FIELDS = ['env', 'labels', 'detail'] as const

@@ -1,4 +1,5 @@
 // What can be had without loading zod.
+export * from './channels.ts'
 export * from './errors.ts'
 export * from './ids.ts'
 export * from './lifecycles.ts'
