@@ -23,6 +23,10 @@ export function socketProtocols(apiKey: string): string[] {
 /** The key in a Sec-WebSocket-Protocol header, or undefined. */
 export function keyFromProtocols(header: string): string | undefined {
   const offer = header.split(',').find(entry => entry.trim().startsWith(KEY_PREFIX))
-  const pairs = offer?.trim().slice(KEY_PREFIX.length).match(/^(?:[0-9a-f]{2})+$/)?.[0].match(/../g)
+  const pairs = offer
+    ?.trim()
+    .slice(KEY_PREFIX.length)
+    .match(/^(?:[0-9a-f]{2})+$/)?.[0]
+    .match(/../g)
   return pairs ? new TextDecoder().decode(Uint8Array.from(pairs, pair => Number.parseInt(pair, 16))) : undefined
 }

@@ -13,7 +13,12 @@ const Defaults = z.strictObject({
   memory_mb: within('memory_mb').default(LIMITS.memory_mb.default),
   disk_mb: within('disk_mb').default(LIMITS.disk_mb.default),
   pids_limit: within('pids_limit').default(LIMITS.pids_limit.default),
-  max_exec_timeout_ms: z.int().min(1).max(86_400_000).default(LIMITS.exec_timeout_ms.max).describe('longest exec timeout that may be asked for'),
+  max_exec_timeout_ms: z
+    .int()
+    .min(1)
+    .max(86_400_000)
+    .default(LIMITS.exec_timeout_ms.max)
+    .describe('longest exec timeout that may be asked for'),
   network: Network.default('none'),
   readonly_rootfs: z.boolean().default(true).describe('read-only root filesystem unless a session asks otherwise'),
 })
@@ -39,7 +44,10 @@ export const Config = z.strictObject({
   session_ttl_seconds: within('session_ttl_seconds').default(LIMITS.session_ttl_seconds.default),
   defaults: Defaults.prefault({}),
   backends: z.strictObject({ oci: Oci.prefault({}) }).prefault({}),
-  log_level: z.enum(['error', 'warn', 'info', 'debug', 'silent']).default('info').describe('least severe log line that is written'),
+  log_level: z
+    .enum(['error', 'warn', 'info', 'debug', 'silent'])
+    .default('info')
+    .describe('least severe log line that is written'),
   default_agent: z.enum(AGENTS).default('claude').describe('agent of a task that names none'),
   agent_api_keys: z.partialRecord(z.enum(AGENTS), z.string().min(1)).default({}).describe('API key of each agent; never shown'),
   sprites_token: z.string().min(1).optional().describe('token of the Sprites backend; never shown'),

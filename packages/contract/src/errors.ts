@@ -54,7 +54,12 @@ export const ERRORS = {
     text: (d: { id: string }) => `no session ${d.id}`,
     hint: '`sandglass ls --all` shows what exists',
   },
-  SHELL_NOT_FOUND: { http: 404, exit: 4, text: (d: { name: string }) => `no shell ${d.name}`, hint: 'list shells with GET /v1/sessions/{id}/shells' },
+  SHELL_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { name: string }) => `no shell ${d.name}`,
+    hint: 'list shells with GET /v1/sessions/{id}/shells',
+  },
   PROCESS_NOT_FOUND: {
     http: 404,
     exit: 4,
@@ -82,7 +87,12 @@ export const ERRORS = {
   },
   SHELL_EXISTS: { http: 409, exit: 5, text: (d: { name: string }) => `a shell named ${d.name} already exists` },
   FILE_EXISTS: { http: 409, exit: 5, text: (d: { path: string }) => `already exists: ${d.path}` },
-  NOT_EMPTY: { http: 409, exit: 5, text: (d: { path: string }) => `directory not empty: ${d.path}`, hint: 'pass recursive to remove what is inside' },
+  NOT_EMPTY: {
+    http: 409,
+    exit: 5,
+    text: (d: { path: string }) => `directory not empty: ${d.path}`,
+    hint: 'pass recursive to remove what is inside',
+  },
   IDEMPOTENCY_MISMATCH: {
     http: 409,
     exit: 5,
@@ -101,7 +111,12 @@ export const ERRORS = {
     text: (d: { path: string }) => `path leaves the places files may be reached in: ${d.path}`,
     hint: 'use a path below /workspace, /tmp or /home/sandbox without symbolic links that lead out',
   },
-  IS_A_DIRECTORY: { http: 400, exit: 2, text: (d: { path: string }) => `is a directory: ${d.path}`, hint: 'use the archive call for directories' },
+  IS_A_DIRECTORY: {
+    http: 400,
+    exit: 2,
+    text: (d: { path: string }) => `is a directory: ${d.path}`,
+    hint: 'use the archive call for directories',
+  },
   NOT_A_DIRECTORY: { http: 400, exit: 2, text: (d: { path: string }) => `not a directory: ${d.path}` },
   NOT_A_FILE: { http: 400, exit: 2, text: (d: { path: string }) => `not a regular file: ${d.path}` },
   ARCHIVE_UNSAFE: {
@@ -116,7 +131,11 @@ export const ERRORS = {
     text: (d: { limit: number }) => `request body is larger than ${d.limit} bytes`,
     hint: 'send file contents with PUT /v1/sessions/{id}/files, which takes any size',
   },
-  RANGE_NOT_SATISFIABLE: { http: 416, exit: 2, text: (d: { size: number }) => `range starts past the end of the file (${d.size} bytes)` },
+  RANGE_NOT_SATISFIABLE: {
+    http: 416,
+    exit: 2,
+    text: (d: { size: number }) => `range starts past the end of the file (${d.size} bytes)`,
+  },
   LIMIT_UNENFORCEABLE: {
     http: 422,
     exit: 3,
@@ -164,9 +183,24 @@ export const ERRORS = {
     text: (d: { what: string }) => `the host has no room for another session: ${d.what}`,
     hint: 'end a session with `sandglass rm`',
   },
-  DISK_FULL: { http: 507, exit: 3, text: (d: { path: string }) => `no space left in the sandbox: ${d.path}`, hint: 'remove files, or create the session with a larger disk_mb' },
-  SHUTTING_DOWN: { http: 503, exit: 3, text: (_: Empty) => 'the daemon is stopping', hint: 'try again in a moment: sessions keep running' },
-  CONFIG_INVALID: { http: 500, exit: 2, text: (d: { source: string; issue: string }) => `${d.source}: ${d.issue}`, hint: '`sandglass config --help` lists the keys' },
+  DISK_FULL: {
+    http: 507,
+    exit: 3,
+    text: (d: { path: string }) => `no space left in the sandbox: ${d.path}`,
+    hint: 'remove files, or create the session with a larger disk_mb',
+  },
+  SHUTTING_DOWN: {
+    http: 503,
+    exit: 3,
+    text: (_: Empty) => 'the daemon is stopping',
+    hint: 'try again in a moment: sessions keep running',
+  },
+  CONFIG_INVALID: {
+    http: 500,
+    exit: 2,
+    text: (d: { source: string; issue: string }) => `${d.source}: ${d.issue}`,
+    hint: '`sandglass config --help` lists the keys',
+  },
   CONFIG_INSECURE: {
     http: 500,
     exit: 2,
@@ -186,8 +220,18 @@ export const ERRORS = {
     text: (d: { path: string; pid: string }) => `another daemon (pid ${d.pid}) already uses ${d.path}`,
     hint: 'stop it, or start this one with another data_dir',
   },
-  DATA_DIR_UNWRITABLE: { http: 500, exit: 2, text: (d: { path: string; why: string }) => `cannot write to the data folder ${d.path}: ${d.why}`, hint: 'set data_dir to a folder you own' },
-  INTERNAL: { http: 500, exit: 1, text: (d: { message?: string }) => d.message ?? 'internal error', hint: 'the daemon log has the details under this request id' },
+  DATA_DIR_UNWRITABLE: {
+    http: 500,
+    exit: 2,
+    text: (d: { path: string; why: string }) => `cannot write to the data folder ${d.path}: ${d.why}`,
+    hint: 'set data_dir to a folder you own',
+  },
+  INTERNAL: {
+    http: 500,
+    exit: 1,
+    text: (d: { message?: string }) => d.message ?? 'internal error',
+    hint: 'the daemon log has the details under this request id',
+  },
 } as const satisfies Record<string, Entry>
 
 export type ErrorCode = keyof typeof ERRORS
@@ -229,7 +273,13 @@ export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
   }
 
   toWire(requestId?: string): WireError {
-    return { code: this.code, message: this.message, hint: this.hint, detail: this.detail, request_id: requestId ?? this.requestId }
+    return {
+      code: this.code,
+      message: this.message,
+      hint: this.hint,
+      detail: this.detail,
+      request_id: requestId ?? this.requestId,
+    }
   }
 
   /** Rebuilds what the other side threw; an unknown code becomes INTERNAL with its message kept. */

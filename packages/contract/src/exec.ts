@@ -15,7 +15,12 @@ export const ExecRequest = z.strictObject({
     .describe('command line, evaluated in the shell: cd, export, functions and jobs persist'),
   shell: ShellName.optional().describe('which shell; main when absent, made on first use'),
   timeout_ms: z.int().min(LIMITS.exec_timeout_ms.min).optional().describe('the command is ended after this; 30,000 when absent'),
-  max_output_bytes: z.int().min(0).max(LIMITS.exec_output_bytes.max).optional().describe('output kept; the middle is cut beyond it'),
+  max_output_bytes: z
+    .int()
+    .min(0)
+    .max(LIMITS.exec_output_bytes.max)
+    .optional()
+    .describe('output kept; the middle is cut beyond it'),
   raw_output: z.boolean().optional().describe('keep carriage returns and escape sequences as printed'),
 })
 export type ExecRequest = z.infer<typeof ExecRequest>
@@ -62,7 +67,10 @@ export const ProcessSpec = z.strictObject({
   argv: z
     .array(z.string().refine(a => !a.includes('\0'), 'must not contain NUL'))
     .min(1)
-    .refine(a => a.reduce((n, s) => n + utf8Length(s) + 1, 0) <= LIMITS.argv_bytes.max, `must be at most ${LIMITS.argv_bytes.max} bytes`)
+    .refine(
+      a => a.reduce((n, s) => n + utf8Length(s) + 1, 0) <= LIMITS.argv_bytes.max,
+      `must be at most ${LIMITS.argv_bytes.max} bytes`,
+    )
     .describe('program and arguments; no shell in between'),
   cwd: Path.optional(),
   env: Env.optional(),

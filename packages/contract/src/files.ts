@@ -3,7 +3,10 @@ import { z } from 'zod'
 import { LIMITS } from './limits.ts'
 import { Path, queryBool, queryInt, Timestamp } from './primitives.ts'
 
-const Mode = z.string().regex(/^0?[0-7]{3}$/, 'must be octal, like 644').describe('permission bits in octal')
+const Mode = z
+  .string()
+  .regex(/^0?[0-7]{3}$/, 'must be octal, like 644')
+  .describe('permission bits in octal')
 
 export const WriteRequest = z
   .strictObject({
@@ -24,7 +27,12 @@ export const ReadQuery = z.strictObject({
 })
 export const ReadReply = z.object({ path: z.string(), content_base64: z.string(), size: z.int(), truncated: z.boolean() })
 
-export const FilesPutQuery = z.strictObject({ path: Path, mode: Mode.optional(), make_parents: queryBool.optional(), sync: queryBool.optional() })
+export const FilesPutQuery = z.strictObject({
+  path: Path,
+  mode: Mode.optional(),
+  make_parents: queryBool.optional(),
+  sync: queryBool.optional(),
+})
 export const PathQuery = z.strictObject({ path: Path })
 export const WriteReply = z.object({ ok: z.literal(true), path: z.string(), size: z.int() })
 
@@ -66,7 +74,11 @@ export const SearchReply = z.object({
 })
 
 export const WatchQuery = z.strictObject({ path: Path.optional(), recursive: queryBool.optional() })
-export const WatchEvent = z.object({ type: z.enum(['created', 'modified', 'removed', 'moved', 'overflow']), path: z.string(), from: z.string().optional() })
+export const WatchEvent = z.object({
+  type: z.enum(['created', 'modified', 'removed', 'moved', 'overflow']),
+  path: z.string(),
+  from: z.string().optional(),
+})
 
 export const ArchivePutQuery = z.strictObject({ path: Path.optional() })
 export const ArchiveReply = z.object({ ok: z.literal(true), entries: z.int(), bytes: z.int() })

@@ -5,7 +5,12 @@ const MiB = 1024 * KiB
 
 export const LIMITS = {
   session_ttl_seconds: { min: 1, max: 86_400, default: 1800, about: 'idle life of a session; moves forward on activity' },
-  session_timeout_sec: { min: 1, max: 2_592_000, default: null, about: 'hard end of a session, counted from creation; none by default' },
+  session_timeout_sec: {
+    min: 1,
+    max: 2_592_000,
+    default: null,
+    about: 'hard end of a session, counted from creation; none by default',
+  },
   cpu_cores: { min: 0.5, max: 4, default: 0.5, about: 'cpu cores of a session' },
   memory_mb: { min: 256, max: 8192, default: 512, about: 'memory of a session in MiB, with no swap' },
   disk_mb: { min: 1024, max: 51_200, default: 1024, about: 'disk of a session in MiB' },

@@ -25,7 +25,8 @@ export function openapi(version: string): Record<string, unknown> {
 
 function operation(name: RouteName, route: Route): Record<string, unknown> {
   const parameters = [...parametersOf(route.params, 'path'), ...parametersOf(route.query, 'query')]
-  if (route.creates) parameters.push({ name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string', maxLength: 128 } })
+  if (route.creates)
+    parameters.push({ name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string', maxLength: 128 } })
   return {
     operationId: name,
     summary: route.summary,
@@ -49,7 +50,8 @@ function parametersOf(schema: z.ZodType | undefined, place: 'path' | 'query'): R
 }
 
 function requestBody(route: Route): Record<string, unknown> {
-  if (route.rawBody) return { requestBody: { required: true, content: { [route.rawBody]: { schema: { type: 'string', format: 'binary' } } } } }
+  if (route.rawBody)
+    return { requestBody: { required: true, content: { [route.rawBody]: { schema: { type: 'string', format: 'binary' } } } } }
   if (route.body) return { requestBody: { content: { 'application/json': { schema: jsonSchema(route.body) } } } }
   return {}
 }
@@ -57,7 +59,9 @@ function requestBody(route: Route): Record<string, unknown> {
 const successStatus = (route: Route) => (route.kind === 'websocket' ? '101' : String(route.status ?? 200))
 
 function success(route: Route): Record<string, unknown> {
-  const type = { json: 'application/json', bytes: 'application/octet-stream', sse: 'text/event-stream', websocket: '' }[route.kind]
+  const type = { json: 'application/json', bytes: 'application/octet-stream', sse: 'text/event-stream', websocket: '' }[
+    route.kind
+  ]
   if (!type) return { description: 'upgraded to a WebSocket' }
   const schema = route.kind === 'bytes' ? { type: 'string', format: 'binary' } : jsonSchema(route.reply, 'output')
   return { description: route.summary, content: { [type]: { schema } } }

@@ -49,7 +49,10 @@ export const PATHS = {
   readyz: { method: 'GET', path: '/readyz', kind: 'json' },
   metrics: { method: 'GET', path: '/metrics', kind: 'bytes' },
   openapi: { method: 'GET', path: '/openapi.json', kind: 'json' },
-} as const satisfies Record<string, { method: 'GET' | 'POST' | 'PUT' | 'DELETE'; path: `/${string}`; kind: 'json' | 'sse' | 'websocket' | 'bytes' }>
+} as const satisfies Record<
+  string,
+  { method: 'GET' | 'POST' | 'PUT' | 'DELETE'; path: `/${string}`; kind: 'json' | 'sse' | 'websocket' | 'bytes' }
+>
 
 export type RouteName = keyof typeof PATHS
 

@@ -20,7 +20,10 @@ export const Path = z
   .describe('path in the sandbox; a relative one starts at /workspace')
 
 export const Env = z
-  .record(z.string().regex(ENV_NAME, 'is not a variable name'), z.string().refine(v => !v.includes('\0'), 'must not contain NUL'))
+  .record(
+    z.string().regex(ENV_NAME, 'is not a variable name'),
+    z.string().refine(v => !v.includes('\0'), 'must not contain NUL'),
+  )
   .refine(e => Object.keys(e).length <= LIMITS.env_keys.max, `at most ${LIMITS.env_keys.max} variables`)
   .refine(
     e => Object.entries(e).reduce((n, [k, v]) => n + bytes(k) + bytes(v), 0) <= LIMITS.env_bytes.max,
@@ -34,7 +37,9 @@ export const Labels = z
   .describe('your own labels, for filtering lists')
 
 /** An integer or number within a row of LIMITS. */
-export function within(name: 'cpu_cores' | 'memory_mb' | 'disk_mb' | 'pids_limit' | 'session_ttl_seconds' | 'session_timeout_sec') {
+export function within(
+  name: 'cpu_cores' | 'memory_mb' | 'disk_mb' | 'pids_limit' | 'session_ttl_seconds' | 'session_timeout_sec',
+) {
   const { min, max, about } = LIMITS[name]
   const number = name === 'cpu_cores' ? z.number() : z.int()
   return number.min(min).max(max).describe(about)

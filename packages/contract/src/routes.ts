@@ -50,10 +50,30 @@ const SCHEMAS = {
     reply: session.Session,
     errors: found,
   },
-  startSession: { summary: 'Start a stopped or failed session', params: id, reply: session.Session, errors: [...found, 'WRONG_STATE', ...started] },
-  stopSession: { summary: 'Stop a session and keep its files', params: id, reply: session.Session, errors: [...found, 'WRONG_STATE'] },
-  pauseSession: { summary: 'Freeze every process of a session', params: id, reply: session.Session, errors: [...found, 'WRONG_STATE', 'UNSUPPORTED'] },
-  resumeSession: { summary: 'Thaw a paused session', params: id, reply: session.Session, errors: [...found, 'WRONG_STATE', 'UNSUPPORTED'] },
+  startSession: {
+    summary: 'Start a stopped or failed session',
+    params: id,
+    reply: session.Session,
+    errors: [...found, 'WRONG_STATE', ...started],
+  },
+  stopSession: {
+    summary: 'Stop a session and keep its files',
+    params: id,
+    reply: session.Session,
+    errors: [...found, 'WRONG_STATE'],
+  },
+  pauseSession: {
+    summary: 'Freeze every process of a session',
+    params: id,
+    reply: session.Session,
+    errors: [...found, 'WRONG_STATE', 'UNSUPPORTED'],
+  },
+  resumeSession: {
+    summary: 'Thaw a paused session',
+    params: id,
+    reply: session.Session,
+    errors: [...found, 'WRONG_STATE', 'UNSUPPORTED'],
+  },
   terminateSession: { summary: 'End a session for good', params: id, reply: session.Session, errors: found },
   renewSession: {
     summary: 'Move expires_at forward',
@@ -116,11 +136,25 @@ const SCHEMAS = {
   processOutput: {
     summary: 'Stream the output of a process',
     params: idPid,
-    reply: z.object({ data_base64: z.string() }).describe('events: stdout, stderr, then exit; the id is a position to resume from'),
+    reply: z
+      .object({ data_base64: z.string() })
+      .describe('events: stdout, stderr, then exit; the id is a position to resume from'),
     errors: [...live, 'PROCESS_NOT_FOUND', 'SLOW_READER'],
   },
-  writeStdin: { summary: "Write to a process's stdin", params: idPid, body: exec.StdinRequest, reply: Ok, errors: [...live, 'PROCESS_NOT_FOUND'] },
-  signalProcess: { summary: 'Signal a process', params: idPid, body: exec.SignalRequest, reply: Ok, errors: [...live, 'PROCESS_NOT_FOUND'] },
+  writeStdin: {
+    summary: "Write to a process's stdin",
+    params: idPid,
+    body: exec.StdinRequest,
+    reply: Ok,
+    errors: [...live, 'PROCESS_NOT_FOUND'],
+  },
+  signalProcess: {
+    summary: 'Signal a process',
+    params: idPid,
+    body: exec.SignalRequest,
+    reply: Ok,
+    errors: [...live, 'PROCESS_NOT_FOUND'],
+  },
   fsWrite: {
     summary: 'Write a small file atomically',
     params: id,
@@ -128,13 +162,37 @@ const SCHEMAS = {
     reply: files.WriteReply,
     errors: [...path, 'IS_A_DIRECTORY', 'DISK_FULL', 'BODY_TOO_LARGE'],
   },
-  fsRead: { summary: 'Read a small file', params: id, query: files.ReadQuery, reply: files.ReadReply, errors: [...path, 'IS_A_DIRECTORY', 'NOT_A_FILE'] },
+  fsRead: {
+    summary: 'Read a small file',
+    params: id,
+    query: files.ReadQuery,
+    reply: files.ReadReply,
+    errors: [...path, 'IS_A_DIRECTORY', 'NOT_A_FILE'],
+  },
   fsList: { summary: 'List a directory', params: id, query: files.ListQuery, reply: files.ListReply, errors: path },
   fsStat: { summary: 'Describe a file', params: id, query: files.PathQuery, reply: files.FileInfo, errors: path },
-  fsMkdir: { summary: 'Make a directory', params: id, body: files.MkdirRequest, reply: Ok, errors: [...path, 'FILE_EXISTS', 'DISK_FULL'] },
+  fsMkdir: {
+    summary: 'Make a directory',
+    params: id,
+    body: files.MkdirRequest,
+    reply: Ok,
+    errors: [...path, 'FILE_EXISTS', 'DISK_FULL'],
+  },
   fsMove: { summary: 'Move or rename', params: id, body: files.MoveRequest, reply: Ok, errors: [...path, 'FILE_EXISTS'] },
-  fsRemove: { summary: 'Remove a file or directory', params: id, body: files.RemoveRequest, reply: Ok, errors: [...path, 'NOT_EMPTY'] },
-  fsSearch: { summary: 'Search names and contents', params: id, query: files.SearchQuery, reply: files.SearchReply, errors: path },
+  fsRemove: {
+    summary: 'Remove a file or directory',
+    params: id,
+    body: files.RemoveRequest,
+    reply: Ok,
+    errors: [...path, 'NOT_EMPTY'],
+  },
+  fsSearch: {
+    summary: 'Search names and contents',
+    params: id,
+    query: files.SearchQuery,
+    reply: files.SearchReply,
+    errors: path,
+  },
   fsWatch: {
     summary: 'Watch a directory',
     params: id,
@@ -165,7 +223,13 @@ const SCHEMAS = {
     reply: files.ArchiveReply,
     errors: [...path, 'ARCHIVE_UNSAFE', 'DISK_FULL'],
   },
-  getArchive: { summary: 'Pack a file or directory as a tar archive', params: id, query: files.PathQuery, reply: Bytes, errors: path },
+  getArchive: {
+    summary: 'Pack a file or directory as a tar archive',
+    params: id,
+    query: files.PathQuery,
+    reply: Bytes,
+    errors: path,
+  },
   listPorts: { summary: 'List listening TCP ports', params: id, reply: session.PortList, errors: live },
   dialPort: {
     summary: 'Connect to a TCP port inside; messages are raw bytes',
@@ -174,12 +238,25 @@ const SCHEMAS = {
     errors: [...live, 'PORT_CLOSED'],
   },
   events: { summary: 'Follow the state changes of all sessions', reply: session.SessionEventRecord, errors: [] },
-  sessionEvents: { summary: 'Follow the state changes of a session', params: id, reply: session.SessionEventRecord, errors: found },
-  healthz: { summary: 'The daemon is up', public: true, reply: z.object({ status: z.literal('ok'), version: z.string() }), errors: [] },
+  sessionEvents: {
+    summary: 'Follow the state changes of a session',
+    params: id,
+    reply: session.SessionEventRecord,
+    errors: found,
+  },
+  healthz: {
+    summary: 'The daemon is up',
+    public: true,
+    reply: z.object({ status: z.literal('ok'), version: z.string() }),
+    errors: [],
+  },
   readyz: {
     summary: 'The daemon can create sessions',
     public: true,
-    reply: z.object({ status: z.enum(['ready', 'not_ready']), backends: z.array(z.object({ name: z.string(), available: z.boolean(), why: z.string().nullable() })) }),
+    reply: z.object({
+      status: z.enum(['ready', 'not_ready']),
+      backends: z.array(z.object({ name: z.string(), available: z.boolean(), why: z.string().nullable() })),
+    }),
     errors: [],
   },
   metrics: { summary: 'Prometheus metrics', reply: Bytes, errors: [] },
@@ -193,8 +270,10 @@ export const ROUTES = Object.fromEntries(
   (Object.keys(PATHS) as RouteName[]).map(name => [name, { ...PATHS[name], ...SCHEMAS[name] }]),
 ) as unknown as Routes
 
-type Parsed<N extends RouteName, K extends string> = Routes[N] extends Record<K, infer S> ? (S extends z.ZodType ? z.output<S> : undefined) : undefined
-type Sent<N extends RouteName, K extends string> = Routes[N] extends Record<K, infer S> ? (S extends z.ZodType ? z.input<S> : undefined) : undefined
+type Parsed<N extends RouteName, K extends string> =
+  Routes[N] extends Record<K, infer S> ? (S extends z.ZodType ? z.output<S> : undefined) : undefined
+type Sent<N extends RouteName, K extends string> =
+  Routes[N] extends Record<K, infer S> ? (S extends z.ZodType ? z.input<S> : undefined) : undefined
 /** What a handler receives, parsed. */
 export type RouteParams<N extends RouteName> = Parsed<N, 'params'>
 export type RouteQuery<N extends RouteName> = Parsed<N, 'query'>

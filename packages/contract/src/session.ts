@@ -23,7 +23,12 @@ export const SessionSpec = z.strictObject({
   timeout_sec: within('session_timeout_sec').nullable().optional(),
   persist: z.boolean().optional().describe('true is mode persistent'),
   mode: Mode.optional(),
-  agent_id: z.string().min(1).max(128).optional().describe("caller's name for an agent that comes back; persistent sessions default it to the session's name"),
+  agent_id: z
+    .string()
+    .min(1)
+    .max(128)
+    .optional()
+    .describe("caller's name for an agent that comes back; persistent sessions default it to the session's name"),
   env: Env.optional(),
   labels: Labels.optional(),
   start: z.boolean().optional().describe('false creates the session stopped'),
@@ -82,7 +87,9 @@ export const SessionList = z.object({
   next_cursor: z.string().nullable(),
 })
 
-export const RenewRequest = z.strictObject({ ttl_seconds: within('session_ttl_seconds').optional().describe('a new ttl; the old one is applied again when absent') })
+export const RenewRequest = z.strictObject({
+  ttl_seconds: within('session_ttl_seconds').optional().describe('a new ttl; the old one is applied again when absent'),
+})
 
 export const SessionStats = z.object({
   cpu_usage_usec: z.int(),
