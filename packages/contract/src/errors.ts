@@ -284,7 +284,7 @@ export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
 
   /** Rebuilds what the other side threw; an unknown code becomes INTERNAL with its message kept. */
   static fromWire(wire: WireError): SandglassError {
-    const known = wire.code in ERRORS
+    const known = Object.hasOwn(ERRORS, wire.code)
     const code = known ? (wire.code as ErrorCode) : 'INTERNAL'
     const detail = (known ? wire.detail : { message: wire.message }) as ErrorDetail<ErrorCode>
     return new SandglassError(code, detail, { message: wire.message, requestId: wire.request_id })

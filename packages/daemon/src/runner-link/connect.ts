@@ -1,0 +1,114 @@
+// Opens connections to the runner that are past the hello: each dialled on its own, or as streams of one multiplexed carrier.
+import type { Duplex } from 'node:stream'
+import type { Mux } from './mux.ts'
+import { openMux } from './mux.ts'
+import type { Message } from './wire.ts'
+import { encodeMessage, MessageReader, WireBreach } from './wire.ts'
+
+const PROTOCOL_VERSION = 1
+const HELLO_TIMEOUT_MS = 10_000
+
+export interface Ready {
+  readonly bootId: string
+  readonly runner: string
+  readonly pid: number
+}
+
+export interface Connection {
+  readonly duplex: Duplex
+  readonly reader: MessageReader
+}
+
+export interface Connector {
+  /** `first` is sent together with the hello, so that a stream costs one round trip. */
+  open(first: string): Promise<Connection>
+  close(): void
+}
+
+export interface ConnectorOptions {
+  dial(): Promise<Duplex>
+  token: string
+  mux: boolean
+  onReady(ready: Ready): void
+}
+
+export function createConnector(options: ConnectorOptions): Connector {
+  return options.mux ? muxConnector(options) : dialConnector(options)
+}
+
+function dialConnector({ dial, token, onReady }: ConnectorOptions): Connector {
+  const hello = encodeMessage({ type: 'hello', version: PROTOCOL_VERSION, token })
+  return {
+    async open(first) {
+      const duplex = await dial()
+      const reader = new MessageReader(duplex)
+      onReady(await greet(duplex, reader, hello + first))
+      return { duplex, reader }
+    },
+    close() {
+      // Each connection belongs to whoever opened it.
+    },
+  }
+}
+
+function muxConnector({ dial, token, onReady }: ConnectorOptions): Connector {
+  const hello = encodeMessage({ type: 'hello', version: PROTOCOL_VERSION, token, mux: true })
+  let carrier: Promise<Mux> | undefined
+  let isClosed = false
+
+  async function openCarrier(): Promise<Mux> {
+    const duplex = await dial()
+    const reader = new MessageReader(duplex)
+    onReady(await greet(duplex, reader, hello))
+    reader.release()
+    const mux = openMux(duplex, () => {
+      carrier = undefined
+    })
+    if (isClosed) mux.close()
+    return mux
+  }
+
+  return {
+    async open(first) {
+      carrier ??= openCarrier().catch(error => {
+        carrier = undefined
+        throw error
+      })
+      const duplex = (await carrier).open()
+      const reader = new MessageReader(duplex)
+      if (first !== '') duplex.write(first)
+      return { duplex, reader }
+    },
+    close() {
+      isClosed = true
+      carrier?.then(
+        mux => mux.close(),
+        () => undefined, // whoever opened it has the error
+      )
+    },
+  }
+}
+
+/** Sends the hello and reads the ready line. The duplex is destroyed when that fails. */
+async function greet(duplex: Duplex, reader: MessageReader, hello: string): Promise<Ready> {
+  const timer = setTimeout(() => duplex.destroy(new Error('the runner did not answer the hello')), HELLO_TIMEOUT_MS)
+  try {
+    duplex.write(hello)
+    return parseReady(await reader.next())
+  } catch (error) {
+    duplex.destroy()
+    throw error
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function parseReady(message: Message | null): Ready {
+  if (message === null) throw new WireBreach('the runner closed the connection instead of answering the hello')
+  if (message.type === 'error') throw new Error(`the runner refused the hello: ${String(message.code)}`)
+  const { type, version, boot_id, runner, pid } = message
+  if (type !== 'ready' || version !== PROTOCOL_VERSION) throw new WireBreach('the answer to the hello is not the ready line')
+  if (typeof boot_id !== 'string' || typeof runner !== 'string' || typeof pid !== 'number')
+    throw new WireBreach('the ready line lacks a field')
+  return { bootId: boot_id, runner, pid }
+}

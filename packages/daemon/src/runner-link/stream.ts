@@ -1,0 +1,121 @@
+// A request that has its connection to itself: process I/O, terminals, file bodies, archives, port forwards.
+import type { Duplex } from 'node:stream'
+import { SandglassError } from '@sandglass/contract/tables'
+import type { Connection } from './connect.ts'
+import { errorReply } from './error-reply.ts'
+import type { Fields, Message } from './wire.ts'
+import { drained, encodeMessage, WireBreach, writeMessage } from './wire.ts'
+
+export interface StreamMessage {
+  readonly message: Message
+  /** The raw bytes that follow, as they arrive; what is left unread is skipped. */
+  readonly body: AsyncIterable<Buffer>
+}
+
+/**
+ * Backpressure holds both ways: `send` resolves when the runner takes more, and what is not iterated stays in the runner.
+ * The iterator ends when the runner closed the connection between two messages, and throws at an error message.
+ */
+export class RunnerStream implements AsyncIterable<StreamMessage> {
+  /** The first message back. */
+  readonly reply: Message
+  readonly #connection: Connection
+  readonly #lost: (cause: unknown) => unknown
+  #isClosed = false
+
+  constructor(connection: Connection, reply: Message, lost: (cause: unknown) => unknown) {
+    this.#connection = connection
+    this.reply = reply
+    this.#lost = lost
+  }
+
+  /** The raw bytes that follow the reply, `reply.bytes` of them. To be read before anything else. */
+  async *replyBody(): AsyncGenerator<Buffer, void, undefined> {
+    try {
+      yield* this.#connection.reader.body()
+    } catch (error) {
+      throw this.#lost(error)
+    }
+  }
+
+  async send(message: Fields & { type: string }, body?: Uint8Array): Promise<void> {
+    const { duplex } = this.#connection
+    if (duplex.destroyed) throw this.#lost(duplex.errored)
+    writeMessage(duplex, message, body)
+    if (duplex.writableNeedDrain) await this.#drained()
+  }
+
+  /** Sends one message whose body of exactly `length` bytes comes from `source`. A source of another length closes the stream. */
+  async sendBody(message: Fields & { type: string }, source: AsyncIterable<Uint8Array>, length: number): Promise<void> {
+    const { duplex } = this.#connection
+    let left = length
+    try {
+      duplex.write(encodeMessage({ ...message, bytes: length }))
+      for await (const chunk of source) {
+        left -= chunk.length
+        if (left < 0)
+          throw new SandglassError('INVALID_REQUEST', {
+            issue: `the body is longer than the ${length} bytes it was said to have`,
+          })
+        if (duplex.destroyed) throw this.#lost(duplex.errored)
+        if (!duplex.write(chunk)) await this.#drained()
+      }
+      if (left > 0)
+        throw new SandglassError('INVALID_REQUEST', { issue: `the body is shorter than the ${length} bytes it was said to have` })
+    } catch (error) {
+      this.close()
+      throw error
+    }
+  }
+
+  /** Sends a source of unknown length as many messages. */
+  async sendChunks(message: Fields & { type: string }, source: AsyncIterable<Uint8Array>): Promise<void> {
+    for await (const chunk of source) if (chunk.length > 0) await this.send(message, chunk)
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<StreamMessage, void, undefined> {
+    for (let message = await this.next(); message !== null; message = await this.next()) {
+      yield { message, body: this.replyBody() }
+    }
+  }
+
+  /** The next message alone, null at the end; its body is read with `replyBody`. */
+  async next(): Promise<Message | null> {
+    const message = await this.#read()
+    if (message?.type === 'error') {
+      this.close()
+      throw errorReply(message)
+    }
+    return message
+  }
+
+  /** The connection itself, for what is raw bytes after the reply. Nothing else of this object may be used afterwards. */
+  raw(): Duplex {
+    if (this.#connection.reader.bodyLeft > 0) throw new WireBreach('the reply has a body that was not read')
+    this.#connection.reader.release()
+    return this.#connection.duplex
+  }
+
+  /** Detaches: what runs in the sandbox runs on. Idempotent. */
+  close(): void {
+    this.#isClosed = true
+    this.#connection.duplex.destroy()
+  }
+
+  async #read(): Promise<Message | null> {
+    try {
+      return await this.#connection.reader.next()
+    } catch (error) {
+      if (this.#isClosed) return null
+      throw this.#lost(error)
+    }
+  }
+
+  async #drained(): Promise<void> {
+    try {
+      await drained(this.#connection.duplex)
+    } catch (error) {
+      throw this.#lost(error)
+    }
+  }
+}

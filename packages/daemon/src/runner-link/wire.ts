@@ -1,0 +1,200 @@
+// Messages of the runner protocol on a byte stream: a line of JSON, then raw bytes where the line says so.
+import type { Readable, Writable } from 'node:stream'
+import { SandglassError } from '@sandglass/contract/tables'
+
+export const MAX_LINE_BYTES = 8 * 1024 * 1024
+/** Bound of a body on a shared connection; in a stream a body has none. */
+export const MAX_BODY_BYTES = 64 * 1024 * 1024
+
+const NEWLINE = 0x0a
+
+export type Message = { readonly [field: string]: unknown; readonly type: string; readonly bytes?: number }
+export type Fields = { readonly [field: string]: unknown }
+
+/** The other side broke a rule of the protocol; the connection is closed. */
+export class WireBreach extends Error {
+  override readonly name = 'WireBreach'
+}
+
+/**
+ * Reads messages as they are asked for, so that whoever does not ask slows the sender. One caller at a time: `next`, then
+ * the body of what it gave, then `next` again; a body that was left unread is skipped.
+ */
+export class MessageReader {
+  readonly #source: Readable
+  #unread: Buffer | undefined
+  #bodyLeft = 0
+  #ended = false
+  #error: Error | undefined
+  #wake: (() => void) | undefined
+  readonly #onReadable = () => this.#wake?.()
+
+  constructor(source: Readable) {
+    this.#source = source
+    source.on('readable', this.#onReadable)
+    source.once('end', () => this.#end(undefined))
+    source.once('error', error => this.#end(error))
+    source.once('close', () => this.#end(new Error('connection closed')))
+    if (source.destroyed) this.#end(source.errored ?? new Error('connection closed'))
+  }
+
+  /** The next message, or null when the other side ended between two messages. */
+  async next(): Promise<Message | null> {
+    while (this.#bodyLeft > 0) await this.chunk()
+    const line = await this.#line()
+    if (line === null) return null
+    const message = parseLine(line) ?? this.#breach('a line is not a message')
+    this.#bodyLeft = message.bytes ?? 0
+    return message
+  }
+
+  /** Bytes of the current body that were not read yet. */
+  get bodyLeft(): number {
+    return this.#bodyLeft
+  }
+
+  /** The next piece of the current body, not copied; null when all of it was read. */
+  async chunk(): Promise<Buffer | null> {
+    if (this.#bodyLeft === 0) return null
+    const chunk = this.#take() ?? (await this.#pull())
+    if (chunk === null) throw new WireBreach('connection ended inside a body')
+    if (chunk.length > this.#bodyLeft) {
+      this.#unread = chunk.subarray(this.#bodyLeft)
+      const last = chunk.subarray(0, this.#bodyLeft)
+      this.#bodyLeft = 0
+      return last
+    }
+    this.#bodyLeft -= chunk.length
+    return chunk
+  }
+
+  async *body(): AsyncGenerator<Buffer, void, undefined> {
+    for (let chunk = await this.chunk(); chunk !== null; chunk = await this.chunk()) yield chunk
+  }
+
+  /** The whole current body, which is at most MAX_BODY_BYTES. */
+  async collect(): Promise<Buffer> {
+    if (this.#bodyLeft > MAX_BODY_BYTES) this.#breach('a body is too large')
+    const first = (await this.chunk()) ?? Buffer.alloc(0)
+    if (this.#bodyLeft === 0) return first
+    const chunks = [first]
+    for await (const chunk of this.body()) chunks.push(chunk)
+    return Buffer.concat(chunks)
+  }
+
+  /** Stops reading and puts what was read too far back into the source, which then belongs to the caller. */
+  release(): void {
+    this.#source.off('readable', this.#onReadable)
+    const unread = this.#take()
+    if (unread !== null) this.#source.unshift(unread)
+  }
+
+  async #line(): Promise<Buffer | null> {
+    const parts: Buffer[] = []
+    let length = 0
+    for (;;) {
+      const chunk = this.#take() ?? (await this.#pull())
+      if (chunk === null) return length === 0 ? null : this.#breach('connection ended inside a line')
+      const end = chunk.indexOf(NEWLINE)
+      const part = end === -1 ? chunk : chunk.subarray(0, end)
+      length += part.length
+      if (length > MAX_LINE_BYTES) this.#breach('a line is too long')
+      if (end === -1) {
+        parts.push(part)
+        continue
+      }
+      if (end + 1 < chunk.length) this.#unread = chunk.subarray(end + 1)
+      if (parts.length === 0) return part
+      parts.push(part)
+      return Buffer.concat(parts)
+    }
+  }
+
+  #take(): Buffer | null {
+    const unread = this.#unread
+    if (unread === undefined) return null
+    this.#unread = undefined
+    return unread
+  }
+
+  async #pull(): Promise<Buffer | null> {
+    for (;;) {
+      const chunk: Buffer | null = this.#source.read()
+      if (chunk !== null) return chunk
+      if (this.#error) throw this.#error
+      if (this.#ended) return null
+      await new Promise<void>(resolve => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  #end(error: Error | undefined): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#error = error
+    this.#wake?.()
+  }
+
+  #breach(what: string): never {
+    const breach = new WireBreach(what)
+    this.#source.destroy(breach)
+    throw breach
+  }
+}
+
+export function encodeMessage(message: Fields & { type: string }): string {
+  const line = `${JSON.stringify(message)}\n`
+  if (line.length * 3 > MAX_LINE_BYTES && Buffer.byteLength(line) > MAX_LINE_BYTES)
+    throw new SandglassError('INVALID_REQUEST', { issue: 'the request is larger than a message to the sandbox may be' })
+  return line
+}
+
+/** Sends a message and its body in one write. The body is not copied and must not change afterwards. */
+export function writeMessage(to: Writable, message: Fields & { type: string }, body?: Uint8Array): void {
+  if (body === undefined) {
+    to.write(encodeMessage(message))
+    return
+  }
+  const line = encodeMessage({ ...message, bytes: body.length })
+  to.cork()
+  to.write(line)
+  if (body.length > 0) to.write(body)
+  to.uncork()
+}
+
+/** Resolves when more may be written; rejects when that will never be. */
+export function drained(to: Writable): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (to.destroyed) return reject(to.errored ?? new Error('connection closed'))
+    if (!to.writableNeedDrain) return resolve()
+    const onDrain = () => {
+      to.off('close', onClose)
+      resolve()
+    }
+    const onClose = () => {
+      to.off('drain', onDrain)
+      reject(to.errored ?? new Error('connection closed'))
+    }
+    to.once('drain', onDrain)
+    to.once('close', onClose)
+  })
+}
+
+function parseLine(line: Buffer): Message | null {
+  const value = parseJson(line)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return null
+  const { type, bytes } = value as { type?: unknown; bytes?: unknown }
+  if (typeof type !== 'string') return null
+  if (bytes !== undefined && !(Number.isSafeInteger(bytes) && (bytes as number) >= 0)) return null
+  return value as Message
+}
+
+function parseJson(line: Buffer): unknown {
+  try {
+    return JSON.parse(line.toString())
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
+  }
+}
