@@ -8,8 +8,7 @@ export function openapi(version: string): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const name of Object.keys(PATHS) as RouteName[]) {
     const route: Route = ROUTES[name]
-    const item = (paths[route.path] ??= {})
-    item[route.method.toLowerCase()] = operation(name, route)
+    paths[route.path] = { ...paths[route.path], [route.method.toLowerCase()]: operation(name, route) }
   }
   return {
     openapi: '3.1.0',

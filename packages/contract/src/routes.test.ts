@@ -1,0 +1,113 @@
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { Config } from './config.ts'
+import { openapi } from './openapi.ts'
+import { OPAQUE_FIELDS, PATHS, type RouteName } from './paths.ts'
+import { ROUTES, type Route } from './routes.ts'
+
+const NAMES = Object.keys(PATHS) as RouteName[]
+const routeOf = (name: RouteName): Route => ROUTES[name]
+
+describe('the routes', () => {
+  it('are the same set as the paths', () => {
+    expect(Object.keys(ROUTES)).toEqual(NAMES)
+  })
+
+  it('no two share a method and a path', () => {
+    const seen = NAMES.map(n => `${PATHS[n].method} ${PATHS[n].path.replaceAll(/\{\w+\}/g, '{}')}`)
+    expect(new Set(seen).size).toBe(seen.length)
+  })
+
+  it.each(NAMES)('%s: the parameters in its path are those of its schema', name => {
+    const inPath = [...PATHS[name].path.matchAll(/\{(\w+)\}/g)].map(m => m[1])
+    const schema = routeOf(name).params
+    expect(schema ? Object.keys(propertiesOf(schema)) : []).toEqual(inPath)
+  })
+
+  it.each(NAMES)('%s: a GET has no body, and a request refuses unknown fields', name => {
+    const route = routeOf(name)
+    if (route.method === 'GET') expect(route.body ?? route.rawBody).toBeUndefined()
+    for (const schema of [route.params, route.query, route.body]) {
+      if (schema) expect(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }).additionalProperties).toBe(false)
+    }
+  })
+
+  it('every field that holds the user’s own keys is opaque to case conversion', () => {
+    const records = new Set<string>()
+    for (const name of NAMES) {
+      const route = routeOf(name)
+      for (const schema of [route.body, route.reply, route.query]) if (schema) collectRecords(schema, records)
+    }
+    expect([...records].filter(field => !OPAQUE_FIELDS.some(opaque => opaque === field))).toEqual([])
+    expect(records.size).toBeGreaterThan(0)
+  })
+
+  it('the only other maps are in the configuration, which is never converted', () => {
+    const records = new Set<string>()
+    collectRecords(Config, records)
+    expect([...records]).toEqual(['agent_api_keys'])
+  })
+})
+
+describe('openapi', () => {
+  const document = openapi('0.0.0') as {
+    openapi: string
+    paths: Record<
+      string,
+      Record<
+        string,
+        { operationId: string; parameters?: { name: string; in: string; required: boolean; schema: object }[]; responses: object }
+      >
+    >
+    components: { schemas: object }
+  }
+  const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, op]) => ({ path, method, ...op })),
+  )
+
+  it('is version 3.1 with one operation per route', () => {
+    expect(document.openapi).toBe('3.1.0')
+    expect(operations.map(o => o.operationId).toSorted()).toEqual(NAMES.toSorted())
+  })
+
+  it('declares each path parameter once, as required', () => {
+    for (const { path, parameters = [] } of operations) {
+      const declared = parameters.filter(p => p.in === 'path')
+      expect(declared.map(p => p.name)).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(m => m[1]))
+      expect(declared.every(p => p.required)).toBe(true)
+    }
+  })
+
+  it('every operation has exactly one success', () => {
+    for (const op of operations) expect(Object.keys(op.responses).filter(s => /^[12]/.test(s))).toHaveLength(1)
+  })
+
+  it('every $ref leads somewhere', () => {
+    const text = JSON.stringify(document)
+    for (const [, ref] of text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g))
+      expect(document.components.schemas).toHaveProperty(ref ?? '')
+  })
+
+  it('can be sent as JSON unchanged', () => {
+    expect(JSON.parse(JSON.stringify(document))).toEqual(document)
+  })
+})
+
+function propertiesOf(schema: z.ZodType): Record<string, unknown> {
+  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }).properties ?? {}
+}
+
+/** Walks a schema and notes the name of every field whose value is a map. */
+function collectRecords(schema: z.ZodType, into: Set<string>, field = ''): void {
+  const def = schema.def as {
+    type: string
+    innerType?: z.ZodType
+    element?: z.ZodType
+    options?: z.ZodType[]
+    in?: z.ZodType
+    shape?: Record<string, z.ZodType>
+  }
+  if (def.type === 'record') into.add(field)
+  for (const inner of [def.innerType, def.element, def.in, ...(def.options ?? [])]) if (inner) collectRecords(inner, into, field)
+  for (const [name, value] of Object.entries(def.shape ?? {})) collectRecords(value, into, name)
+}

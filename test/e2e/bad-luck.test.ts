@@ -1,0 +1,203 @@
+// What commands do to their sandbox, and what the world does to a daemon.
+import { connect } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { deadline } from './deadline.ts'
+import { type Json, RealDaemon } from './real-daemon.ts'
+
+const daemon = new RealDaemon()
+let id: string
+
+beforeAll(async () => {
+  await daemon.start()
+})
+beforeEach(async () => {
+  id = (await daemon.create({ memory_mb: 256, pids_limit: 64 })).id
+  return () => daemon.call('DELETE', `/v1/sessions/${id}`).then(() => undefined)
+})
+afterAll(() => daemon.remove())
+
+const residentMb = () => process.memoryUsage.rss() / 2 ** 20
+
+describe('a command that', () => {
+  test('prints 1 GiB has its middle cut, and is not disturbed', async () => {
+    const result = await daemon.exec(id, 'yes 0123456789 | head -c 1073741824; echo the-end', { timeout_ms: 120_000 })
+    expect(result).toMatchObject({ exit_code: 0, truncated: true })
+    expect(result.output.length).toBeLessThanOrEqual(2 ** 20 + 200)
+    expect(result.output.trimEnd().endsWith('the-end')).toBe(true)
+    expect(residentMb()).toBeLessThan(2000)
+  })
+
+  test('prints what an end marker could look like changes nothing', async () => {
+    const fake = String.raw`printf '\n__SANDKASTEN_END__:x:7:/tmp\n'; printf '\0%s\0/tmp\0' 7; echo real; (exit 3)`
+    expect(await daemon.exec(id, fake)).toMatchObject({ exit_code: 3, cwd: '/workspace' })
+    expect((await daemon.exec(id, 'echo next')).output.trim()).toBe('next')
+  })
+
+  test('prints invalid UTF-8 and escape sequences answers with clean text', async () => {
+    const { output } = await daemon.exec(id, String.raw`printf 'a\xff\xfeb\e[31mred\e[0m\e]52;c;aGk=\ae'`)
+    expect(output).toBe('a\uFFFD\uFFFDbrede')
+  })
+
+  test('closes its own stdout does not end the conversation', async () => {
+    expect((await daemon.exec(id, 'exec >&- 2>&-')).exit_code).toBe(0)
+    expect((await daemon.exec(id, 'true')).exit_code).toBe(0)
+  })
+
+  test('kills its shell says so, and the next command gets a fresh one', async () => {
+    await daemon.exec(id, 'cd /tmp; export GONE=1')
+    expect(await daemon.exec(id, 'kill -9 $$')).toMatchObject({ exit_code: 137, shell_exited: true })
+    expect((await daemon.exec(id, 'echo "[$GONE]" $PWD')).output.trim()).toBe('[] /workspace')
+  })
+
+  test('exits its shell passes the code on', async () => {
+    expect(await daemon.exec(id, 'exit 3')).toMatchObject({ exit_code: 3, shell_exited: true })
+  })
+
+  test('reads stdin is ended by its timeout, and the next command is not eaten', async () => {
+    expect(await daemon.exec(id, 'cat', { timeout_ms: 300 })).toMatchObject({ exit_code: 124, timed_out: true })
+    expect((await daemon.exec(id, 'echo next')).output.trim()).toBe('next')
+  })
+
+  test('runs past its timeout, with children and in a pipeline, is ended whole while its shell keeps its state', async () => {
+    await daemon.exec(id, 'cd /tmp; export KEPT=yes; sleep 1000 &')
+    const stubborn = `bash -c 'trap "" INT TERM; sleep 987 & sleep 987' | cat`
+    expect(await daemon.exec(id, `echo started; ${stubborn}`, { timeout_ms: 500 })).toMatchObject({
+      exit_code: 124,
+      timed_out: true,
+    })
+    const after = await daemon.exec(id, 'echo $KEPT $PWD; jobs | wc -l; pgrep -c -f "sleep 987"')
+    expect(after.output.split(/\s+/).filter(Boolean)).toEqual(['yes', '/tmp', '1', '0'])
+  })
+
+  test('forks without end meets the process limit, and the session answers again', async () => {
+    await daemon.exec(id, ':(){ :|:& };:', { timeout_ms: 1500 })
+    await daemon.call('DELETE', `/v1/sessions/${id}/shells/main`)
+    await deadline('the session answers', async () => {
+      await daemon.exec(id, 'kill -9 -1', { shell: 'rescue', timeout_ms: 2000 })
+      return (await daemon.exec(id, 'echo alive', { timeout_ms: 2000 })).output?.trim() === 'alive'
+    })
+  })
+
+  test('takes memory past the limit is ended, and the session lives', async () => {
+    const hog = `python3 -c 'b = bytearray(900 * 1024 * 1024)'`
+    expect((await daemon.exec(id, hog)).exit_code).toBe(137)
+    expect((await daemon.exec(id, 'echo alive')).output.trim()).toBe('alive')
+    expect((await daemon.call('GET', `/v1/sessions/${id}/stats`)).json().oom_kills).toBeGreaterThan(0)
+  })
+
+  test('fills its disk gets "no space", and another session can still write', async () => {
+    const full = await daemon.exec(id, 'head -c 3G /dev/zero > /workspace/big; echo code=$?', { timeout_ms: 60_000 })
+    expect(full.output).toContain('No space left')
+    const write = await daemon.call('POST', `/v1/sessions/${id}/fs/write`, { path: 'more', text: 'x'.repeat(1 << 20) })
+    expect(write.json().error.code).toBe('DISK_FULL')
+    const other = await daemon.create()
+    expect((await daemon.exec(other.id, 'echo ok > f && cat f')).output.trim()).toBe('ok')
+  })
+})
+
+describe('callers', () => {
+  test('a client that disconnects mid-stream leaves the shell usable', async () => {
+    const socket = connect(daemon.socket)
+    const body = JSON.stringify({ cmd: 'for i in 1 2 3 4 5; do echo tick; sleep 0.2; done; touch finished' })
+    const head = `POST /v1/sessions/${id}/exec/stream HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${daemon.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`
+    socket.write(head + body)
+    await new Promise(resolve => socket.once('data', resolve))
+    socket.destroy()
+    expect((await daemon.exec(id, 'ls finished')).exit_code).toBe(0)
+  })
+
+  test('two clients in one shell run one after the other, each with its own output', async () => {
+    const results = await Promise.all(
+      [1, 2, 3, 4].map(n => daemon.exec(id, `for i in 1 2 3; do echo from-${n}; sleep 0.05; done`)),
+    )
+    results.forEach((result: Json, i) => {
+      expect(result.output.trim().split('\n')).toEqual(Array(3).fill(`from-${i + 1}`))
+    })
+  })
+
+  test('different sessions never wait for each other', async () => {
+    const other = await daemon.create()
+    const slow = daemon.exec(id, 'sleep 5')
+    expect((await daemon.exec(other.id, 'echo quick')).output.trim()).toBe('quick')
+    await daemon.call('DELETE', `/v1/sessions/${id}`)
+    await slow
+  })
+
+  test('a slow reader holds the writer back instead of filling the daemon', async () => {
+    const socket = connect(daemon.socket)
+    const body = JSON.stringify({ cmd: 'head -c 300M /dev/zero | tr "\\0" x; echo', timeout_ms: 60_000 })
+    socket.write(
+      `POST /v1/sessions/${id}/exec/stream HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${daemon.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    )
+    await new Promise(resolve => socket.once('readable', resolve))
+    const before = await daemonMb()
+    const stats = async () => (await daemon.call('GET', `/v1/sessions/${id}/stats`)).json().cpu_usage_usec as number
+    let last = -1
+    await deadline('the writer stands still', async () => {
+      const now = await stats()
+      const still = now - last < 20_000
+      last = now
+      await new Promise(resolve => setTimeout(resolve, 200))
+      return still
+    })
+    expect((await daemonMb()) - before).toBeLessThan(100)
+    socket.destroy()
+  })
+})
+
+describe('the world', () => {
+  test('a runner that is killed makes its session failed, with a reason, and start brings the files back', async () => {
+    await daemon.exec(id, 'echo kept > /workspace/kept')
+    const { container_id } = (await daemon.call('GET', `/v1/sessions/${id}`)).json()
+    expect(container_id).toBeTruthy()
+    await daemon.exec(id, 'kill -9 1', { shell: 'x' })
+    const pid = await runnerPid(id)
+    process.kill(pid, 'SIGKILL')
+    await deadline(
+      'the session is failed',
+      async () => (await daemon.call('GET', `/v1/sessions/${id}`)).json().status === 'failed',
+    )
+    expect((await daemon.call('GET', `/v1/sessions/${id}`)).json()).toMatchObject({ reason: 'runner_exited' })
+    expect((await daemon.call('POST', `/v1/sessions/${id}/start`)).status).toBe(200)
+    expect((await daemon.exec(id, 'cat /workspace/kept')).output.trim()).toBe('kept')
+  })
+
+  test('a daemon restart in the middle is not noticed by the next exec, shell or processes call', async () => {
+    await daemon.exec(id, 'cd /tmp; export KEPT=yes; f() { echo from-f; }; sleep 1000 &')
+    const started = (await daemon.call('POST', `/v1/sessions/${id}/processes`, { argv: ['sleep', '1000'], tag: 'long' })).json()
+    await daemon.restart('SIGTERM')
+    expect((await daemon.exec(id, 'echo $KEPT $PWD $(f) $(jobs | wc -l)')).output.trim()).toBe('yes /tmp from-f 1')
+    await daemon.restart('SIGKILL')
+    expect((await daemon.exec(id, 'echo $KEPT $PWD $(f) $(jobs | wc -l)')).output.trim()).toBe('yes /tmp from-f 1')
+    const { items } = (await daemon.call('GET', `/v1/sessions/${id}/processes`)).json()
+    expect(items).toContainEqual(expect.objectContaining({ pid: started.pid, tag: 'long', running: true }))
+    const shells = (await daemon.call('GET', `/v1/sessions/${id}/shells`)).json().items
+    expect(shells).toContainEqual(expect.objectContaining({ name: 'main', cwd: '/tmp' }))
+  })
+
+  test('a second daemon on the same data folder refuses and says who has it', async () => {
+    const second = new RealDaemon()
+    Object.assign(second, { dataDir: daemon.dataDir, socket: `${daemon.dataDir}/other.sock` })
+    await expect(second.start()).rejects.toThrow(/already uses/)
+  })
+})
+
+async function daemonMb(): Promise<number> {
+  const { readFileSync } = await import('node:fs')
+  const rss = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${daemon.pid}/status`, 'utf8'))?.[1]
+  return Number(rss) / 1024
+}
+
+/** The host's pid of the session's PID 1: its cgroup names the session. */
+async function runnerPid(session: string): Promise<number> {
+  const { readdirSync, readFileSync } = await import('node:fs')
+  for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
+    try {
+      const isRunner = readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith('/.sandglass/runner')
+      if (isRunner && readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes(session)) return Number(pid)
+    } catch {
+      // It ended while it was looked at.
+    }
+  }
+  throw new Error(`no runner of ${session}`)
+}

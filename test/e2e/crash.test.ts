@@ -1,0 +1,73 @@
+// kill -9 of the daemon at arbitrary moments: the next start makes the world right.
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { leftovers } from './leftovers.ts'
+import { type Json, RealDaemon } from './real-daemon.ts'
+
+const daemon = new RealDaemon()
+const ROUNDS = 8
+const NOTHING = { processes: [], mounts: [], loops: [], cgroups: [], folders: [] }
+
+beforeAll(async () => {
+  await daemon.start()
+})
+afterAll(() => daemon.remove())
+
+/** Starts `work`, kills the daemon `ms` later, starts it again. What the call answered is of no interest: its caller lost it. */
+async function killDuring(work: () => Promise<unknown>, ms: number): Promise<void> {
+  const lost = work().catch(() => undefined)
+  await pause(ms)
+  await daemon.restart('SIGKILL')
+  await lost
+}
+
+const sessions = async (): Promise<Json[]> => (await daemon.call('GET', '/v1/sessions?limit=200')).json().items
+
+async function endAll(): Promise<void> {
+  for (const session of await sessions()) await daemon.call('DELETE', `/v1/sessions/${session.id}`)
+  expect(leftovers(daemon.dataDir)).toEqual(NOTHING)
+}
+
+test('during create: every session either runs and answers, or is failed with a reason', async () => {
+  for (let round = 0; round < ROUNDS; round++) {
+    await killDuring(() => Promise.all([daemon.create(), daemon.create()]), round * 6)
+    for (const session of await sessions()) {
+      if (session.status === 'running') expect((await daemon.exec(session.id, 'echo alive')).output.trim()).toBe('alive')
+      else
+        expect(session).toMatchObject({ status: 'failed', reason: expect.stringMatching(/interrupted_create|machine_missing/) })
+    }
+    await endAll()
+  }
+})
+
+test('during exec: the command goes on and the shell keeps its state', async () => {
+  const { id } = await daemon.create()
+  for (let round = 0; round < ROUNDS; round++) {
+    await killDuring(() => daemon.exec(id, `sleep 0.1; export ROUND=${round}; cd /tmp`), 20 + round * 15)
+    expect((await daemon.exec(id, 'echo $ROUND $PWD')).output.trim()).toBe(`${round} /tmp`)
+  }
+  await endAll()
+})
+
+test('during write: the file is whole, old or new', async () => {
+  const { id } = await daemon.create()
+  const put = (letter: string) => daemon.call('PUT', `/v1/sessions/${id}/files?path=f`, Buffer.alloc(32 << 20, letter))
+  await put('a')
+  for (let round = 0; round < ROUNDS; round++) {
+    const letter = String.fromCharCode(98 + round)
+    await killDuring(() => put(letter), round * 8)
+    const { body } = await daemon.call('GET', `/v1/sessions/${id}/files?path=f`)
+    expect(body.length).toBe(32 << 20)
+    expect(body.every(byte => byte === body[0])).toBe(true)
+    expect((await daemon.exec(id, 'ls -A /workspace | wc -l')).output.trim()).toBe('1')
+  }
+  await endAll()
+})
+
+test('during destroy: the session ends, and nothing of it stays', async () => {
+  for (let round = 0; round < ROUNDS; round++) {
+    const { id } = await daemon.create()
+    await killDuring(() => daemon.call('DELETE', `/v1/sessions/${id}`), round * 4)
+    await endAll()
+  }
+})

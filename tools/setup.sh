@@ -1,0 +1,166 @@
+# Brings a clone to the point where its own code can run. Sourced by tools/dev; says nothing when nothing is to do.
+#
+#   setup node   npm packages and a Node 24, left in $NODE
+#   setup run    and what a sandbox needs: an OCI runtime, uidmap, ext4 tools, Go to build the runner
+#   setup test   and what the tests compare with and drive
+
+NODE_MAJOR=24
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+export PATH
+
+setup() {
+  open_cache
+  exec 9>"$CACHE/setup.lock"
+  flock -n 9 || { say 'waiting for another setup to finish'; flock 9; }
+  npm_packages
+  pick_node
+  if [ "$1" != node ]; then
+    system_packages "$1"
+    build_runner
+  fi
+  exec 9>&-
+}
+
+# Another user's clone is fine as long as nothing has to be written into it.
+open_cache() {
+  CACHE=.cache
+  mkdir -p $CACHE 2>/dev/null && [ -w $CACHE ] && return
+  CACHE=${TMPDIR:-/tmp}/sandglass-dev-$(id -u)
+  mkdir -p -m 700 "$CACHE" && [ -O "$CACHE" ] || die "cannot write to .cache or $CACHE"
+}
+
+# The copy of the lock file is written last, so an interrupted install is done again.
+npm_packages() {
+  cmp -s package-lock.json node_modules/.sandglass-lock && return
+  command -v npm >/dev/null || die 'npm is missing: install Node.js 20 or newer with npm'
+  step 'npm packages' npm ci --no-audit --no-fund --loglevel=error || die "npm ci failed; see $LOG"
+  cp package-lock.json node_modules/.sandglass-lock
+}
+
+pick_node() {
+  local own bundled=node_modules/.bin/node
+  own=$(command -v node || true)
+  if [ -n "$own" ] && [ "$(major "$own")" -ge $NODE_MAJOR ]; then
+    NODE=$own
+  elif [ -x $bundled ] && [ "$(major $bundled)" -ge $NODE_MAJOR ]; then
+    NODE=$PWD/$bundled
+  else
+    die "needs Node $NODE_MAJOR: this machine has ${own:+$("$own" -v)}${own:-none}, and npm has no copy for $(uname -m)"
+  fi
+  export NODE
+}
+
+major() {
+  local version
+  version=$("$1" -v 2>/dev/null) || version=v0
+  version=${version#v}
+  echo "${version%%.*}"
+}
+
+# Each line: what to look for in PATH, the package that has it.
+RUN_PACKAGES='crun|runc crun
+go golang-go
+newuidmap uidmap
+mkfs.ext4 e2fsprogs
+unshare util-linux
+mount mount'
+TEST_PACKAGES='crun crun
+runc runc
+tmux tmux
+script bsdutils
+tar tar
+curl curl
+python3 python3
+git git'
+
+system_packages() {
+  local missing
+  missing=$(missing_packages "$1")
+  [ -z "$missing" ] && return
+  if ! command -v apt-get >/dev/null; then
+    say "missing, and there is no apt-get here: install $missing"
+  elif [ "$(id -u)" = 0 ]; then
+    apt_install '' $missing
+  elif sudo -n true 2>/dev/null; then
+    apt_install 'sudo -n' $missing
+  else
+    say "missing; run this once:  sudo apt-get install -y $missing"
+  fi
+}
+
+missing_packages() {
+  local table=$RUN_PACKAGES commands package name found missing=''
+  [ "$1" = test ] && table=$RUN_PACKAGES$'\n'$TEST_PACKAGES
+  while read -r commands package; do
+    found=''
+    for name in ${commands//|/ }; do
+      command -v "$name" >/dev/null && found=yes
+    done
+    if [ -z "$found" ] && [[ " $missing " != *" $package "* ]]; then missing="$missing $package"; fi
+  done <<<"$table"
+  echo "${missing# }"
+}
+
+# apt_install SUDO PACKAGE…: the lists are brought up to date only when they are absent or turn out stale.
+apt_install() {
+  local sudo=$1
+  shift
+  local install="$sudo env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $*"
+  if compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null && step "system packages: $*" $install; then return; fi
+  step 'package lists' $sudo apt-get -o DPkg::Lock::Timeout=300 update || say "apt-get update failed; see $LOG"
+  step "system packages: $*" $install || say "could not install $*; see $LOG"
+}
+
+# Built again when a source, the compiler or a build flag differs from what the binary was made of.
+build_runner() {
+  local want
+  [ -f runner/go.mod ] || return 0
+  want=$(runner_digest)
+  [ -x runner/bin/runner ] && [ "$(cat runner/bin/.digest 2>/dev/null)" = "$want" ] && return
+  if ! command -v go >/dev/null; then
+    [ -x runner/bin/runner ] && say 'the runner is older than its source: Go is missing' || say 'cannot build the runner: Go is missing'
+    return
+  fi
+  open_cache
+  mkdir -p runner/bin
+  step 'runner' compile_runner || die "go build failed; see $LOG"
+  echo "$want" >runner/bin/.digest
+}
+
+runner_digest() {
+  { cat tools/setup.sh && find runner -name bin -prune -o \( -name '*.go' ! -name '*_test.go' -o -name go.mod \) -print0 | sort -z | xargs -0 sha256sum; } | sha256sum | cut -c1-32
+}
+
+# The rename keeps a runner that is being executed intact.
+compile_runner() {
+  (
+    cd runner
+    export CGO_ENABLED=0 GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOCACHE="${GOCACHE:-$OLDPWD/.cache/go}"
+    go build -buildvcs=false -trimpath -ldflags='-s -w' -o "bin/runner.$$" . && mv "bin/runner.$$" bin/runner
+  )
+}
+
+# step NAME COMMAND…: one line with the seconds it took; output goes to a log of that name.
+step() {
+  local name=$1 start=$EPOCHREALTIME
+  shift
+  LOG=${name%%:*}.log
+  LOG=$CACHE/${LOG// /-}
+  [ -t 2 ] && printf '… %s\r' "$name" >&2
+  if "$@" >"$LOG" 2>&1 9>&-; then
+    say "$name ($(elapsed "$start") s)"
+  else
+    say "$name failed ($(elapsed "$start") s)"
+    tail -n 15 "$LOG" >&2
+    return 1
+  fi
+}
+
+elapsed() {
+  local now=$EPOCHREALTIME
+  local tenths=$(((${now/[.,]/} - ${1/[.,]/}) / 100000))
+  echo "$((tenths / 10)).$((tenths % 10))"
+}
+
+say() { printf 'setup: %s\n' "$1" >&2; }
+die() { say "$1" && exit 1; }
