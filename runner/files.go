@@ -1,0 +1,5 @@
+package main
+
+var fileHandlers = map[string]handler{}
+
+var fileStreams = map[string]streamHandler{}

@@ -1,0 +1,3 @@
+module sandglass/runner
+
+go 1.19

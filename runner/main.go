@@ -1,0 +1,122 @@
+// The runner is PID 1 of a sandbox: it owns shells, processes and files there
+// and serves them over the protocol of PROTOCOL.md.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+func main() {
+	if err := start(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "runner:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	listenFD, configFD                    int
+	listen, configFile, socket, tokenFile string
+	client                                string
+	stdio                                 bool
+}
+
+func start(args []string) error {
+	opts, err := parseFlags(args)
+	if err != nil {
+		return err
+	}
+	cfg, err := openConfig(opts)
+	if err != nil {
+		return err
+	}
+	listener, err := openListener(opts)
+	if err != nil {
+		return err
+	}
+	registerHandlers()
+	run, err := newRunner(cfg)
+	if err != nil {
+		return err
+	}
+	go run.accept(listener)
+	run.reaper.loop()
+	return nil
+}
+
+func parseFlags(args []string) (*options, error) {
+	opts := &options{}
+	set := flag.NewFlagSet("runner", flag.ContinueOnError)
+	set.IntVar(&opts.listenFD, "listen-fd", -1, "descriptor of a listening socket")
+	set.IntVar(&opts.configFD, "config-fd", -1, "descriptor to read the configuration from")
+	set.StringVar(&opts.listen, "listen", "", "path of the unix socket to listen on")
+	set.StringVar(&opts.configFile, "config-file", "", "file to read the configuration from")
+	set.BoolVar(&opts.stdio, "stdio", false, "serve one multiplexed carrier on stdin and stdout")
+	set.StringVar(&opts.client, "client", "", "send this one request to a runner and print its reply")
+	set.StringVar(&opts.socket, "socket", "/run/runner.sock", "with --client: path of the runner's socket")
+	set.StringVar(&opts.tokenFile, "token-file", "", "with --client: file that holds the token")
+	if err := set.Parse(args); err != nil {
+		return nil, err
+	}
+	if set.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	return opts, nil
+}
+
+func openConfig(opts *options) (*config, error) {
+	var file *os.File
+	switch {
+	case opts.configFD >= 0:
+		file = os.NewFile(uintptr(opts.configFD), "configuration")
+	case opts.configFile != "":
+		opened, err := os.Open(opts.configFile)
+		if err != nil {
+			return nil, fmt.Errorf("open configuration: %w", err)
+		}
+		file = opened
+	default:
+		return nil, errors.New("--config-fd or --config-file is required")
+	}
+	defer file.Close()
+	return readConfig(file)
+}
+
+func openListener(opts *options) (net.Listener, error) {
+	if opts.listenFD >= 0 {
+		file := os.NewFile(uintptr(opts.listenFD), "listener")
+		defer file.Close()
+		listener, err := net.FileListener(file)
+		if err != nil {
+			return nil, fmt.Errorf("listen on descriptor %d: %w", opts.listenFD, err)
+		}
+		return listener, nil
+	}
+	if opts.listen == "" {
+		return nil, errors.New("--listen-fd, --listen or --stdio is required")
+	}
+	listener, err := net.Listen("unix", opts.listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return listener, nil
+}
+
+// accept serves connections for as long as the runner lives.
+func (run *runner) accept(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(20 * time.Millisecond) // out of descriptors: others must close first
+			continue
+		}
+		go run.serveConn(conn)
+	}
+}

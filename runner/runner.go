@@ -1,0 +1,26 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+const version = "0.1.0"
+
+// A runner is everything that one sandbox has.
+type runner struct {
+	cfg       *config
+	bootID    string
+	startedAt time.Time
+	reaper    *reaper
+}
+
+func newRunner(cfg *config) (*runner, error) {
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return nil, fmt.Errorf("make boot id: %w", err)
+	}
+	return &runner{cfg: cfg, bootID: hex.EncodeToString(id[:]), startedAt: time.Now(), reaper: newReaper()}, nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+const (
+	maxLineBytes = 8 << 20
+	maxBodyBytes = 64 << 20 // of one message on a shared connection
+	readBuffer   = 4096
+)
+
+var errLineTooLong = errors.New("line is longer than 8 MiB")
+
+// A carrier is a byte stream to a client: a socket, or a stream of the multiplexer.
+type carrier interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// A wireReader takes lines and bodies off a byte stream. A body that is still
+// unread is skipped by the next call to line.
+type wireReader struct {
+	buf     *bufio.Reader
+	pending *io.LimitedReader
+}
+
+func newWireReader(r io.Reader) *wireReader {
+	return &wireReader{buf: bufio.NewReaderSize(r, readBuffer)}
+}
+
+// line returns the next line without its newline. The bytes are the caller's.
+func (w *wireReader) line() ([]byte, error) {
+	if w.pending != nil && w.pending.N > 0 {
+		if _, err := io.Copy(io.Discard, w.pending); err != nil {
+			return nil, err
+		}
+		if w.pending.N > 0 {
+			return nil, io.ErrUnexpectedEOF
+		}
+	}
+	w.pending = nil
+	var line []byte
+	for {
+		part, err := w.buf.ReadSlice('\n')
+		if len(line)+len(part) > maxLineBytes+1 {
+			return nil, errLineTooLong
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line[:len(line)-1], nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return nil, io.ErrUnexpectedEOF
+		default:
+			return nil, err
+		}
+	}
+}
+
+// body gives the n bytes that follow the line just read.
+func (w *wireReader) body(n int64) io.Reader {
+	w.pending = &io.LimitedReader{R: w.buf, N: n}
+	return &wholeBody{w.pending}
+}
+
+// A wholeBody reports a byte stream that ends inside the body as an error, so
+// that half a file is never taken for a whole one.
+type wholeBody struct{ limited *io.LimitedReader }
+
+func (b *wholeBody) Read(p []byte) (int, error) {
+	n, err := b.limited.Read(p)
+	if err == io.EOF && b.limited.N > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// A wireWriter sends messages, each whole, from any goroutine.
+type wireWriter struct {
+	mu sync.Mutex // held across one message with its body
+	w  io.Writer
+}
+
+// message sends one message. id is left out when empty, bytes when body is nil.
+func (w *wireWriter) message(kind, id string, f fields, body []byte) error {
+	if body == nil {
+		return w.write(kind, id, f, nil)
+	}
+	line, err := encodeLine(kind, id, f, int64(len(body)))
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(body) <= 16<<10 {
+		_, err = w.w.Write(append(line, body...))
+		return err
+	}
+	if _, err := w.w.Write(line); err != nil {
+		return err
+	}
+	_, err = w.w.Write(body)
+	return err
+}
+
+func (w *wireWriter) write(kind, id string, f fields, _ []byte) error {
+	line, err := encodeLine(kind, id, f, -1)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err = w.w.Write(line)
+	return err
+}
+
+// messageFrom sends one message and exactly n bytes of r behind it. When r has
+// fewer, the stream is beyond repair and the error must close it.
+func (w *wireWriter) messageFrom(kind, id string, f fields, n int64, r io.Reader) error {
+	line, err := encodeLine(kind, id, f, n)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.w.Write(line); err != nil {
+		return err
+	}
+	_, err = io.CopyN(w.w, r, n)
+	return err
+}
+
+// fail sends an error line.
+func (w *wireWriter) fail(id string, err error) error {
+	e := asRunnerError(err)
+	detail := e.detail
+	if detail == nil {
+		detail = fields{}
+	}
+	return w.message("error", id, fields{"code": e.code, "message": e.message, "detail": detail}, nil)
+}
+
+// encodeLine makes the line of a message; size below 0 means no body.
+func encodeLine(kind, id string, f fields, size int64) ([]byte, error) {
+	head := fields{"type": kind}
+	for k, v := range f {
+		head[k] = v
+	}
+	if id != "" {
+		head["id"] = id
+	}
+	if size >= 0 {
+		head["bytes"] = size
+	}
+	line, err := json.Marshal(head)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", kind, err)
+	}
+	return append(line, '\n'), nil
+}
