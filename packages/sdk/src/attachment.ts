@@ -1,0 +1,90 @@
+// A terminal on a shell, or the standard streams of a process.
+import { CHANNELS, type RouteName, SandglassError } from '@sandglass/contract/tables'
+import { toCamel } from './case.ts'
+import { wireError } from './decode-error.ts'
+import { type ByteSocket, openSocket } from './socket.ts'
+import type { Transport } from './transport.ts'
+import type { Cancel, SignalName, TerminalSize } from './wire-types.ts'
+
+export type Output = { stream: 'stdout' | 'stderr'; data: Uint8Array<ArrayBuffer> }
+export type Exit = { exitCode: number; timedOut: boolean }
+
+/** Iterating gives the output; `exit` says how it ended. Closing, or leaving the loop, detaches and ends nothing inside. */
+export class Attachment implements AsyncIterable<Output, Exit | undefined> {
+  #socket: ByteSocket
+  #exit = Promise.withResolvers<Exit>()
+
+  constructor(socket: ByteSocket) {
+    this.#socket = socket
+    this.#exit.promise.catch(() => undefined)
+  }
+
+  /** Settles while the output is being read. Rejects when the connection ends before the process does. */
+  get exit(): Promise<Exit> {
+    return this.#exit.promise
+  }
+
+  /** To stdin; waits while much is still on its way. */
+  write(data: string | Uint8Array): Promise<void> {
+    return this.#send(CHANNELS.stdin, typeof data === 'string' ? new TextEncoder().encode(data) : data)
+  }
+
+  /** End of stdin. */
+  end(): Promise<void> {
+    return this.#send(CHANNELS.stdin_eof, new Uint8Array())
+  }
+
+  resize(size: TerminalSize): Promise<void> {
+    return this.#send(CHANNELS.resize, json(size))
+  }
+
+  signal(signal: SignalName): Promise<void> {
+    return this.#send(CHANNELS.signal, json({ signal }))
+  }
+
+  close(): void {
+    this.#socket.close()
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Output, Exit | undefined, undefined> {
+    try {
+      for await (const message of this.#socket) {
+        const payload = message.subarray(1)
+        if (message[0] === CHANNELS.stdout) yield { stream: 'stdout', data: payload }
+        else if (message[0] === CHANNELS.stderr) yield { stream: 'stderr', data: payload }
+        else if (message[0] === CHANNELS.error) throw failure(payload)
+        else if (message[0] === CHANNELS.exit) {
+          const exit = toCamel(JSON.parse(new TextDecoder().decode(payload))) as Exit
+          this.#exit.resolve(exit)
+          return exit
+        }
+      }
+      return undefined
+    } catch (error) {
+      this.#exit.reject(error)
+      throw error
+    } finally {
+      this.#exit.reject(new SandglassError('DAEMON_UNREACHABLE', { address: 'the attached stream', why: 'it closed first' }))
+    }
+  }
+
+  #send(channel: number, payload: Uint8Array): Promise<void> {
+    const message = new Uint8Array(payload.length + 1)
+    message[0] = channel
+    message.set(payload, 1)
+    return this.#socket.write(message)
+  }
+}
+
+type AttachOptions = { params: Record<string, string | number>; query?: object } & Cancel
+
+export async function attach(transport: Transport, name: RouteName, options: AttachOptions): Promise<Attachment> {
+  return new Attachment(await openSocket(transport, name, options))
+}
+
+const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value))
+
+function failure(payload: Uint8Array): SandglassError {
+  const text = new TextDecoder().decode(payload)
+  return SandglassError.fromWire(wireError(text) ?? { code: 'INTERNAL', message: text })
+}

@@ -1,0 +1,36 @@
+// snake_case on the wire, camelCase here: names are converted in this file alone, by rule, and never inside the user's own data.
+import { OPAQUE_FIELDS } from '@sandglass/contract/tables'
+
+type OpaqueField = (typeof OPAQUE_FIELDS)[number]
+type CamelKey<Key> = Key extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelKey<Tail>>}` : Key
+
+/** A wire shape as the SDK shows it. */
+export type Camel<T> = T extends readonly (infer Item)[]
+  ? Camel<Item>[]
+  : T extends object
+    ? { [Key in keyof T as CamelKey<Key>]: Key extends OpaqueField ? T[Key] : Camel<T[Key]> }
+    : T
+
+export const toCamel = (value: unknown): unknown => convert(value, camelName)
+export const toSnake = (value: unknown): unknown => convert(value, snakeName)
+
+export const camelName = (name: string) => name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+export const snakeName = (name: string) => name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+
+const OPAQUE: ReadonlySet<string> = new Set(OPAQUE_FIELDS)
+
+function convert(value: unknown, rename: (name: string) => string): unknown {
+  if (Array.isArray(value)) return value.map(item => convert(item, rename))
+  if (value === null || typeof value !== 'object') return value
+  const result: Record<string, unknown> = {}
+  for (const [name, field] of Object.entries(value)) {
+    // SECURITY: a reply is not trusted to leave prototypes alone; defineProperty makes __proto__ an ordinary field.
+    Object.defineProperty(result, rename(name), {
+      value: OPAQUE.has(name) ? field : convert(field, rename),
+      enumerable: true,
+      writable: true,
+      configurable: true,
+    })
+  }
+  return result
+}

@@ -1,0 +1,133 @@
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ROUTES, type RouteName } from '@sandglass/contract'
+import { expect, test } from 'vitest'
+import { type FetchLike, SandboxClient, SandglassError } from './index.ts'
+import { nodeFetch, unixFetch } from './node.ts'
+import { json, SESSION, startServer } from './test-server.ts'
+
+const KEY = 'key-for-tests-0000'
+const connect = (baseUrl: string, fetch?: FetchLike) => new SandboxClient({ baseUrl, apiKey: KEY, fetch })
+
+test('a create whose answer is lost is sent again under the same key and makes one session', async () => {
+  await using server = await startServer((request, reply) => {
+    if (server.requests.length === 1) request.socket.destroy()
+    else json(reply, 201, SESSION)
+  })
+  const session = await connect(server.url).createSession({ ttlSeconds: 60, env: { A_B: '1' } })
+  expect(session.id).toBe(SESSION.id)
+  expect(session.info.labels).toEqual({ a_b: 'c' })
+  expect(server.requests).toHaveLength(2)
+  expect(server.requests[0]?.headers['idempotency-key']).toMatch(/^[0-9a-f-]{36}$/)
+  expect(server.requests[1]?.headers['idempotency-key']).toBe(server.requests[0]?.headers['idempotency-key'])
+  expect(JSON.parse(server.requests[1]?.text ?? '')).toEqual({ ttl_seconds: 60, env: { A_B: '1' } })
+  expect(server.requests[1]?.headers.authorization).toBe(`Bearer ${KEY}`)
+})
+
+test('an exec whose answer is lost is not sent again', async () => {
+  await using server = await startServer(request => void request.socket.destroy())
+  const failure = await connect(server.url)
+    .session('calm-otter')
+    .exec('rm -rf build')
+    .catch(e => e)
+  expect(failure).toBeInstanceOf(SandglassError)
+  expect(failure.code).toBe('DAEMON_UNREACHABLE')
+  expect(server.requests).toHaveLength(1)
+})
+
+test('a read is tried three times while the daemon stops, and an answer that means no is not', async () => {
+  await using stopping = await startServer((_, reply) =>
+    json(reply, 503, { error: { code: 'SHUTTING_DOWN', message: 'stopping' } }),
+  )
+  await expect(connect(stopping.url).getSession('calm-otter')).rejects.toMatchObject({ code: 'SHUTTING_DOWN' })
+  expect(stopping.requests).toHaveLength(3)
+  await using refusing = await startServer((_, reply) =>
+    json(reply, 503, { error: { code: 'HOST_FULL', message: 'full', detail: { what: 'memory' } } }),
+  )
+  await expect(connect(refusing.url).createSession()).rejects.toMatchObject({ code: 'HOST_FULL', detail: { what: 'memory' } })
+  expect(refusing.requests).toHaveLength(1)
+})
+
+test('errors are rebuilt with their detail, and what is not an error of ours is INTERNAL with its text', async () => {
+  const error = {
+    code: 'WRONG_STATE',
+    message: 'cannot exec x: it is paused',
+    detail: { id: 'x', state: 'paused', event: 'exec' },
+    request_id: 'r1',
+  }
+  await using server = await startServer((request, reply) => {
+    if (request.url?.endsWith('/exec')) json(reply, 409, { error })
+    else if (request.url?.endsWith('/pause')) json(reply, 418, { error: { code: 'FROM_THE_FUTURE', message: 'odd' } })
+    else reply.writeHead(400).end('<html>bad gateway</html>')
+  })
+  const session = connect(server.url).session('x')
+  const known = await session.exec('true').catch(e => e)
+  expect(known.is('WRONG_STATE') && known.detail.state).toBe('paused')
+  expect([known.message, known.requestId, known.exitCode]).toEqual([error.message, 'r1', 5])
+  expect(await session.pause().catch(e => [e.code, e.message])).toEqual(['INTERNAL', 'odd'])
+  expect(await session.stop().catch(e => e.message)).toContain('bad gateway')
+})
+
+test('an aborted call rejects with the reason it was given', async () => {
+  await using server = await startServer(() => undefined)
+  for (const fetch of [undefined, nodeFetch()]) {
+    const controller = new AbortController()
+    const call = connect(server.url, fetch).session('x').exec('sleep 100', { signal: controller.signal })
+    await expect.poll(() => server.requests.length).toBeGreaterThan(0)
+    controller.abort(new Error('no longer wanted'))
+    await expect(call).rejects.toThrow('no longer wanted')
+  }
+  await expect(connect(server.url).getSession('x', { signal: AbortSignal.abort(new Error('before')) })).rejects.toThrow('before')
+})
+
+test('listSessions walks every page', async () => {
+  await using server = await startServer((request, reply) => {
+    const cursor = new URL(request.url ?? '', 'http://x').searchParams.get('cursor')
+    json(reply, 200, {
+      items: [{ ...SESSION, name: cursor ?? 'first' }],
+      total: 3,
+      limit: 1,
+      offset: 0,
+      next_cursor: { null: 'second', second: 'third' }[String(cursor)] ?? null,
+    })
+  })
+  const found = await connect(server.url).listSessions({ all: true })
+  expect(found.map(s => s.name)).toEqual(['first', 'second', 'third'])
+  expect(server.requests[0]?.url).toBe('/v1/sessions?all=true&limit=200')
+})
+
+test('the calls that carry an idempotency key are those that the contract says create', async () => {
+  await using server = await startServer((_, reply) => json(reply, 201, SESSION))
+  const client = connect(server.url)
+  await client.createSession()
+  await client.session('x').shells.create('other')
+  await client.session('x').processes.start(['true'])
+  const creating = (Object.keys(ROUTES) as RouteName[]).filter(name => 'creates' in ROUTES[name])
+  expect(server.requests.map(r => r.headers['idempotency-key'] !== undefined)).toEqual(creating.map(() => true))
+})
+
+test('bodies stream both ways through a unix socket', async () => {
+  const socket = join(await mkdtemp(join(tmpdir(), 'sdk-')), 'daemon.sock')
+  await using server = await startServer(
+    (request, reply) => {
+      if (request.method === 'PUT') json(reply, 200, { ok: true, path: '/workspace/f', size: request.text.length })
+      else reply.end(Buffer.alloc(3_000_000, 'x'))
+    },
+    undefined,
+    socket,
+  )
+  const session = connect('http://sandglass', unixFetch(socket)).session('x')
+  const body = new Blob(['a'.repeat(200_000), 'b']).stream()
+  expect(await session.files.upload('f', body)).toMatchObject({ size: 200_001 })
+  expect((await session.read('f')).length).toBe(3_000_000)
+  await session.read('f', { signal: AbortSignal.timeout(5000) })
+  expect(server.requests[0]?.headers['transfer-encoding']).toBe('chunked')
+})
+
+test('a part of a file is asked for by range', async () => {
+  await using server = await startServer((_, reply) => void reply.writeHead(206).end('part'))
+  await connect(server.url).session('x').files.download('f', { offset: 10, length: 4 })
+  await connect(server.url).session('x').files.download('f', { offset: 3 })
+  expect(server.requests.map(r => r.headers.range)).toEqual(['bytes=10-13', 'bytes=3-'])
+})

@@ -1,0 +1,61 @@
+import { toCamel } from './case.ts'
+import { follow } from './follow.ts'
+import { Session } from './session.ts'
+import { type ClientOptions, createTransport, type Transport } from './transport.ts'
+import type { Cancel, Query, Reply, SessionEvent, SessionFilter, SessionInfo, SessionOptions, SessionPage } from './wire-types.ts'
+
+/** The daemon, seen from a program. */
+export class SandboxClient {
+  readonly #transport: Transport
+
+  constructor(options: ClientOptions) {
+    this.#transport = createTransport(options)
+  }
+
+  /** Resolves once the session runs. A lost answer is asked for again under the same key, so that one call makes one session. */
+  async createSession(spec: SessionOptions = {}, options: { idempotencyKey?: string } & Cancel = {}): Promise<Session> {
+    const { signal, idempotencyKey = crypto.randomUUID() } = options
+    return new Session(this.#transport, await this.#transport.json('createSession', { body: spec, idempotencyKey, signal }))
+  }
+
+  /** By id or by name. */
+  async getSession(ref: string, { signal }: Cancel = {}): Promise<Session> {
+    return new Session(this.#transport, await this.#transport.json('getSession', { params: { id: ref }, signal }))
+  }
+
+  /** A session by id or name, without asking the daemon first. */
+  session(ref: string): Session {
+    return new Session(this.#transport, ref)
+  }
+
+  /** Every session that matches. */
+  async listSessions(filter: SessionFilter & Cancel = {}): Promise<SessionInfo[]> {
+    const found: SessionInfo[] = []
+    for await (const info of this.sessions(filter)) found.push(info)
+    return found
+  }
+
+  /** Every session that matches, fetched a page at a time. */
+  async *sessions({ signal, ...filter }: SessionFilter & Cancel = {}): AsyncGenerator<SessionInfo, void, undefined> {
+    let cursor: string | undefined
+    do {
+      const page = await this.sessionPage({ ...filter, limit: 200, cursor, signal })
+      yield* page.items
+      cursor = page.nextCursor ?? undefined
+    } while (cursor !== undefined)
+  }
+
+  /** One page, with the total and the cursor of the next. */
+  sessionPage({ signal, ...query }: Query<'listSessions'> & Cancel = {}): Promise<SessionPage> {
+    return this.#transport.json('listSessions', { query, signal })
+  }
+
+  /** State changes of all sessions, starting after `lastEventId`. */
+  async *events(options: { lastEventId?: string } & Cancel = {}): AsyncGenerator<SessionEvent, void, undefined> {
+    for await (const event of follow(this.#transport, 'events', options)) yield toCamel(JSON.parse(event.data)) as SessionEvent
+  }
+
+  health({ signal }: Cancel = {}): Promise<Reply<'healthz'>> {
+    return this.#transport.json('healthz', { signal })
+  }
+}

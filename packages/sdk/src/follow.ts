@@ -1,0 +1,62 @@
+// Event streams that outlive a connection: resumed with Last-Event-ID where the last one broke off.
+import type { RouteName } from '@sandglass/contract/tables'
+import { SandglassError } from '@sandglass/contract/tables'
+import { wireError } from './decode-error.ts'
+import { readEvents, type SseEvent } from './sse.ts'
+import { backoff, type CallOptions, isTransient, type ResponseLike, type Transport, unreachable } from './transport.ts'
+
+type FollowOptions<Name extends RouteName> = CallOptions<Name> & {
+  /** Continue after this event. */
+  lastEventId?: string
+  /** Says whether this event is the stream's last, so that its end is an end and not a loss. */
+  isLast?: (event: SseEvent) => boolean
+  /** Called when the stream was lost and is open again. */
+  onResume?: () => SseEvent | undefined
+}
+
+/** Tries in a row, without one event between them, before giving up: about 20 seconds. */
+const PATIENCE = 9
+
+export async function* follow<Name extends RouteName>(
+  transport: Transport,
+  name: Name,
+  options: FollowOptions<Name>,
+): AsyncGenerator<SseEvent, void, undefined> {
+  let lastEventId = options.lastEventId
+  let wasOpen = false
+  for (let failures = 0; ; failures++) {
+    let lost: unknown = new Error('the stream ended')
+    try {
+      const headers: Record<string, string> = { ...options.headers, accept: 'text/event-stream' }
+      if (lastEventId !== undefined) headers['last-event-id'] = lastEventId
+      const response = await transport.open(name, { ...options, headers })
+      const gap = wasOpen ? options.onResume?.() : undefined
+      if (gap) yield gap
+      wasOpen = true
+      for await (const event of readEvents(bodyOf(response))) {
+        failures = 0
+        lastEventId = event.id ?? lastEventId
+        if (event.type === 'error') throw streamError(event)
+        yield event
+        if (options.isLast?.(event)) return
+      }
+    } catch (error) {
+      options.signal?.throwIfAborted()
+      if (error instanceof SandglassError && !isTransient(error)) throw error
+      lost = error
+    }
+    if (failures >= PATIENCE) throw lost instanceof SandglassError ? lost : unreachable(transport.options.baseUrl, lost)
+    await backoff(failures, options.signal)
+  }
+}
+
+/** The error that an `error` event carries. */
+export function streamError(event: SseEvent): SandglassError {
+  const wire = wireError(event.data)
+  return wire ? SandglassError.fromWire(wire) : new SandglassError('INTERNAL', { message: event.data })
+}
+
+export function bodyOf(response: ResponseLike): ReadableStream<Uint8Array> {
+  if (!response.body) throw new SandglassError('INTERNAL', { message: 'the reply has no body' })
+  return response.body
+}

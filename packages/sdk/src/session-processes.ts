@@ -1,0 +1,62 @@
+import { type Attachment, attach, type Exit, type Output } from './attachment.ts'
+import { base64FromBytes, bytesFromBase64 } from './base64.ts'
+import { toCamel } from './case.ts'
+import { follow } from './follow.ts'
+import type { Transport } from './transport.ts'
+import type { Cancel, ProcessInfo, ProcessOptions, SignalName } from './wire-types.ts'
+
+/** Programs with their own stdin, stdout and stderr. They run on when nobody is attached. */
+export class SessionProcesses {
+  #transport: Transport
+  #id: string
+
+  constructor(transport: Transport, id: string) {
+    this.#transport = transport
+    this.#id = id
+  }
+
+  start(argv: string[], { signal, ...options }: ProcessOptions = {}): Promise<ProcessInfo> {
+    const idempotencyKey = crypto.randomUUID()
+    return this.#transport.json('startProcess', { params: { id: this.#id }, body: { argv, ...options }, idempotencyKey, signal })
+  }
+
+  async list({ signal }: Cancel = {}): Promise<ProcessInfo[]> {
+    return (await this.#transport.json('listProcesses', { params: { id: this.#id }, signal })).items
+  }
+
+  get(pid: number, { signal }: Cancel = {}): Promise<ProcessInfo> {
+    return this.#transport.json('getProcess', { params: { id: this.#id, pid }, signal })
+  }
+
+  /** Recent output, then live output, with stdin, resize and signals. */
+  attach(pid: number, { signal }: Cancel = {}): Promise<Attachment> {
+    return attach(this.#transport, 'attachProcess', { params: { id: this.#id, pid }, signal })
+  }
+
+  async signal(pid: number, signal: SignalName, options: { group?: boolean } & Cancel = {}): Promise<void> {
+    const { signal: cancel, ...rest } = options
+    await this.#transport.json('signalProcess', { params: { id: this.#id, pid }, body: { signal, ...rest }, signal: cancel })
+  }
+
+  /** Writes to stdin of a process started with `stdin: true`; `close` ends its input. */
+  async stdin(pid: number, data: string | Uint8Array, options: { close?: boolean } & Cancel = {}): Promise<void> {
+    const { signal, close } = options
+    const content = typeof data === 'string' ? { text: data } : { contentBase64: base64FromBytes(data) }
+    await this.#transport.json('writeStdin', { params: { id: this.#id, pid }, body: { ...content, close }, signal })
+  }
+
+  /** Output from the oldest byte kept. Survives lost connections; returns how the process ended. */
+  async *output(
+    pid: number,
+    options: { lastEventId?: string } & Cancel = {},
+  ): AsyncGenerator<Output, Exit | undefined, undefined> {
+    const isLast = (event: { type: string }) => event.type === 'exit'
+    for await (const event of follow(this.#transport, 'processOutput', { params: { id: this.#id, pid }, ...options, isLast })) {
+      const data: { data_base64?: string } = JSON.parse(event.data)
+      if (event.type === 'exit') return toCamel(data) as Exit
+      if (event.type !== 'stdout' && event.type !== 'stderr') continue
+      yield { stream: event.type, data: bytesFromBase64(data.data_base64 ?? '') }
+    }
+    return undefined
+  }
+}

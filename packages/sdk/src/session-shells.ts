@@ -1,0 +1,27 @@
+import type { Transport } from './transport.ts'
+import type { Cancel, ShellInfo, ShellOptions } from './wire-types.ts'
+
+/** Named shells. Each keeps its own working directory, variables and jobs. */
+export class SessionShells {
+  #transport: Transport
+  #id: string
+
+  constructor(transport: Transport, id: string) {
+    this.#transport = transport
+    this.#id = id
+  }
+
+  create(name: string, { signal, ...options }: ShellOptions = {}): Promise<ShellInfo> {
+    const idempotencyKey = crypto.randomUUID()
+    return this.#transport.json('createShell', { params: { id: this.#id }, body: { name, ...options }, idempotencyKey, signal })
+  }
+
+  async list({ signal }: Cancel = {}): Promise<ShellInfo[]> {
+    return (await this.#transport.json('listShells', { params: { id: this.#id }, signal })).items
+  }
+
+  /** Ends a shell and what runs in it. */
+  async remove(name: string, { signal }: Cancel = {}): Promise<void> {
+    await this.#transport.json('deleteShell', { params: { id: this.#id, name }, signal })
+  }
+}

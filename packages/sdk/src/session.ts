@@ -1,0 +1,161 @@
+import { DEFAULT_SHELL } from '@sandglass/contract/tables'
+import { type Attachment, attach } from './attachment.ts'
+import { base64FromBytes, bytesFromBase64 } from './base64.ts'
+import { toCamel } from './case.ts'
+import { ExecStream } from './exec-stream.ts'
+import { follow } from './follow.ts'
+import { SessionFiles } from './session-files.ts'
+import { SessionProcesses } from './session-processes.ts'
+import { SessionShells } from './session-shells.ts'
+import { type ByteSocket, openSocket } from './socket.ts'
+import type { Transport } from './transport.ts'
+import type {
+  Cancel,
+  ExecOptions,
+  ExecResult,
+  Port,
+  SessionEvent,
+  SessionInfo,
+  SessionStats,
+  TerminalSize,
+  WriteOptions,
+} from './wire-types.ts'
+
+/** Content up to this size travels as JSON, which is the quicker call; more goes as a raw body. */
+const INLINE_BYTES = 256 * 1024
+
+/** One sandbox. `info` is what was last heard of it: `refresh` asks again, and every lifecycle call updates it. */
+export class Session {
+  readonly files: SessionFiles
+  readonly processes: SessionProcesses
+  readonly shells: SessionShells
+  readonly #transport: Transport
+  #info: SessionInfo | undefined
+  #ref: string
+
+  /** `from` is a reply of the daemon, or an id or name that nothing is known of yet. */
+  constructor(transport: Transport, from: SessionInfo | string) {
+    this.#transport = transport
+    this.#info = typeof from === 'string' ? undefined : from
+    this.#ref = typeof from === 'string' ? from : from.id
+    this.files = new SessionFiles(transport, this.#ref)
+    this.processes = new SessionProcesses(transport, this.#ref)
+    this.shells = new SessionShells(transport, this.#ref)
+  }
+
+  get id(): string {
+    return this.#info?.id ?? this.#ref
+  }
+
+  /** What was last heard of the session; an error for one that was only named and never asked about. */
+  get info(): SessionInfo {
+    if (!this.#info) throw new Error(`call refresh() before reading what session ${this.#ref} is`)
+    return this.#info
+  }
+
+  get name(): string {
+    return this.info.name
+  }
+
+  get status(): SessionInfo['status'] {
+    return this.info.status
+  }
+
+  get expiresAt(): string | null {
+    return this.info.expiresAt
+  }
+
+  /** Runs a command line in a shell: cd, export and background jobs are still there for the next one. Never sent twice. */
+  exec(cmd: string, { signal, ...options }: ExecOptions = {}): Promise<ExecResult> {
+    return this.#transport.json('exec', { params: { id: this.#ref }, body: { cmd, ...options }, signal })
+  }
+
+  /** Like exec, with the output as it comes. */
+  execStream(cmd: string, options: ExecOptions = {}): ExecStream {
+    return new ExecStream(this.#transport, this.#ref, cmd, options)
+  }
+
+  /** Writes a file atomically and makes the directories above it. */
+  async write(path: string, content: string | Uint8Array<ArrayBuffer>, options: WriteOptions = {}): Promise<void> {
+    if (content.length > INLINE_BYTES) {
+      await this.files.upload(path, content, options)
+      return
+    }
+    const { signal, ...rest } = options
+    const given = typeof content === 'string' ? { text: content } : { contentBase64: base64FromBytes(content) }
+    await this.#transport.json('fsWrite', { params: { id: this.#ref }, body: { path, ...given, ...rest }, signal })
+  }
+
+  /** The whole file, or its first `maxBytes`. */
+  async read(path: string, { maxBytes, signal }: { maxBytes?: number } & Cancel = {}): Promise<Uint8Array<ArrayBuffer>> {
+    if (maxBytes === undefined)
+      return new Uint8Array(await new Response(await this.files.download(path, { signal })).arrayBuffer())
+    const reply = await this.#transport.json('fsRead', { params: { id: this.#ref }, query: { path, maxBytes }, signal })
+    return bytesFromBase64(reply.contentBase64)
+  }
+
+  /** A terminal on a shell, which is made on first use. */
+  attachShell(name: string = DEFAULT_SHELL, { signal, ...size }: Partial<TerminalSize> & Cancel = {}): Promise<Attachment> {
+    return attach(this.#transport, 'attachShell', { params: { id: this.#ref, name }, query: size, signal })
+  }
+
+  async ports({ signal }: Cancel = {}): Promise<Port[]> {
+    return (await this.#transport.json('listPorts', { params: { id: this.#ref }, signal })).items
+  }
+
+  /** A TCP connection to a port inside. */
+  dial(port: number, { signal }: Cancel = {}): Promise<ByteSocket> {
+    return openSocket(this.#transport, 'dialPort', { params: { id: this.#ref, port }, signal })
+  }
+
+  stats({ signal }: Cancel = {}): Promise<SessionStats> {
+    return this.#transport.json('sessionStats', { params: { id: this.#ref }, signal })
+  }
+
+  /** The boot log. */
+  async logs({ signal }: Cancel = {}): Promise<string> {
+    return (await this.#transport.open('sessionLogs', { params: { id: this.#ref }, signal })).text()
+  }
+
+  /** State changes as they happen, starting after `lastEventId`. */
+  async *events(options: { lastEventId?: string } & Cancel = {}): AsyncGenerator<SessionEvent, void, undefined> {
+    for await (const event of follow(this.#transport, 'sessionEvents', { params: { id: this.#ref }, ...options })) {
+      yield toCamel(JSON.parse(event.data)) as SessionEvent
+    }
+  }
+
+  start = (options: Cancel = {}) => this.#change('startSession', options)
+  /** Ends every process and keeps the files. */
+  stop = (options: Cancel = {}) => this.#change('stopSession', options)
+  pause = (options: Cancel = {}) => this.#change('pauseSession', options)
+  resume = (options: Cancel = {}) => this.#change('resumeSession', options)
+  terminate = (options: Cancel = {}) => this.#change('terminateSession', options)
+  refresh = (options: Cancel = {}) => this.#change('getSession', options)
+
+  /** Moves `expiresAt` forward by the session's ttl, or by another one from here on. */
+  async renew({ ttlSeconds, signal }: { ttlSeconds?: number } & Cancel = {}): Promise<SessionInfo> {
+    return this.#learn(await this.#transport.json('renewSession', { params: { id: this.#ref }, body: { ttlSeconds }, signal }))
+  }
+
+  /** Ends the session and removes its machine and files; `purge` also removes its row. */
+  async destroy({ purge, signal }: { purge?: boolean } & Cancel = {}): Promise<void> {
+    this.#learn(await this.#transport.json('deleteSession', { params: { id: this.#ref }, query: { purge }, signal }))
+  }
+
+  /** `await using` ends the session with the block. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.destroy()
+  }
+
+  async #change(
+    route: 'startSession' | 'stopSession' | 'pauseSession' | 'resumeSession' | 'terminateSession' | 'getSession',
+    { signal }: Cancel,
+  ): Promise<SessionInfo> {
+    return this.#learn(await this.#transport.json(route, { params: { id: this.#ref }, signal }))
+  }
+
+  #learn(info: SessionInfo): SessionInfo {
+    this.#info = info
+    return info
+  }
+}

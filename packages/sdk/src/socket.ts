@@ -1,0 +1,148 @@
+// A WebSocket as bytes in order, with backpressure where the socket offers it.
+import { type RouteName, SandglassError, SOCKET_FAILED, socketProtocols } from '@sandglass/contract/tables'
+import { routeUrl, type Transport, unreachable } from './transport.ts'
+
+/** The part of WebSocket that is used. `pause` and `resume` are not in browsers. */
+export type SocketLike = {
+  binaryType: string
+  readonly bufferedAmount: number
+  send(data: Uint8Array<ArrayBuffer>): void
+  close(code?: number, reason?: string): void
+  addEventListener(type: 'open', listener: () => void): void
+  addEventListener(type: 'message', listener: (event: { data: unknown }) => void): void
+  addEventListener(type: 'close', listener: (event: { code: number; reason: string }) => void): void
+  addEventListener(type: 'error', listener: (event: object) => void): void
+  pause?(): void
+  resume?(): void
+}
+export type SocketConstructor = new (url: string, protocols: string[]) => SocketLike
+
+const HIGH_WATER = 1024 * 1024
+const LOW_WATER = 256 * 1024
+/** Unread bytes that a socket without `pause` may pile up before it is given up. */
+const MAX_UNREAD = 64 * 1024 * 1024
+
+type SocketOptions = { params: Record<string, string | number>; query?: object; signal?: AbortSignal }
+
+/** Opens the WebSocket of a route. Aborting the signal closes it, before or after it opened. */
+export async function openSocket(transport: Transport, name: RouteName, options: SocketOptions): Promise<ByteSocket> {
+  const { signal, params, query } = options
+  signal?.throwIfAborted()
+  const { baseUrl, apiKey, WebSocket: Given } = transport.options
+  const url = baseUrl.replace(/^http/, 'ws') + routeUrl(name, params, query)
+  // A failed upgrade tells a WebSocket client nothing. A plain request says what is wrong with the key or the session.
+  const explain = async (error: unknown): Promise<never> => {
+    signal?.throwIfAborted()
+    await transport.json('getSession', { params: { id: String(params.id) }, signal })
+    throw error
+  }
+  const Socket: SocketConstructor = Given ?? WebSocket
+  const socket = new ByteSocket(new Socket(url, socketProtocols(apiKey)), baseUrl, signal)
+  await socket.opened.catch(explain)
+  return socket
+}
+
+/** Messages in the order they came, as an async iterator that ends when the other side closes. */
+export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
+  readonly opened: Promise<void>
+  #socket: SocketLike
+  #queue: Uint8Array<ArrayBuffer>[] = []
+  #unread = 0
+  #isPaused = false
+  #ended: { error: unknown } | undefined
+  #wake = Promise.withResolvers<void>()
+
+  constructor(socket: SocketLike, address: string, signal: AbortSignal | undefined) {
+    const opened = Promise.withResolvers<void>()
+    this.opened = opened.promise
+    this.opened.catch(() => undefined)
+    this.#socket = socket
+    socket.binaryType = 'arraybuffer'
+    let failure: unknown
+    const abort = () => this.#end(signal?.reason)
+    const settle = (error: unknown) => {
+      signal?.removeEventListener('abort', abort)
+      opened.reject(error ?? unreachable(address, new Error('the connection closed')))
+      this.#end(error)
+    }
+    socket.addEventListener('open', () => opened.resolve())
+    socket.addEventListener('message', event => this.#receive(event.data))
+    socket.addEventListener('error', event => {
+      failure =
+        'message' in event && typeof event.message === 'string' ? new Error(event.message) : new Error('the connection failed')
+    })
+    socket.addEventListener('close', ({ code, reason }) => {
+      if (signal?.aborted) settle(signal.reason)
+      else if (code === SOCKET_FAILED) settle(failureOf(reason))
+      else if (code === 1000) settle(undefined)
+      else settle(unreachable(address, failure ?? new Error(`the connection was lost (${code})`)))
+    })
+    signal?.addEventListener('abort', abort, { once: true })
+  }
+
+  /** Waits while much is still on its way, so that a fast writer does not fill memory. */
+  async write(data: Uint8Array<ArrayBuffer>): Promise<void> {
+    // WebSockets announce no drain, so the amount is looked at again and again.
+    while (this.#socket.bufferedAmount > HIGH_WATER && !this.#ended) await new Promise(resolve => setTimeout(resolve, 2))
+    if (!this.#ended) this.#socket.send(data)
+  }
+
+  close(): void {
+    this.#end(undefined)
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined> {
+    try {
+      for (;;) {
+        const message = this.#queue.shift()
+        if (message) {
+          this.#consumed(message.length)
+          yield message
+        } else if (this.#ended) {
+          if (this.#ended.error !== undefined) throw this.#ended.error
+          return
+        } else {
+          await this.#wake.promise
+          this.#wake = Promise.withResolvers()
+        }
+      }
+    } finally {
+      this.close()
+    }
+  }
+
+  #receive(data: unknown): void {
+    if (this.#ended) return
+    const message = data instanceof ArrayBuffer ? new Uint8Array(data) : new TextEncoder().encode(String(data))
+    this.#queue.push(message)
+    this.#unread += message.length
+    this.#wake.resolve()
+    if (this.#unread > HIGH_WATER && !this.#isPaused && this.#socket.pause) {
+      this.#isPaused = true
+      this.#socket.pause()
+    }
+    if (this.#unread > MAX_UNREAD) this.#end(new SandglassError('SLOW_READER', {}))
+  }
+
+  #consumed(bytes: number): void {
+    this.#unread -= bytes
+    if (this.#isPaused && this.#unread < LOW_WATER) {
+      this.#isPaused = false
+      this.#socket.resume?.()
+    }
+  }
+
+  #end(error: unknown): void {
+    if (this.#ended) return
+    this.#ended = { error }
+    this.#wake.resolve()
+    if (this.#isPaused) this.#socket.resume?.() // a paused socket would never see its own close
+    this.#socket.close(1000)
+  }
+}
+
+/** The error in the reason of a close frame, which is `CODE: message`. */
+function failureOf(reason: string): SandglassError {
+  const [, code = 'INTERNAL', message = reason] = /^([A-Z_]+): (.*)$/s.exec(reason) ?? []
+  return SandglassError.fromWire({ code, message, detail: {} })
+}

@@ -1,0 +1,146 @@
+import type { ServerResponse } from 'node:http'
+import { CHANNELS, keyFromProtocols, SOCKET_FAILED } from '@sandglass/contract'
+import { expect, test } from 'vitest'
+import { SandboxClient } from './index.ts'
+import { json, SESSION, startServer } from './test-server.ts'
+
+const KEY = 'key-for-tests-0000'
+const sessionAt = (baseUrl: string) => new SandboxClient({ baseUrl, apiKey: KEY }).session('x')
+const frame = (channel: number, data: string) => Buffer.concat([Buffer.of(channel), Buffer.from(data)])
+const event = (reply: ServerResponse, type: string, data: unknown, id?: number) =>
+  reply.write(`${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`)
+
+const DONE = { exit_code: 3, cwd: '/workspace', truncated: false, timed_out: false, shell_exited: false, duration_ms: 1.5 }
+
+test('execStream gives chunks and then the result, to either kind of reader', async () => {
+  await using server = await startServer((_, reply) => {
+    event(reply, 'chunk', { chunk: 'one', timestamp: 't' })
+    event(reply, 'chunk', { chunk: 'two', timestamp: 't' })
+    event(reply, 'done', DONE)
+    reply.end()
+  })
+  const stream = sessionAt(server.url).execStream('make')
+  const chunks: string[] = []
+  for await (const { chunk } of stream) chunks.push(chunk)
+  expect(chunks).toEqual(['one', 'two'])
+  expect((await stream.result).exitCode).toBe(3)
+  expect((await sessionAt(server.url).execStream('make').result).durationMs).toBe(1.5)
+})
+
+test('execStream fails when the stream breaks off or carries an error, and is never sent again', async () => {
+  await using server = await startServer((request, reply) => {
+    event(reply, 'chunk', { chunk: 'one', timestamp: 't' })
+    if (request.text.includes('broken')) reply.write('', () => reply.destroy())
+    else event(reply, 'error', { error: { code: 'RUNNER_LOST', message: 'lost it', detail: { id: 'x' } } })
+  })
+  const broken = sessionAt(server.url).execStream('broken')
+  const read = async () => {
+    for await (const _ of broken);
+  }
+  await expect(read()).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' })
+  await expect(broken.result).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' })
+  await expect(sessionAt(server.url).execStream('x').result).rejects.toMatchObject({ code: 'RUNNER_LOST' })
+  expect(server.requests).toHaveLength(2)
+})
+
+test('events go on where a lost connection left off', async () => {
+  await using server = await startServer((request, reply) => {
+    const from = Number(request.headers['last-event-id'] ?? 0)
+    event(reply, 'session.running', { id: from + 1, session_id: SESSION.id }, from + 1)
+    reply.write(': keep-alive\n\n', () => reply.destroy())
+  })
+  const ids: number[] = []
+  for await (const record of new SandboxClient({ baseUrl: server.url, apiKey: KEY }).events({ lastEventId: '4' })) {
+    ids.push(record.id)
+    if (ids.length === 3) break
+  }
+  expect(ids).toEqual([5, 6, 7])
+})
+
+test('a watch that was interrupted says that changes may be missing', async () => {
+  await using server = await startServer((_, reply) => {
+    event(reply, 'change', { type: 'created', path: '/workspace/a' })
+    reply.write('', () => reply.destroy())
+  })
+  const seen: string[] = []
+  for await (const change of sessionAt(server.url).files.watch('/workspace')) {
+    seen.push(change.type)
+    if (seen.length === 3) break
+  }
+  expect(seen).toEqual(['created', 'overflow', 'created'])
+})
+
+test('process output is resumed by position and ends with the exit', async () => {
+  await using server = await startServer((request, reply) => {
+    const data = (text: string) => ({ data_base64: Buffer.from(text).toString('base64') })
+    if (!request.headers['last-event-id']) {
+      event(reply, 'stdout', data('a'), 1)
+      reply.write('', () => reply.destroy())
+    } else {
+      event(reply, 'stderr', data('\xff'), 2)
+      event(reply, 'exit', { exit_code: 9, timed_out: false })
+      reply.end()
+    }
+  })
+  const output = sessionAt(server.url).processes.output(7)
+  expect((await output.next()).value).toEqual({ stream: 'stdout', data: Uint8Array.of(97) })
+  expect((await output.next()).value).toEqual({ stream: 'stderr', data: new Uint8Array(Buffer.from('\xff')) })
+  expect(await output.next()).toEqual({ done: true, value: { exitCode: 9, timedOut: false } })
+})
+
+test('an attachment carries streams, size, signals and the exit, with the key offered as a subprotocol', async () => {
+  const got: string[] = []
+  let offered: string | undefined
+  await using server = await startServer(
+    (_, reply) => json(reply, 200, SESSION),
+    (socket, request) => {
+      offered = keyFromProtocols(request.headers['sec-websocket-protocol'] ?? '')
+      socket.on('message', (data: Buffer) => {
+        got.push(`${data[0]}:${data.subarray(1)}`)
+        if (data[0] !== CHANNELS.signal) return
+        socket.send(frame(CHANNELS.stdout, 'out'))
+        socket.send(frame(CHANNELS.stderr, 'err'))
+        socket.send(frame(CHANNELS.exit, '{"exit_code":143,"timed_out":false}'))
+      })
+    },
+  )
+  const attached = await sessionAt(server.url).processes.attach(12)
+  await attached.write('typed')
+  await attached.resize({ cols: 80, rows: 24 })
+  await attached.end()
+  await attached.signal('TERM')
+  const output: string[] = []
+  for await (const { stream, data } of attached) output.push(`${stream}=${new TextDecoder().decode(data)}`)
+  expect(output).toEqual(['stdout=out', 'stderr=err'])
+  expect(await attached.exit).toEqual({ exitCode: 143, timedOut: false })
+  expect(got).toEqual(['0:typed', '5:{"cols":80,"rows":24}', '4:', '6:{"signal":"TERM"}'])
+  expect(offered).toBe(KEY)
+})
+
+test('a socket that the daemon refuses or closes in error says why', async () => {
+  await using refusing = await startServer((_, reply) =>
+    json(reply, 404, { error: { code: 'SESSION_NOT_FOUND', message: 'no session x', detail: { id: 'x' } } }),
+  )
+  await expect(sessionAt(refusing.url).attachShell()).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' })
+  await using closing = await startServer(
+    (_, reply) => json(reply, 200, SESSION),
+    socket => socket.close(SOCKET_FAILED, 'PORT_CLOSED: nothing listens on port 99 in the sandbox'),
+  )
+  const read = async () => {
+    for await (const _ of await sessionAt(closing.url).dial(99));
+  }
+  await expect(read()).rejects.toMatchObject({ code: 'PORT_CLOSED', exitCode: 3 })
+})
+
+test('aborting closes a dialled port', async () => {
+  const closed = Promise.withResolvers<number>()
+  await using server = await startServer(
+    (_, reply) => json(reply, 200, SESSION),
+    socket => void socket.on('close', code => closed.resolve(code)),
+  )
+  const controller = new AbortController()
+  const port = await sessionAt(server.url).dial(80, { signal: controller.signal })
+  controller.abort(new Error('enough'))
+  expect(await closed.promise).toBe(1000)
+  await expect(port[Symbol.asyncIterator]().next()).rejects.toThrow('enough')
+})

@@ -1,0 +1,139 @@
+// Requests: addresses from the contract's table, JSON with names converted, errors rebuilt, retries where a second try is safe.
+import { PATHS, type RouteName, SandglassError } from '@sandglass/contract/tables'
+import { toCamel, toSnake } from './case.ts'
+import { decodeError } from './decode-error.ts'
+import type { SocketConstructor } from './socket.ts'
+import type { Body, Query, Reply } from './wire-types.ts'
+
+export type BodySource = string | Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>
+
+/** The part of fetch that is used, so that a faster or a unix-socket one can stand in for it. */
+export type FetchLike = (url: string, init: FetchInit) => Promise<ResponseLike>
+export type FetchInit = {
+  method: string
+  headers: Record<string, string>
+  body?: BodySource
+  signal?: AbortSignal
+  duplex?: 'half'
+}
+export type ResponseLike = {
+  readonly status: number
+  readonly ok: boolean
+  readonly headers: { get(name: string): string | null }
+  readonly body: ReadableStream<Uint8Array> | null
+  text(): Promise<string>
+}
+
+export type ClientOptions = {
+  /** Where the daemon listens, like http://127.0.0.1:8080. */
+  baseUrl: string
+  apiKey: string
+  fetch?: FetchLike
+  WebSocket?: SocketConstructor
+  /** How often a lost read or create is sent again; 2 when absent. */
+  retries?: number
+}
+
+export type CallOptions<Name extends RouteName> = {
+  params?: Record<string, string | number>
+  query?: Query<Name>
+  body?: Body<Name>
+  raw?: BodySource
+  headers?: Record<string, string>
+  signal?: AbortSignal
+  /** Makes a POST safe to send again: the daemon answers a repeated key with the first result. */
+  idempotencyKey?: string
+}
+
+export type Transport = {
+  readonly options: Required<Pick<ClientOptions, 'baseUrl' | 'apiKey' | 'retries'>> & Pick<ClientOptions, 'WebSocket'>
+  /** One JSON reply. */
+  json<Name extends RouteName>(name: Name, options?: CallOptions<Name>): Promise<Reply<Name>>
+  /** The response itself, once its status says success. */
+  open<Name extends RouteName>(name: Name, options?: CallOptions<Name>): Promise<ResponseLike>
+}
+
+export function createTransport(given: ClientOptions): Transport {
+  const options = { ...given, baseUrl: given.baseUrl.replace(/\/+$/, ''), retries: given.retries ?? 2 }
+  const send: FetchLike = given.fetch ?? ((url, init) => fetch(url, init))
+  const open = <Name extends RouteName>(name: Name, call: CallOptions<Name> = {}) => openWithRetries(send, options, name, call)
+  return {
+    options,
+    open,
+    async json(name, call) {
+      const response = await open(name, call)
+      return toCamel(JSON.parse(await response.text())) as Reply<typeof name>
+    },
+  }
+}
+
+/** Path and query of a call. */
+export function routeUrl(name: RouteName, params: CallOptions<RouteName>['params'] = {}, query: object = {}): string {
+  const path = PATHS[name].path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(params[key])))
+  const search = new URLSearchParams()
+  for (const [key, value] of Object.entries(toSnake(query) as Record<string, unknown>)) {
+    if (value !== undefined) search.set(key, String(value))
+  }
+  return search.size > 0 ? `${path}?${search}` : path
+}
+
+/** Wait of the `attempt`-th retry, with jitter so that many clients do not come back at once. */
+export function backoff(attempt: number, signal: AbortSignal | undefined): Promise<void> {
+  signal?.throwIfAborted()
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, Math.min(5000, 50 * 2 ** attempt) * (0.5 + Math.random() / 2))
+  const abort = () => reject(signal?.reason)
+  signal?.addEventListener('abort', abort, { once: true })
+  return promise.finally(() => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', abort)
+  })
+}
+
+/** True for failures that say nothing about the request itself. */
+export function isTransient(error: unknown): boolean {
+  return error instanceof SandglassError && (error.is('DAEMON_UNREACHABLE') || error.is('SHUTTING_DOWN'))
+}
+
+type Settings = Transport['options']
+
+async function openWithRetries<Name extends RouteName>(send: FetchLike, settings: Settings, name: Name, call: CallOptions<Name>) {
+  const isSafe = PATHS[name].method === 'GET' || call.idempotencyKey !== undefined
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await openOnce(send, settings, name, call)
+    } catch (error) {
+      if (!isSafe || attempt >= settings.retries || !isTransient(error)) throw error
+    }
+    await backoff(attempt, call.signal)
+  }
+}
+
+async function openOnce<Name extends RouteName>(send: FetchLike, settings: Settings, name: Name, call: CallOptions<Name>) {
+  call.signal?.throwIfAborted()
+  const init: FetchInit = { method: PATHS[name].method, headers: { authorization: `Bearer ${settings.apiKey}`, ...call.headers } }
+  if (call.signal) init.signal = call.signal
+  if (call.idempotencyKey) init.headers['idempotency-key'] = call.idempotencyKey
+  if (call.raw !== undefined) {
+    init.body = call.raw
+    init.duplex = 'half'
+  } else if (call.body !== undefined) {
+    init.headers['content-type'] = 'application/json'
+    init.body = JSON.stringify(toSnake(call.body))
+  }
+  let response: ResponseLike
+  try {
+    response = await send(settings.baseUrl + routeUrl(name, call.params, call.query), init)
+  } catch (error) {
+    call.signal?.throwIfAborted()
+    throw unreachable(settings.baseUrl, error)
+  }
+  if (!response.ok) throw await decodeError(response)
+  return response
+}
+
+export function unreachable(address: string, error: unknown): SandglassError {
+  const root = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const why = root instanceof Error ? root.message || String((root as { code?: unknown }).code ?? root.name) : String(root)
+  return new SandglassError('DAEMON_UNREACHABLE', { address, why }, { cause: error })
+}
