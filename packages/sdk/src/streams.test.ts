@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { CHANNELS, keyFromProtocols, SOCKET_FAILED } from '@sandglass/contract'
 import { expect, test } from 'vitest'
 import { SandboxClient } from './index.ts'
-import { json, SESSION, startServer } from './test-server.ts'
+import { json, SESSION, startServer } from './server.fixture.ts'
 
 const KEY = 'key-for-tests-0000'
 const sessionAt = (baseUrl: string) => new SandboxClient({ baseUrl, apiKey: KEY }).session('x')
