@@ -1,0 +1,115 @@
+// Who may import what. The first row whose `files` is a prefix of the importing file decides.
+// A target is a path in the repository, `node:*`, or the name of an npm package; `may` lists prefixes of targets.
+// A file may always import its own folder and what lies below it.
+
+export type Boundary = { files: string; may: string[]; because: string; typesOnly?: string[] }
+
+const CONTRACT = 'packages/contract/src'
+const DAEMON = 'packages/daemon/src'
+
+export const BOUNDARIES: Boundary[] = [
+  {
+    files: `${CONTRACT}/`,
+    may: ['zod'],
+    because: 'the contract is data that every part, browsers included, can load: zod and nothing else',
+  },
+  {
+    files: 'packages/sdk/src/node.ts',
+    may: ['node:', `${CONTRACT}/tables.ts`],
+    typesOnly: [`${CONTRACT}/index.ts`],
+    because: 'the Node half of the sdk has no dependencies at run time',
+  },
+  {
+    files: 'packages/sdk/src/',
+    may: [`${CONTRACT}/tables.ts`],
+    typesOnly: [`${CONTRACT}/index.ts`],
+    because: 'the sdk runs in browsers and has no dependencies: types, zod-free tables, and nothing of Node',
+  },
+  {
+    files: 'packages/cli/',
+    may: ['packages/cli/', 'packages/sdk/', `${CONTRACT}/`, `${DAEMON}/main.ts`, `${DAEMON}/doctor.ts`, 'node:', 'ws', 'yaml'],
+    because: 'the command line is built on the sdk; of the daemon it sees only its exported entry points',
+  },
+  {
+    files: `${DAEMON}/backends/oci/`,
+    may: [`${DAEMON}/backends/`, `${CONTRACT}/`, 'node:'],
+    because: 'a backend makes machines: it knows no other backend, no http, no store, no session',
+  },
+  {
+    files: `${DAEMON}/backends/`,
+    may: [`${DAEMON}/backends/`, `${DAEMON}/runner-link/`, `${CONTRACT}/`, 'node:', 'vitest'],
+    because: 'what backends share is the interface, the conformance suite and the test double',
+  },
+  {
+    files: `${DAEMON}/runner-link/`,
+    may: [`${CONTRACT}/`, 'node:'],
+    because: 'the runner protocol is spoken over any byte stream and knows nothing of who asks',
+  },
+  {
+    files: `${DAEMON}/store/`,
+    may: [`${CONTRACT}/`, 'node:', 'kysely', 'better-sqlite3'],
+    because: 'the store keeps rows; decisions are made in sessions/',
+  },
+  {
+    files: `${DAEMON}/sessions/`,
+    may: [
+      `${DAEMON}/backends/backend.ts`,
+      `${DAEMON}/runner-link/`,
+      `${DAEMON}/store/`,
+      `${DAEMON}/log.ts`,
+      `${CONTRACT}/`,
+      'node:',
+      'pino',
+    ],
+    because: 'the verbs stand on the interface, the link and the store; http stands on them, never the other way',
+  },
+  {
+    files: `${DAEMON}/http/`,
+    may: [
+      `${DAEMON}/sessions/`,
+      `${DAEMON}/log.ts`,
+      `${CONTRACT}/`,
+      'node:',
+      'fastify',
+      '@fastify/',
+      'pino',
+      'prom-client',
+      'zod',
+      'ws',
+    ],
+    because: 'http turns routes into calls of the verbs; it sees no backend and no row',
+  },
+  {
+    files: `${DAEMON}/config/`,
+    may: [`${CONTRACT}/`, 'node:', 'yaml', 'zod'],
+    because: 'configuration is read once, by itself, before anything else exists',
+  },
+  {
+    files: `${DAEMON}/data-dir/`,
+    may: [`${CONTRACT}/`, 'node:', 'better-sqlite3'],
+    because: 'the data folder is opened and locked before anything is read from it',
+  },
+  {
+    files: `${DAEMON}/`,
+    may: [`${DAEMON}/`, `${CONTRACT}/`, 'node:', 'pino', 'fastify', 'prom-client'],
+    because: 'the files at the top of the daemon wire the rest together',
+  },
+  {
+    files: 'examples/',
+    may: ['packages/sdk/', 'node:'],
+    because: 'an example shows what a user can do, and a user has the sdk',
+  },
+  {
+    files: 'bench/',
+    may: ['bench/', 'packages/sdk/', `${CONTRACT}/`, 'node:'],
+    because: 'a benchmark measures what a user gets',
+  },
+  {
+    files: 'tools/',
+    may: ['tools/', 'packages/', 'test/', 'node:', 'zod', 'vitest'],
+    because: 'the tools read every part; nothing imports them',
+  },
+]
+
+/** Imported by nobody outside their own folder, tests aside. */
+export const ENTRY_POINTS = ['tools/', 'test/', 'bench/', 'examples/']

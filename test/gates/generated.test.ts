@@ -1,0 +1,43 @@
+import { ERRORS } from '@sandglass/contract/tables'
+import { describe, expect, it } from 'vitest'
+import { PAGES } from '../../tools/gen/pages.ts'
+import { FILES, isGenerated, isTest, read } from './tree.ts'
+
+const CODES = Object.keys(ERRORS)
+// Upper-case words with an underscore that are no error codes: variables of the environment, constants of the contract, outcomes.
+const OTHER_WORDS =
+  /^(SANDGLASS_|SESSION_LIFECYCLE|ALL_PROXY|HTTPS?_PROXY|NO_(COLOR|PROXY)|TALLY_FILE|OPAQUE_FIELDS|FILE_ROOTS|LISTEN_|O_|AI_)/
+
+describe('generated pages', () => {
+  it.each(Object.keys(PAGES))('%s is what `tools/dev gen` would write', path => {
+    expect(FILES).toContain(path)
+    expect(read(path)).toBe(PAGES[path]?.())
+  })
+
+  it('every file in docs/reference is generated', () => {
+    expect(FILES.filter(path => path.startsWith('docs/reference/') && !(path in PAGES))).toEqual([])
+  })
+})
+
+describe('error codes', () => {
+  it('the errors page has exactly the codes of the table', () => {
+    const listed = [...read('docs/reference/errors.md').matchAll(/^\| `([A-Z_]+)`/gm)].map(m => m[1])
+    expect(listed).toEqual(CODES)
+  })
+
+  it('a code that a page names exists', () => {
+    const pages = FILES.filter(path => path.endsWith('.md') && !isGenerated(path))
+    const named = pages.flatMap(path =>
+      [...read(path).matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(m => ({ path, code: m[1] ?? '' })),
+    )
+    expect(named.filter(n => !OTHER_WORDS.test(n.code) && !CODES.includes(n.code))).toEqual([])
+  })
+
+  it('every code is used by some part', () => {
+    const parts = FILES.filter(
+      path => /^(packages|runner)\/.*\.(ts|go)$/.test(path) && !isTest(path) && !path.startsWith('packages/contract/'),
+    )
+    const source = parts.map(read).join('\n')
+    expect(CODES.filter(code => !new RegExp(`\\b${code}\\b`).test(source))).toEqual([])
+  })
+})

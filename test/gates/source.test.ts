@@ -1,0 +1,82 @@
+import { describe, expect, it } from 'vitest'
+import { code, isTest, linesMatching, read, TYPESCRIPT } from './tree.ts'
+
+const PRODUCT = TYPESCRIPT.filter(path => path.startsWith('packages/') && !isTest(path))
+
+// The entry points: they read the environment and hand it on as arguments.
+const ENTRY = [
+  'packages/daemon/src/main.ts',
+  'packages/cli/bin/sandglass.mjs',
+  'packages/cli/src/main.ts',
+  'packages/cli/src/entry.ts',
+]
+
+const find = (paths: string[], pattern: RegExp) => paths.flatMap(path => linesMatching(path, pattern, code(path)))
+
+describe('source', () => {
+  it('reads the environment in the entry points and nowhere else', () => {
+    expect(
+      find(
+        PRODUCT.filter(path => !ENTRY.includes(path)),
+        /\bprocess\s*\.\s*env\b|\benv\b.*from 'node:process'/,
+      ),
+    ).toEqual([])
+  })
+
+  it('mocks no module', () => {
+    expect(
+      find(
+        TYPESCRIPT.filter(path => !path.startsWith('test/gates/')),
+        /\bvi\s*\.\s*(mock|doMock|hoisted)\b/,
+      ),
+    ).toEqual([])
+  })
+
+  it('swallows no error: a catch that does nothing says why', () => {
+    const empty = TYPESCRIPT.flatMap(path => {
+      const source = code(path)
+      const blocks = [
+        ...source.matchAll(/\bcatch\s*(?:\([^)]*\)\s*)?\{\s*\}|\.catch\(\s*(?:async\s*)?\(?[^()]*\)?\s*=>\s*\{\s*\}\s*\)/g),
+      ]
+      return blocks.map(b => `${path}:${source.slice(0, b.index).split('\n').length}`).filter(place => !isExplained(place))
+    })
+    expect(empty).toEqual([])
+  })
+
+  it('never silences the compiler', () => {
+    const casts = find(PRODUCT, /\bas unknown as\b|:\s*any\b|\bas any\b|@ts-(ignore|expect-error|nocheck)/)
+    expect(casts.filter(line => !line.startsWith('packages/contract/src/'))).toEqual([])
+  })
+
+  it('keeps state out of modules: nothing assigns to a variable at the top of a file', () => {
+    expect(find(PRODUCT, /^(export )?let\b/)).toEqual([])
+  })
+
+  it('exits by setting the exit code, not in the middle of work', () => {
+    expect(
+      find(
+        PRODUCT.filter(path => !ENTRY.includes(path)),
+        /\bprocess\s*\.\s*exit\(/,
+      ),
+    ).toEqual([])
+  })
+
+  it('waits for conditions: no test sleeps for a fixed time', () => {
+    const tests = TYPESCRIPT.filter(isTest).filter(path => !path.startsWith('test/gates/'))
+    expect(find(tests, /\bawait\s+(setTimeout|sleep|delay)\(\s*\d/)).toEqual([])
+  })
+
+  it('narrates no edits in comments', () => {
+    const narration =
+      /^\s*(\/\/|\*|#).*\b(now properly|as requested|no longer needed|previously|used to be|refactored|new approach|fixed (a|the) (bug|race))\b/i
+    expect(TYPESCRIPT.filter(path => !path.startsWith('test/gates/')).flatMap(path => linesMatching(path, narration))).toEqual([])
+  })
+})
+
+/** A deliberate ignore carries a comment inside its braces: there the source as written differs from the blanked one. */
+function isExplained(place: string): boolean {
+  const [path = '', line = ''] = place.split(':')
+  const around = (text: string) => text.split('\n').slice(Number(line) - 1, Number(line) + 3)
+  const blanked = around(code(path))
+  return around(read(path)).some((original, i) => original.trimEnd() !== blanked[i]?.trimEnd())
+}

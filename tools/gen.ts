@@ -1,0 +1,22 @@
+// Writes docs/reference from the contract and the command table. `--check` writes nothing and fails on a difference.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { parseArgs } from 'node:util'
+import { PAGES } from './gen/pages.ts'
+
+const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })
+
+const stale = Object.entries(PAGES)
+  .map(([path, render]) => ({ path, text: render() }))
+  .filter(({ path, text }) => !existsSync(path) || readFileSync(path, 'utf8') !== text)
+
+for (const { path, text } of stale) {
+  console.log(`${values.check ? 'stale' : 'wrote'} ${path}`)
+  if (values.check) continue
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, text)
+}
+if (values.check && stale.length > 0) {
+  console.error('run `tools/dev gen` and commit the result')
+  process.exitCode = 1
+}

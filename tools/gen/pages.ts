@@ -1,0 +1,21 @@
+// Every generated file and what makes it.
+import { readFileSync } from 'node:fs'
+import { openapi } from '@sandglass/contract'
+import { apiPage } from './api.ts'
+import { cliPage } from './cli.ts'
+import { configurationPage } from './configuration.ts'
+import { errorsPage } from './errors.ts'
+import { lifecyclePage } from './lifecycle.ts'
+import { limitsPage } from './limits.ts'
+
+const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
+
+export const PAGES: Record<string, () => string> = {
+  'docs/reference/api.md': apiPage,
+  'docs/reference/cli.md': cliPage,
+  'docs/reference/configuration.md': configurationPage,
+  'docs/reference/errors.md': errorsPage,
+  'docs/reference/lifecycle.md': lifecyclePage,
+  'docs/reference/limits.md': limitsPage,
+  'docs/reference/openapi.json': () => `${JSON.stringify(openapi(version), null, 2)}\n`,
+}
