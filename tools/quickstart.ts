@@ -1,0 +1,81 @@
+// `npm run quickstart`: a first session on a daemon of its own, step by step, with the time each step took.
+import { SandglassError, type Session } from '@sandglass/sdk'
+import { type PrivateDaemon, startPrivateDaemon } from './private-daemon.ts'
+
+console.log('Sandglass runs commands in a sandbox on this machine. The sandbox sees your /usr, and none of your files.\n')
+
+const { daemon, session } = await firstSession()
+try {
+  await run(session, 'cd /tmp && export GREETING=hello')
+  await run(session, 'echo "$GREETING from $PWD"', 'the same shell: cd and export are still there')
+  await timed('write /workspace/primes.py', () => session.write('/workspace/primes.py', PRIMES))
+  await run(session, 'python3 /workspace/primes.py | tee /workspace/primes.txt')
+  const text = await timed('read /workspace/primes.txt', async () =>
+    new TextDecoder().decode(await session.read('/workspace/primes.txt')),
+  )
+  show(text)
+  await run(
+    session,
+    'whoami; ls /home; cat /proc/net/dev | tail -n +3 | cut -d: -f1',
+    'nobody you know, no home but its own, no network but loopback',
+  )
+  await timed('end the session', () => session.destroy())
+} finally {
+  await timed('stop the daemon and remove every trace', () => daemon.stop())
+}
+
+console.log(`
+Next:
+  ./sandglass new demo                        a session that stays for half an hour after its last use
+  ./sandglass exec demo -c 'uname -a'         a command in it
+  ./sandglass shell demo                      a terminal in it
+  ./sandglass rm -f demo                      its end
+  ./sandglass doctor                          what this machine can and cannot do
+Then docs/guides/first-session.md, or docs/guides/sdk.md to use it from a program.`)
+
+/** Where the host cannot enforce a limit for this user, says so and goes on with exactly those limits allowed to be absent. */
+async function firstSession(): Promise<{ daemon: PrivateDaemon; session: Session }> {
+  const daemon = await timed('start a daemon of its own', () => startPrivateDaemon())
+  try {
+    return { daemon, session: await create(daemon) }
+  } catch (error) {
+    await daemon.stop()
+    if (!(error instanceof SandglassError) || !error.is('LIMIT_UNENFORCEABLE')) throw error
+    const { limits, why } = error.detail
+    const setting = `backends.oci.allow_unenforced: [${limits.join(', ')}]`
+    console.log(`note: this user cannot limit ${limits.join(', ')} here (${why}); going on with ${setting} for this demo alone\n`)
+    const lenient = await timed('start the daemon again', () => startPrivateDaemon({ allowUnenforced: limits }))
+    return { daemon: lenient, session: await create(lenient) }
+  }
+}
+
+async function create(daemon: PrivateDaemon): Promise<Session> {
+  const session = await timed('create a session', () => daemon.client.createSession())
+  const { name, cpuCores, memoryMb, diskMb, unenforced } = session.info
+  show(
+    `${name}: ${cpuCores} cores, ${memoryMb} MiB of memory, ${diskMb} MiB of disk${unenforced.length > 0 ? ` (not enforced: ${unenforced.join(', ')})` : ''}`,
+  )
+  return session
+}
+
+async function run(session: Session, cmd: string, remark = ''): Promise<void> {
+  const { output, exitCode } = await timed(`$ ${cmd}`, () => session.exec(cmd))
+  show(output)
+  if (exitCode !== 0) throw new Error(`\`${cmd}\` ended with ${exitCode}`)
+  if (remark) console.log(`            (${remark})`)
+}
+
+async function timed<T>(what: string, work: () => Promise<T>): Promise<T> {
+  const start = performance.now()
+  const result = await work()
+  console.log(`${(performance.now() - start).toFixed(1).padStart(8)} ms  ${what}`)
+  return result
+}
+
+function show(text: string): void {
+  if (text.trim()) console.log(text.trimEnd().replace(/^/gm, '            '))
+}
+
+const PRIMES = `primes = [n for n in range(2, 60) if all(n % d for d in range(2, n))]
+print(*primes)
+`
