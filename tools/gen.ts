@@ -1,4 +1,4 @@
-// Writes docs/reference from the contract and the command table. `--check` writes nothing and fails on a difference.
+// Writes what is generated from the contract and the command table. `--check` writes nothing and fails on a difference.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -6,9 +6,8 @@ import { PAGES } from './gen/pages.ts'
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })
 
-const stale = Object.entries(PAGES)
-  .map(([path, render]) => ({ path, text: render() }))
-  .filter(({ path, text }) => !existsSync(path) || readFileSync(path, 'utf8') !== text)
+const pages = await Promise.all(Object.entries(PAGES).map(async ([path, render]) => ({ path, text: await render() })))
+const stale = pages.filter(({ path, text }) => !existsSync(path) || readFileSync(path, 'utf8') !== text)
 
 for (const { path, text } of stale) {
   console.log(`${values.check ? 'stale' : 'wrote'} ${path}`)

@@ -1,7 +1,9 @@
 // A daemon of one's own: private folder, socket, key and configuration, gone without a trace when stopped.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -16,6 +18,7 @@ export type PrivateDaemon = {
   env: { SANDGLASS_CONFIG: string }
   configPath: string
   socketPath: string
+  url: string
   apiKey: string
   /** Ends every session, then the daemon, then removes its folder. */
   stop(): Promise<void>
@@ -26,9 +29,10 @@ export async function startPrivateDaemon(options: { allowUnenforced?: readonly s
   const apiKey = `sk-private-${randomBytes(24).toString('hex')}`
   const socketPath = join(folder, 'socket')
   const configPath = join(folder, 'config.yaml')
+  const address = `127.0.0.1:${await freePort()}`
   const config = {
     data_dir: join(folder, 'data'),
-    listen: [`unix:${socketPath}`],
+    listen: [`unix:${socketPath}`, address],
     api_key: apiKey,
     backends: { oci: { allow_unenforced: options.allowUnenforced ?? [] } },
   }
@@ -50,6 +54,7 @@ export async function startPrivateDaemon(options: { allowUnenforced?: readonly s
     env: { SANDGLASS_CONFIG: configPath },
     configPath,
     socketPath,
+    url: `http://${address}`,
     apiKey,
     async stop() {
       await Promise.all((await client.listSessions()).map(({ id }) => client.session(id).destroy({ purge: true })))
@@ -57,6 +62,15 @@ export async function startPrivateDaemon(options: { allowUnenforced?: readonly s
       remove()
     },
   }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
 }
 
 /** Its output goes to a file: a sandbox that outlived the daemon would hold a pipe open. */
@@ -85,7 +99,7 @@ async function answering(client: SandboxClient, child: ChildProcess): Promise<vo
 
 async function ended(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
-  const exit = new Promise<void>(resolve => child.once('exit', () => resolve()))
+  const exit = once(child, 'exit')
   child.kill('SIGTERM')
   await exit
 }

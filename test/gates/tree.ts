@@ -12,7 +12,8 @@ export const FILES = listed.split('\0').filter(path => path && existsSync(path))
 export const TYPESCRIPT = FILES.filter(path => /\.(ts|mjs)$/.test(path))
 /** Tests, and what only they share: `x.fixture.ts`. */
 export const isTest = (path: string) => /\.(test|fixture)\.ts$/.test(path) || path.startsWith('test/')
-export const isGenerated = (path: string) => path.startsWith('docs/reference/') || path === 'package-lock.json'
+export const isGenerated = (path: string) =>
+  path.startsWith('docs/reference/') || path.includes('/generated/') || path === 'package-lock.json'
 
 export const read = (path: string) => readFileSync(path, 'utf8')
 

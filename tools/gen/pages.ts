@@ -1,6 +1,7 @@
 // Every generated file and what makes it.
 import { readFileSync } from 'node:fs'
 import { openapi } from '@sandglass/contract'
+import { renderSessionFlags } from '../../packages/cli/src/generate-flags.ts'
 import { apiPage } from './api.ts'
 import { cliPage } from './cli.ts'
 import { configurationPage } from './configuration.ts'
@@ -10,7 +11,7 @@ import { limitsPage } from './limits.ts'
 
 const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
 
-export const PAGES: Record<string, () => string> = {
+export const PAGES: Record<string, () => string | Promise<string>> = {
   'docs/reference/api.md': apiPage,
   'docs/reference/cli.md': cliPage,
   'docs/reference/configuration.md': configurationPage,
@@ -18,4 +19,5 @@ export const PAGES: Record<string, () => string> = {
   'docs/reference/lifecycle.md': lifecyclePage,
   'docs/reference/limits.md': limitsPage,
   'docs/reference/openapi.json': () => `${JSON.stringify(openapi(version), null, 2)}\n`,
+  'packages/cli/src/generated/session-flags.ts': renderSessionFlags,
 }
