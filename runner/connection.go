@@ -97,11 +97,18 @@ func (run *runner) serveMessages(conn carrier, in *wireReader, out *wireWriter) 
 			}
 			return
 		}
-		if take, ok := streamHandlers[q.kind]; ok && q.isStream() {
-			if shared {
-				out.fail(q.id, invalid("%s needs a connection of its own", q.kind))
-				return
+		take, isStream := streamHandlers[q.kind]
+		if isStream = isStream && q.isStream(); isStream && shared {
+			out.fail(q.id, invalid("%s needs a connection of its own", q.kind))
+			return
+		}
+		if admit, ok := admissions[q.kind]; ok {
+			if err := admit(run, q); err != nil {
+				out.fail(q.id, err)
+				continue
 			}
+		}
+		if isStream {
 			run.serveStream(take, &stream{id: q.id, kind: q.kind, in: in, out: out, conn: conn}, q)
 			return
 		}

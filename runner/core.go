@@ -6,7 +6,5 @@ var coreHandlers = map[string]handler{
 }
 
 var coreStreams = map[string]streamHandler{}
-var shellHandlers = map[string]handler{}
-var shellStreams = map[string]streamHandler{}
 var processHandlers = map[string]handler{}
 var processStreams = map[string]streamHandler{}

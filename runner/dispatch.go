@@ -16,6 +16,8 @@ type request struct {
 	size    int64
 	body    io.Reader
 	streams bool // the request asks for the stream form of its type
+	exec    *execRequest
+	turn    *turn // the place in line of an exec
 }
 
 // isStream tells whether a type that has a streamHandler takes the connection
@@ -40,6 +42,12 @@ type handler func(run *runner, q *request) (reply fields, body []byte, err error
 // with s.reply, then stream messages; when it returns the connection closes. An
 // error that it returns is sent first, as the reply if there was none yet.
 type streamHandler func(run *runner, s *stream, q *request) error
+
+// admissions run while the requests of a connection are still in order, before
+// the handler of the same type starts.
+var admissions = map[string]func(run *runner, q *request) error{
+	"exec": joinShell,
+}
 
 var (
 	handlers       map[string]handler

@@ -26,17 +26,17 @@ func newReaper() *reaper {
 	return &reaper{oomScore: score, waits: map[int]chan<- int{}}
 }
 
-// start runs argv[0], a path, and gives its pid and the channel on which its
+// start runs the file at path and gives its pid and the channel on which its
 // exit code (128+n for a signal) arrives once.
-func (r *reaper) start(argv []string, attr *syscall.ProcAttr) (int, <-chan int, error) {
+func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// A child inherits the score: out of memory, the kernel ends the sandbox's programs before the runner.
 	r.setOomScore("500")
-	pid, err := syscall.ForkExec(argv[0], argv, attr)
+	pid, err := syscall.ForkExec(path, argv, attr)
 	r.setOomScore("0")
 	if err != nil {
-		return 0, nil, fmt.Errorf("start %s: %w", argv[0], err)
+		return 0, nil, fmt.Errorf("start %s: %w", path, err)
 	}
 	exit := make(chan int, 1)
 	r.waits[pid] = exit

@@ -15,6 +15,7 @@ type runner struct {
 	bootID    string
 	startedAt time.Time
 	reaper    *reaper
+	shells    shells
 }
 
 func newRunner(cfg *config) (*runner, error) {
@@ -22,5 +23,8 @@ func newRunner(cfg *config) (*runner, error) {
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, fmt.Errorf("make boot id: %w", err)
 	}
-	return &runner{cfg: cfg, bootID: hex.EncodeToString(id[:]), startedAt: time.Now(), reaper: newReaper()}, nil
+	return &runner{
+		cfg: cfg, bootID: hex.EncodeToString(id[:]), startedAt: time.Now(), reaper: newReaper(),
+		shells: shells{byName: map[string]*shell{}},
+	}, nil
 }

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+const slowReaderAfter = 30 * time.Second
+
+var errSlowReader = &runnerError{codeSlowReader, "the reader fell too far behind and was cut off", nil}
+
+// An output keeps the recent bytes of one stream and passes them to readers.
+// While a reader is attached the writer waits for it, so that it misses
+// nothing; a reader that takes nothing for 30 seconds is cut off.
+type output struct {
+	max int
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	ring    []byte // grows to max, then wraps: byte n of the stream is at n % max
+	end     int64  // bytes written so far
+	closed  bool
+	hold    bool // wait for the first reader before dropping anything
+	readers map[*outputReader]bool
+}
+
+// An outputReader is one reader's place in an output. It belongs to one goroutine.
+type outputReader struct {
+	out   *output
+	at    int64
+	moved time.Time
+	err   error // why it was cut off
+}
+
+func newOutput(max int, hold bool) *output {
+	o := &output{max: max, hold: hold, readers: map[*outputReader]bool{}}
+	o.changed = sync.NewCond(&o.mu)
+	return o
+}
+
+// write appends p, waiting for attached readers to make room.
+func (o *output) write(p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	since := time.Now()
+	for len(p) > 0 && !o.closed {
+		n := min(len(p), o.room())
+		if n <= 0 {
+			o.waitForReaders(since)
+			continue
+		}
+		o.append(p[:n])
+		p = p[n:]
+		o.changed.Broadcast()
+	}
+}
+
+// room is how many bytes can be written before a reader would miss some.
+func (o *output) room() int {
+	room := o.max
+	for r := range o.readers {
+		room = min(room, int(r.at+int64(o.max)-o.end))
+	}
+	if o.hold {
+		room = min(room, o.max-int(o.end))
+	}
+	return room
+}
+
+// waitForReaders waits for a change and cuts off readers that have stood still
+// for too long while the writer waited.
+func (o *output) waitForReaders(since time.Time) {
+	if len(o.readers) > 0 {
+		timer := time.AfterFunc(slowReaderAfter/10, func() {
+			o.mu.Lock()
+			o.changed.Broadcast()
+			o.mu.Unlock()
+		})
+		defer timer.Stop()
+	}
+	o.changed.Wait()
+	for r := range o.readers {
+		stuck := r.at+int64(o.max) <= o.end
+		if stuck && time.Since(since) > slowReaderAfter && time.Since(r.moved) > slowReaderAfter {
+			r.err = errSlowReader
+			delete(o.readers, r)
+			o.changed.Broadcast()
+		}
+	}
+}
+
+func (o *output) append(p []byte) {
+	if grow := o.max - len(o.ring); grow > 0 {
+		n := min(grow, len(p))
+		o.ring = append(o.ring, p[:n]...)
+		o.end += int64(n)
+		p = p[n:]
+	}
+	for len(p) > 0 {
+		n := copy(o.ring[o.end%int64(o.max):], p)
+		o.end += int64(n)
+		p = p[n:]
+	}
+}
+
+// position is the offset of the next byte to be written.
+func (o *output) position() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.end
+}
+
+// close ends the stream; readers get what is left and then io.EOF.
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.changed.Broadcast()
+}
+
+// attach adds a reader that starts at the oldest kept byte at or after from.
+func (o *output) attach(from int64) *outputReader {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	oldest := o.end - int64(len(o.ring))
+	if from < oldest {
+		from = oldest
+	}
+	if from > o.end {
+		from = o.end
+	}
+	r := &outputReader{out: o, at: from, moved: time.Now()}
+	o.readers[r] = true
+	o.hold = false
+	o.changed.Broadcast()
+	return r
+}
+
+func (r *outputReader) detach() {
+	r.out.mu.Lock()
+	defer r.out.mu.Unlock()
+	delete(r.out.readers, r)
+	if r.err == nil {
+		r.err = io.ErrClosedPipe
+	}
+	r.out.changed.Broadcast()
+}
+
+// next waits for bytes, copies some into p and moves past them. At stop (below
+// 0: never) and at the end of the stream it returns io.EOF.
+func (r *outputReader) next(p []byte, stop func() int64) (offset int64, n int, err error) {
+	o := r.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for {
+		last, limit := o.end, int64(-1)
+		if stop != nil {
+			limit = stop()
+		}
+		if limit >= 0 && limit < last {
+			last = limit
+		}
+		switch {
+		case r.err != nil:
+			return r.at, 0, r.err
+		case r.at < last:
+			from := int(r.at % int64(o.max))
+			n := copy(p[:min(len(p), int(last-r.at))], o.ring[from:])
+			offset, r.at, r.moved = r.at, r.at+int64(n), time.Now()
+			o.changed.Broadcast()
+			return offset, n, nil
+		case o.closed || limit >= 0 && r.at >= limit:
+			return r.at, 0, io.EOF
+		}
+		o.changed.Wait()
+	}
+}
+
+// wake makes readers look at their stop again.
+func (o *output) wake() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.changed.Broadcast()
+}

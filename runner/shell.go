@@ -1,0 +1,269 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"regexp"
+	"sort"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	defaultShell   = "main"
+	shellRows      = 40
+	shellCols      = 120
+	shellKept      = 64 << 10 // recent output for terminals that attach
+	shellStartTime = 15 * time.Second
+	// The descriptors of driver.bash and driver.sh. Those of bash are high, where users' own redirections rarely are; sh knows one digit only.
+	bashDescriptors = 241
+	shDescriptors   = 7
+)
+
+//go:embed driver.bash
+var bashDriver string
+
+//go:embed driver.sh
+var shDriver string
+
+var shellName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
+
+// shellState says who has the shell.
+type shellState int
+
+const (
+	shellStarting shellState = iota
+	shellIdle                // the driver waits for an instruction
+	shellRunning             // a command of exec runs
+	shellPrompt              // a person has the prompt, or a program started there runs
+	shellEnded
+)
+
+// A shell is a bash or sh on a terminal, driven through private descriptors:
+// the runner writes an instruction to wake, the command being in text, and the
+// shell reports on a pipe whenever it is ready. See driver.bash.
+type shell struct {
+	name, program, user string
+	pid                 int
+	createdAt           time.Time
+	term                *terminal
+	wake                *os.File
+	text                *os.File
+	screen              *output
+	ended               chan struct{} // closed after exitCode is set
+	exitCode            int
+
+	readMu  sync.Mutex // held across a read of the terminal and the delivery of what it gave
+	capture *capture   // takes the output of the running command; when idle, of background jobs, for the next command
+
+	mu       sync.Mutex
+	state    shellState
+	cwd      string
+	number   int64 // of the last command
+	reports  chan report
+	wanted   bool // an exec waits for the prompt to end
+	attached int
+}
+
+// A report is what the shell says when it is ready.
+type report struct {
+	number int64
+	status int
+	cwd    string
+}
+
+type shellSpec struct {
+	Name string            `json:"name"`
+	Cwd  string            `json:"cwd"`
+	Env  map[string]string `json:"env"`
+	User string            `json:"user"`
+	Cols int               `json:"cols"`
+	Rows int               `json:"rows"`
+}
+
+// shells are the shells of a sandbox by name.
+type shells struct {
+	lines turns
+
+	mu     sync.Mutex
+	byName map[string]*shell
+}
+
+// openShell gives the named shell, starting it if it is not there.
+// The caller has the shell's turn, so no other call starts the same one.
+func (run *runner) openShell(spec *shellSpec) (sh *shell, isNew bool, err error) {
+	if !shellName.MatchString(spec.Name) {
+		return nil, false, invalid("shell name must be 1 to 32 of a-z, 0-9, _ and -")
+	}
+	run.shells.mu.Lock()
+	sh, count := run.shells.byName[spec.Name], len(run.shells.byName)
+	run.shells.mu.Unlock()
+	if sh != nil {
+		return sh, false, nil
+	}
+	if count >= run.cfg.MaxShells {
+		return nil, false, invalid("at most %d shells may be open", run.cfg.MaxShells)
+	}
+	sh, err = run.startShell(spec)
+	if err != nil {
+		return nil, false, err
+	}
+	return sh, true, nil
+}
+
+// startShell starts a shell and waits until it is ready for its first command.
+func (run *runner) startShell(spec *shellSpec) (*shell, error) {
+	rows, cols := spec.Rows, spec.Cols
+	if rows == 0 {
+		rows = shellRows
+	}
+	if cols == 0 {
+		cols = shellCols
+	}
+	user := spec.User
+	if user == "" {
+		user = "sandbox"
+	}
+	sh := &shell{
+		name: spec.Name, user: user, createdAt: time.Now(), screen: newOutput(shellKept, false),
+		ended: make(chan struct{}), reports: make(chan report, 1),
+	}
+	reports, exit, err := run.launchShell(sh, spec, rows, cols)
+	if err != nil {
+		return nil, err
+	}
+	run.shells.mu.Lock()
+	run.shells.byName[sh.name] = sh
+	run.shells.mu.Unlock()
+	go sh.readTerminal()
+	go sh.readReports(reports)
+	go run.watchShell(sh, exit)
+	select {
+	case first := <-sh.reports:
+		sh.mu.Lock()
+		sh.state, sh.cwd = shellIdle, first.cwd
+		sh.mu.Unlock()
+		sh.drain(newCapture(shellKept))
+		return sh, nil
+	case <-sh.ended:
+		return nil, &runnerError{codeShellExited, fmt.Sprintf("shell %s ended while starting", sh.name), fields{"name": sh.name}}
+	case <-time.After(shellStartTime):
+		sh.kill()
+		return nil, &runnerError{codeShellExited, fmt.Sprintf("shell %s did not get ready", sh.name), fields{"name": sh.name}}
+	}
+}
+
+// launchShell makes the descriptors of a shell and starts its program.
+func (run *runner) launchShell(sh *shell, spec *shellSpec, rows, cols int) (reports *os.File, exit <-chan int, err error) {
+	argv, driver, first := run.shellProgram()
+	sh.program = argv[0]
+	who, err := run.cfg.account(spec.User)
+	if err != nil {
+		return nil, nil, err
+	}
+	var opened, theirs []*os.File
+	defer func() {
+		for _, file := range theirs {
+			file.Close()
+		}
+		if err != nil {
+			for _, file := range opened {
+				file.Close()
+			}
+		}
+	}()
+	term, slave, err := openPty(rows, cols, who)
+	if err != nil {
+		return nil, nil, err
+	}
+	opened, theirs = append(opened, term.file), append(theirs, slave)
+	wakeRead, wakeWrite, err := pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	opened, theirs = append(opened, wakeWrite), append(theirs, wakeRead)
+	reportRead, reportWrite, err := pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	opened, theirs = append(opened, reportRead), append(theirs, reportWrite)
+	text, err := memfd("command")
+	if err != nil {
+		return nil, nil, err
+	}
+	opened = append(opened, text)
+	if _, err := text.WriteAt([]byte(driver), 0); err != nil {
+		return nil, nil, fmt.Errorf("write shell driver: %w", err)
+	}
+	files := make([]*os.File, first+3)
+	files[0], files[1], files[2] = slave, slave, slave
+	files[first], files[first+1], files[first+2] = wakeRead, text, reportWrite
+	pid, exit, err := run.spawn(&program{argv: argv, cwd: spec.Cwd, env: spec.Env, user: spec.User, files: files, tty: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	sh.pid, sh.term, sh.wake, sh.text = pid, term, wakeWrite, text
+	return unblock(reportRead), exit, nil
+}
+
+// shellProgram chooses bash, or sh where there is none.
+func (run *runner) shellProgram() (argv []string, driver string, first int) {
+	if run.cfg.Shell != "sh" {
+		if _, err := lookPath("bash", "/", defaultPath); err == nil {
+			// bash reads the driver by name, through a fresh description of the same memory file.
+			return []string{"bash", "--rcfile", fmt.Sprintf("/proc/self/fd/%d", bashDescriptors+1), "-i"}, bashDriver, bashDescriptors
+		}
+	}
+	return []string{"sh", fmt.Sprintf("/proc/self/fd/%d", shDescriptors+1)}, shDriver, shDescriptors
+}
+
+// watchShell takes the shell off the list when it ends.
+func (run *runner) watchShell(sh *shell, exit <-chan int) {
+	code := <-exit
+	run.shells.mu.Lock()
+	if run.shells.byName[sh.name] == sh {
+		delete(run.shells.byName, sh.name)
+	}
+	run.shells.mu.Unlock()
+	sh.drain(nil)
+	sh.mu.Lock()
+	sh.state, sh.exitCode = shellEnded, code
+	sh.mu.Unlock()
+	close(sh.ended)
+	sh.wake.Close()
+	sh.text.Close()
+	sh.term.close()
+	sh.screen.close()
+}
+
+// kill ends everything in the shell's session.
+func (sh *shell) kill() {
+	for _, p := range sessionProcesses(sh.pid) {
+		syscall.Kill(p.pid, syscall.SIGKILL)
+	}
+	syscall.Kill(sh.pid, syscall.SIGKILL)
+}
+
+func (sh *shell) describe() fields {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	program := sh.program
+	return fields{
+		"name": sh.name, "pid": sh.pid, "program": program, "user": sh.user, "cwd": text(sh.cwd),
+		"busy":     sh.state != shellIdle && !(sh.state == shellPrompt && sh.term.foregroundGroup() == sh.pid),
+		"attached": sh.attached, "created_at_ms": sh.createdAt.UnixMilli(),
+	}
+}
+
+func (run *runner) listShells() []*shell {
+	run.shells.mu.Lock()
+	defer run.shells.mu.Unlock()
+	list := make([]*shell, 0, len(run.shells.byName))
+	for _, sh := range run.shells.byName {
+		list = append(list, sh)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].name < list[j].name })
+	return list
+}

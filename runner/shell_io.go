@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// The terminal's kernel buffers hold less than this, so what was written
+// before a drain began has been read when the drain has read this much.
+const terminalBuffered = 64 << 10
+
+// readTerminal delivers what the terminal shows until it is gone.
+func (sh *shell) readTerminal() {
+	raw, err := sh.term.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	buf := make([]byte, 4096)
+	raw.Read(func(fd uintptr) bool {
+		for {
+			n, err := sh.readOnce(buf)
+			switch {
+			case n > 0:
+			case errors.Is(err, syscall.EAGAIN):
+				return false
+			default:
+				return true
+			}
+		}
+	})
+}
+
+// readOnce reads what is there now and delivers it.
+func (sh *shell) readOnce(buf []byte) (int, error) {
+	sh.readMu.Lock()
+	defer sh.readMu.Unlock()
+	n, err := sh.term.read(buf)
+	if n > 0 {
+		sh.deliver(buf[:n])
+	}
+	return n, err
+}
+
+func (sh *shell) deliver(p []byte) {
+	if sh.capture != nil {
+		sh.capture.write(p)
+	}
+	sh.screen.write(p)
+}
+
+// drain delivers everything that was written to the terminal before the call,
+// then sets where later output is captured. A read that finds nothing makes the
+// kernel pass on what is still on its way from writers, so nothing is missed.
+func (sh *shell) drain(next *capture) (last *capture) {
+	buf := make([]byte, 4096)
+	sh.readMu.Lock()
+	defer sh.readMu.Unlock()
+	for total := 0; total < terminalBuffered; {
+		n, _ := sh.term.read(buf)
+		if n <= 0 {
+			break
+		}
+		sh.deliver(buf[:n])
+		total += n
+	}
+	last, sh.capture = sh.capture, next
+	return last
+}
+
+// readReports passes on what the shell says until it ends.
+func (sh *shell) readReports(pipe *os.File) {
+	defer pipe.Close()
+	in := bufio.NewReaderSize(pipe, 512)
+	for {
+		line, err := in.ReadString(0)
+		if err != nil {
+			return
+		}
+		if r, ok := parseReport(line); ok {
+			sh.ready(r)
+		}
+	}
+}
+
+// parseReport reads "<number> <status> <cwd>\n\0".
+func parseReport(line string) (report, bool) {
+	parts := strings.SplitN(strings.TrimSuffix(line, "\x00"), " ", 3)
+	if len(parts) != 3 {
+		return report{}, false
+	}
+	number, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil {
+		return report{}, false
+	}
+	status, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return report{}, false
+	}
+	return report{number, status, strings.TrimSuffix(parts[2], "\n")}, true
+}
+
+// ready decides what a shell does that has just become ready.
+func (sh *shell) ready(r report) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if r.cwd != "" {
+		sh.cwd = r.cwd
+	}
+	switch sh.state {
+	case shellStarting:
+		sh.reports <- r
+	case shellRunning:
+		if r.number != sh.number {
+			// An interrupt reached the driver before it took the instruction, perhaps with it: say it again. The
+			// driver runs a number once only.
+			sh.instruct(instructRun)
+			return
+		}
+		select {
+		case sh.reports <- r:
+		default:
+		}
+	case shellPrompt:
+		if sh.attached > 0 && !sh.wanted {
+			sh.instruct(instructPrompt)
+			return
+		}
+		sh.state = shellIdle
+		select {
+		case sh.reports <- r:
+		default:
+		}
+	}
+}
+
+const (
+	instructRun    = "r"
+	instructPrompt = "p"
+)
+
+// instruct wakes the driver; a shell that is gone is noticed elsewhere. The
+// caller holds sh.mu. sh takes a line with the number of the command instead.
+func (sh *shell) instruct(letter string) {
+	if sh.program == "sh" {
+		letter = strconv.FormatInt(sh.number, 10) + "\n"
+	}
+	sh.wake.WriteString(letter)
+}
+
+// putCommand leaves the next command where the driver finds it.
+func (sh *shell) putCommand(cmd string) error {
+	content := cmd
+	if sh.program == "bash" {
+		content = strconv.FormatInt(sh.number, 10) + "\x00" + cmd + "\x00"
+	}
+	if _, err := sh.text.WriteAt([]byte(content), 0); err != nil {
+		return err
+	}
+	if err := sh.text.Truncate(int64(len(content))); err != nil {
+		return err
+	}
+	_, err := sh.text.Seek(0, io.SeekStart) // the shell reads from the place that this descriptor has
+	return err
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"syscall"
+	"time"
+)
+
+var shellHandlers = map[string]handler{
+	"exec":         answerExec,
+	"shell.create": createShell,
+	"shell.list":   answerShells,
+	"shell.remove": removeShell,
+}
+
+var shellStreams = map[string]streamHandler{
+	"exec":         streamExec,
+	"shell.attach": attachShell,
+}
+
+const hangupGrace = time.Second // between SIGHUP and SIGKILL when a shell is removed
+
+func createShell(run *runner, q *request) (fields, []byte, error) {
+	var spec shellSpec
+	if err := q.decode(&spec); err != nil {
+		return nil, nil, err
+	}
+	if err := checkSize(spec.Rows, spec.Cols); err != nil {
+		return nil, nil, err
+	}
+	turn := run.shells.lines.join(spec.Name)
+	defer turn.end()
+	turn.wait()
+	sh, isNew, err := run.openShell(&spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !isNew {
+		return nil, nil, &runnerError{codeShellExists, "a shell named " + spec.Name + " already exists", fields{"name": spec.Name}}
+	}
+	return fields{"shell": sh.describe()}, nil, nil
+}
+
+func answerShells(run *runner, _ *request) (fields, []byte, error) {
+	list := []fields{}
+	for _, sh := range run.listShells() {
+		list = append(list, sh.describe())
+	}
+	return fields{"shells": list}, nil, nil
+}
+
+func removeShell(run *runner, q *request) (fields, []byte, error) {
+	var spec shellSpec
+	if err := q.decode(&spec); err != nil {
+		return nil, nil, err
+	}
+	run.shells.mu.Lock()
+	sh := run.shells.byName[spec.Name]
+	run.shells.mu.Unlock()
+	if sh == nil {
+		return nil, nil, &runnerError{codeShellNotFound, "no shell " + spec.Name, fields{"name": spec.Name}}
+	}
+	members := sessionProcesses(sh.pid)
+	for _, p := range members {
+		syscall.Kill(p.pid, syscall.SIGHUP)
+		syscall.Kill(p.pid, syscall.SIGCONT)
+	}
+	select {
+	case <-sh.ended:
+	case <-time.After(hangupGrace):
+	}
+	killAll(append(members, sessionProcesses(sh.pid)...))
+	<-sh.ended
+	return fields{"ok": true}, nil, nil
+}
+
+func checkSize(rows, cols int) error {
+	if rows < 0 || rows > 1000 || cols < 0 || cols > 1000 {
+		return invalid("rows and cols must be 1 to 1000")
+	}
+	return nil
+}
