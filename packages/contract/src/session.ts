@@ -6,7 +6,7 @@ import { Env, Labels, queryBool, queryInt, SessionId, SessionName, Timestamp, wi
 
 export const Network = z.enum(['none']).describe('what the sandbox may reach; none is loopback only')
 export const BackendName = z.enum(['auto', 'oci']).describe('what makes the machine; auto picks the first that this host can run')
-export const Mode = z.enum(['ephemeral', 'persistent'])
+export const Mode = z.enum(['ephemeral', 'persistent']).describe('persistent belongs to an agent that comes back')
 
 export const SessionSpec = z.strictObject({
   name: SessionName.optional().describe('human name, unique among sessions that have not ended; made up when absent'),
