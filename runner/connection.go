@@ -84,6 +84,8 @@ func (run *runner) greet(in *wireReader, out *wireWriter) (*hello, error) {
 func (run *runner) serveMessages(conn carrier, in *wireReader, out *wireWriter) {
 	var running sync.WaitGroup
 	defer running.Wait()
+	gone := make(chan struct{})
+	defer close(gone)
 	slots := make(chan struct{}, maxConcurrent)
 	for shared := false; ; shared = true {
 		q, err := readRequest(in)
@@ -126,7 +128,7 @@ func (run *runner) serveMessages(conn carrier, in *wireReader, out *wireWriter) 
 		// The body is read from the connection by the handler, so the next request waits until it has all of it.
 		consumed := make(chan struct{})
 		gate := &gatedBody{r: q.body, done: consumed}
-		q.body = gate
+		q.body, q.gone = gate, gone
 		if q.size == 0 {
 			gate.finish()
 		}

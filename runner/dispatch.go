@@ -15,7 +15,8 @@ type request struct {
 	hasBody bool
 	size    int64
 	body    io.Reader
-	streams bool // the request asks for the stream form of its type
+	gone    <-chan struct{} // closed when a shared connection's client is done
+	streams bool            // the request asks for the stream form of its type
 	exec    *execRequest
 	turn    *turn // the place in line of an exec
 }

@@ -1,5 +1,180 @@
 package main
 
-var fileHandlers = map[string]handler{}
+import (
+	"encoding/base64"
+	"io"
+	"os"
+	"strconv"
+	"syscall"
+	"unicode/utf8"
+)
 
-var fileStreams = map[string]streamHandler{}
+const (
+	defaultReadBytes = 1 << 20
+	// Inline content has to fit a line as base64.
+	maxInlineBytes = 5 << 20
+)
+
+var fileHandlers = map[string]handler{
+	"read":      readFile,
+	"write":     writeFile,
+	"fs.list":   listFiles,
+	"fs.stat":   statFile,
+	"fs.mkdir":  makeDir,
+	"fs.move":   moveFile,
+	"fs.remove": removeFile,
+	"fs.search": searchFiles,
+}
+
+var fileStreams = map[string]streamHandler{
+	"file.put":    putFile,
+	"file.get":    getFile,
+	"fs.watch":    watchFiles,
+	"archive.put": putArchive,
+	"archive.get": getArchive,
+}
+
+// A target is how every file request says what it is about and for whom.
+type target struct {
+	Path       string `json:"path"`
+	PathBase64 string `json:"path_base64"`
+	User       string `json:"user"`
+}
+
+func (t *target) resolve(run *runner) (*fileSpace, string, error) {
+	path, err := requestPath(t.Path, t.PathBase64)
+	if err != nil {
+		return nil, "", err
+	}
+	space, err := newFileSpace(run.cfg, t.User)
+	return space, path, err
+}
+
+func readFile(run *runner, q *request) (fields, []byte, error) {
+	args := struct {
+		target
+		Offset   int64  `json:"offset"`
+		MaxBytes *int64 `json:"max_bytes"`
+		Inline   bool   `json:"inline"`
+	}{}
+	if err := q.decode(&args); err != nil {
+		return nil, nil, err
+	}
+	limit := int64(defaultReadBytes)
+	if args.MaxBytes != nil {
+		limit = *args.MaxBytes
+	}
+	if args.Offset < 0 || limit < 0 || limit > maxBodyBytes {
+		return nil, nil, invalid("offset must not be negative, max_bytes must be 0 to %d", maxBodyBytes)
+	}
+	if args.Inline && limit > maxInlineBytes {
+		limit = maxInlineBytes
+	}
+	space, path, err := args.resolve(run)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, _, err := openRegular(space, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	return readRange(file, args.Offset, limit, args.Inline)
+}
+
+func readRange(file *os.File, offset, limit int64, inline bool) (fields, []byte, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	size := info.Size()
+	length := size - offset
+	if length < 0 {
+		length = 0
+	}
+	truncated := length > limit
+	if truncated {
+		length = limit
+	}
+	content := make([]byte, length)
+	n, err := file.ReadAt(content, offset)
+	if err != nil && err != io.EOF {
+		return nil, nil, err
+	}
+	reply := withPath(fields{"size": size, "truncated": truncated}, "path", file.Name())
+	if inline {
+		reply["content_base64"] = base64.StdEncoding.EncodeToString(content[:n])
+		return reply, nil, nil
+	}
+	return reply, content[:n], nil
+}
+
+func getFile(run *runner, s *stream, q *request) error {
+	args := struct {
+		target
+		Offset int64  `json:"offset"`
+		Length *int64 `json:"length"`
+	}{}
+	if err := q.decode(&args); err != nil {
+		return err
+	}
+	if args.Offset < 0 || args.Length != nil && *args.Length < 0 {
+		return invalid("offset and length must not be negative")
+	}
+	space, path, err := args.resolve(run)
+	if err != nil {
+		return err
+	}
+	file, st, err := openRegular(space, path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if args.Offset > st.Size {
+		return &runnerError{codeRangeUnmet, "range starts past the end of the file", fields{"size": st.Size}}
+	}
+	length := st.Size - args.Offset
+	if args.Length != nil && *args.Length < length {
+		length = *args.Length
+	}
+	if _, err := file.Seek(args.Offset, io.SeekStart); err != nil {
+		return err
+	}
+	reply := withPath(fields{"size": st.Size, "mode": octal(st.Mode), "modified_at_ms": modifiedAt(st)}, "path", file.Name())
+	return s.replyWithBody(reply, length, file)
+}
+
+// openRegular opens a regular file for reading.
+func openRegular(space *fileSpace, path string) (file *os.File, st *syscall.Stat_t, err error) {
+	err = space.do(func() error {
+		p, err := space.pin(path, 0)
+		if err != nil {
+			return err
+		}
+		defer p.close()
+		file, st, err = space.reopen(p, syscall.O_RDONLY, path)
+		return err
+	})
+	return file, st, err
+}
+
+// withPath adds a path to a reply, and its exact bytes where text cannot carry them.
+func withPath(f fields, name, path string) fields {
+	f[name] = path
+	if !utf8.ValidString(path) {
+		f[name+"_base64"] = base64.StdEncoding.EncodeToString([]byte(path))
+	}
+	return f
+}
+
+func octal(mode uint32) string { return "0" + strconv.FormatUint(uint64(mode&0o7777), 8) }
+
+func parseMode(text string) (uint32, error) {
+	mode, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || mode > 0o777 {
+		return 0, invalid("mode must be octal, like 644")
+	}
+	return uint32(mode), nil
+}
+
+func modifiedAt(st *syscall.Stat_t) int64 { return st.Mtim.Sec*1000 + st.Mtim.Nsec/1e6 }

@@ -1,0 +1,367 @@
+package main
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+)
+
+const (
+	maxNameBytes     = 255
+	maxDeferredModes = 100_000
+)
+
+func putArchive(run *runner, s *stream, q *request) error {
+	args := &target{}
+	if err := q.decode(args); err != nil {
+		return err
+	}
+	if args.Path == "" && args.PathBase64 == "" {
+		args.Path = "."
+	}
+	space, where, err := args.resolve(run)
+	if err != nil {
+		return err
+	}
+	into, err := newUnpacker(space, where)
+	if err != nil {
+		return err
+	}
+	defer into.close()
+	if err := s.reply(fields{"ok": true}); err != nil {
+		return err
+	}
+	chunks := &chunkReader{stream: s}
+	if err := into.unpack(chunks); err != nil {
+		return failAndDrain(s, err)
+	}
+	// What follows the archive's end mark is padding.
+	if _, err := io.Copy(io.Discard, chunks); err != nil {
+		return failAndDrain(s, err)
+	}
+	return s.send("done", fields{"ok": true, "entries": into.entries, "size": into.size}, nil)
+}
+
+// An unpacker puts the entries of a tar into one directory and nowhere else.
+//
+// SECURITY: names are checked as text first, so that a bad one is refused whatever is on the disk. Then every
+// directory on the way is entered by descriptor, without following links, and the last
+// name is created exclusively: an archive cannot write through a link that it, or anyone, put there.
+type unpacker struct {
+	space   *fileSpace
+	top     *os.File
+	entries int
+	size    int64
+	parent  string // the directory that the last entry was in
+	dir     int
+	modes   []deferredMode
+}
+
+// A deferredMode is that of a directory whose owner may not write to it once it is set.
+type deferredMode struct {
+	name string
+	mode uint32
+}
+
+func newUnpacker(space *fileSpace, where string) (*unpacker, error) {
+	u := &unpacker{space: space, dir: -1}
+	err := space.do(func() error {
+		p, err := space.makeAll(trimSlashes(where))
+		if err != nil {
+			return err
+		}
+		defer p.close()
+		u.top, _, err = space.reopen(p, syscall.O_RDONLY|syscall.O_DIRECTORY, where)
+		return err
+	})
+	return u, err
+}
+
+func (u *unpacker) close() {
+	u.leave()
+	u.top.Close()
+}
+
+func (u *unpacker) unpack(r io.Reader) error {
+	archive := tar.NewReader(r)
+	for {
+		header, err := archive.Next()
+		if err == io.EOF {
+			return u.setModes()
+		}
+		if err != nil {
+			return archiveError(err)
+		}
+		if header.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		if err := u.add(header, archive); err != nil {
+			return err
+		}
+		u.entries++
+	}
+}
+
+// archiveError tells a broken archive from a broken connection or client.
+func archiveError(err error) error {
+	var known *runnerError
+	if errors.As(err, &known) || isClosed(err) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	return invalid("not a tar archive: %v", err)
+}
+
+func (u *unpacker) add(header *tar.Header, content io.Reader) error {
+	name, err := safeName(header.Name)
+	if err != nil {
+		return unsafeEntry(header.Name, err.Error())
+	}
+	if name == "." {
+		return nil // the directory itself
+	}
+	switch header.Typeflag {
+	case tar.TypeDir:
+		err = u.space.do(func() error { return u.addDir(name, header) })
+	case tar.TypeReg, tar.TypeRegA, tar.TypeGNUSparse, tar.TypeCont:
+		err = u.addFile(name, header, content)
+	case tar.TypeSymlink:
+		err = u.space.do(func() error { return u.addSymlink(name, header) })
+	case tar.TypeLink:
+		err = u.space.do(func() error { return u.addLink(name, header) })
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		err = unsafeEntry(header.Name, "devices and fifos are not unpacked")
+	default:
+		err = unsafeEntry(header.Name, "unknown kind of entry")
+	}
+	switch err {
+	case syscall.ELOOP:
+		return unsafeEntry(header.Name, "its path leads through a symbolic link")
+	case syscall.EXDEV:
+		return unsafeEntry(header.Name, "its path leads to another filesystem")
+	}
+	return u.space.explain(header.Name, err)
+}
+
+func (u *unpacker) addDir(name string, header *tar.Header) error {
+	dir, base, err := u.enter(name)
+	if err != nil {
+		return err
+	}
+	mode := uint32(header.Mode) & 0o777
+	if err := syscall.Mkdirat(dir, base, mode|0o700); err != nil {
+		if err != syscall.EEXIST {
+			return err
+		}
+		st, err := statAt(dir, base)
+		if err != nil {
+			return err
+		}
+		if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
+			return syscall.ELOOP
+		}
+		if st.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+			return syscall.ENOTDIR
+		}
+	}
+	if mode&0o700 != 0o700 {
+		if len(u.modes) >= maxDeferredModes {
+			return unsafeEntry(name, "too many directories that nobody may write to")
+		}
+		u.modes = append(u.modes, deferredMode{name, mode})
+		return nil
+	}
+	return setDirMode(dir, base, mode)
+}
+
+func (u *unpacker) addFile(name string, header *tar.Header, content io.Reader) error {
+	var file *os.File
+	err := u.space.do(func() error {
+		dir, base, err := u.enter(name)
+		if err != nil {
+			return err
+		}
+		if err := makeRoom(dir, base, header.Size); err != nil {
+			return err
+		}
+		fd, err := openAt(dir, base, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL, 0o600)
+		if err == nil {
+			file = os.NewFile(uintptr(fd), base)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	n, err := io.Copy(struct{ io.Writer }{file}, content)
+	u.size += n
+	if err != nil {
+		return archiveOrDisk(err)
+	}
+	return u.space.do(func() error {
+		fd := int(file.Fd())
+		// SECURITY: setuid, setgid and sticky bits never come out of an archive.
+		if err := syscall.Fchmod(fd, uint32(header.Mode)&0o777); err != nil {
+			return err
+		}
+		return setTimes(fd, header.ModTime.Unix(), int64(header.ModTime.Nanosecond()))
+	})
+}
+
+func archiveOrDisk(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return archiveError(err)
+}
+
+// makeRoom removes what has the name already, and refuses a size that the disk cannot
+// take, before a sparse entry of a few bytes has filled it.
+func makeRoom(dir int, name string, size int64) error {
+	disk := &syscall.Statfs_t{}
+	if err := syscall.Fstatfs(dir, disk); err == nil && size > int64(disk.Bavail)*disk.Bsize {
+		return syscall.ENOSPC
+	}
+	if err := unlinkAt(dir, name, 0); err != nil && err != syscall.ENOENT {
+		return err
+	}
+	return nil
+}
+
+func (u *unpacker) addSymlink(name string, header *tar.Header) error {
+	target := header.Linkname
+	if target == "" || len(target) >= maxPathBytes || strings.IndexByte(target, 0) >= 0 {
+		return unsafeEntry(header.Name, "its target is not a path")
+	}
+	if strings.HasPrefix(target, "/") || climbs(path.Join(path.Dir(name), target)) {
+		return unsafeEntry(header.Name, "a symbolic link leaves the directory")
+	}
+	dir, base, err := u.enter(name)
+	if err != nil {
+		return err
+	}
+	if err := makeRoom(dir, base, 0); err != nil {
+		return err
+	}
+	return symlinkAt(target, dir, base)
+}
+
+func (u *unpacker) addLink(name string, header *tar.Header) error {
+	target, err := safeName(header.Linkname)
+	if err != nil {
+		return unsafeEntry(header.Name, "a hard link leaves the directory")
+	}
+	if target == name {
+		return nil
+	}
+	source, sourceBase, err := u.open(target)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(source)
+	st, err := statAt(source, sourceBase)
+	if err != nil {
+		return err
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return unsafeEntry(header.Name, "a hard link to something that is not a regular file")
+	}
+	dir, base, err := u.enter(name)
+	if err != nil {
+		return err
+	}
+	if err := makeRoom(dir, base, 0); err != nil {
+		return err
+	}
+	return linkAt(source, sourceBase, dir, base)
+}
+
+// enter gives the directory that name is in, made if missing, and the last part of name.
+// The directory stays open for the entries that follow it there.
+func (u *unpacker) enter(name string) (int, string, error) {
+	parent, base := path.Dir(name), path.Base(name)
+	if u.dir >= 0 && u.parent == parent {
+		return u.dir, base, nil
+	}
+	u.leave()
+	dir, err := u.makeAll(parent)
+	if err != nil {
+		return -1, "", err
+	}
+	u.dir, u.parent = dir, parent
+	return dir, base, nil
+}
+
+func (u *unpacker) leave() {
+	if u.dir >= 0 {
+		syscall.Close(u.dir)
+		u.dir = -1
+	}
+}
+
+func (u *unpacker) makeAll(name string) (int, error) {
+	dir, err := openDirAt(int(u.top.Fd()), name)
+	if err != syscall.ENOENT {
+		return dir, err
+	}
+	above, err := u.makeAll(path.Dir(name))
+	if err != nil {
+		return -1, err
+	}
+	defer syscall.Close(above)
+	if err := syscall.Mkdirat(above, path.Base(name), 0o755); err != nil && err != syscall.EEXIST {
+		return -1, err
+	}
+	return openDirAt(above, path.Base(name))
+}
+
+// open gives the directory that an existing name is in; the caller closes it.
+func (u *unpacker) open(name string) (int, string, error) {
+	dir, err := openDirAt(int(u.top.Fd()), path.Dir(name))
+	return dir, path.Base(name), err
+}
+
+func (u *unpacker) setModes() error {
+	return u.space.do(func() error {
+		for i := len(u.modes) - 1; i >= 0; i-- {
+			if err := setDirMode(int(u.top.Fd()), u.modes[i].name, u.modes[i].mode); err != nil {
+				return u.space.explain(u.modes[i].name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// safeName cleans an entry's name, or says what is wrong with it.
+func safeName(name string) (string, error) {
+	switch {
+	case name == "":
+		return "", errors.New("it has no name")
+	case len(name) > maxPathBytes:
+		return "", errors.New("its name is too long")
+	case strings.IndexByte(name, 0) >= 0:
+		return "", errors.New("its name contains NUL")
+	case strings.HasPrefix(name, "/"):
+		return "", errors.New("its name is absolute")
+	}
+	for _, part := range strings.Split(name, "/") {
+		if part == ".." {
+			return "", errors.New("its name contains ..")
+		}
+		if len(part) > maxNameBytes {
+			return "", errors.New("a part of its name is too long")
+		}
+	}
+	return path.Clean(name), nil
+}
+
+func climbs(cleaned string) bool { return cleaned == ".." || strings.HasPrefix(cleaned, "../") }
+
+func unsafeEntry(name, issue string) error {
+	return &runnerError{codeArchiveUnsafe, "archive refused: " + name + ": " + issue, fields{"entry": name, "issue": issue}}
+}

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"regexp"
+	"syscall"
+)
+
+const (
+	defaultMatches = 1000
+	maxMatches     = 10_000
+	maxPattern     = 1024
+	maxSearchLine  = 1 << 20 // what of a line is searched
+	shownLine      = 512     // what of a line is sent
+	binaryProbe    = 8192    // a NUL among so many first bytes makes a file binary
+)
+
+var errEnough = errors.New("search is over")
+
+// A match is a file, or a line in one.
+type match struct {
+	Path       string `json:"path"`
+	PathBase64 string `json:"path_base64,omitempty"`
+	Line       int    `json:"line,omitempty"`
+	Text       string `json:"text,omitempty"`
+}
+
+// A search looks at names, and in the files that fit at lines.
+type search struct {
+	space *fileSpace
+	name  string
+	text  *regexp.Regexp
+	found *jsonList
+	gone  <-chan struct{} // closed when the client is
+	lines *bufio.Reader
+}
+
+func searchFiles(run *runner, q *request) (fields, []byte, error) {
+	args := struct {
+		target
+		Name       string `json:"name"`
+		Text       string `json:"text"`
+		Regex      bool   `json:"regex"`
+		IgnoreCase bool   `json:"ignore_case"`
+		MaxMatches *int   `json:"max_matches"`
+	}{}
+	if err := q.decode(&args); err != nil {
+		return nil, nil, err
+	}
+	if args.Path == "" && args.PathBase64 == "" {
+		args.Path = "."
+	}
+	limit := defaultMatches
+	if args.MaxMatches != nil {
+		limit = *args.MaxMatches
+	}
+	if limit < 1 || limit > maxMatches {
+		return nil, nil, invalid("max_matches must be 1 to %d", maxMatches)
+	}
+	space, where, err := args.resolve(run)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &search{space: space, name: args.Name, found: &jsonList{limit: limit}, gone: q.gone}
+	if err := s.compile(args.Text, args.Regex, args.IgnoreCase); err != nil {
+		return nil, nil, err
+	}
+	if err := s.run(where); err != nil {
+		return nil, nil, err
+	}
+	return fields{"truncated": s.found.truncated}, s.found.bytes(), nil
+}
+
+func (s *search) compile(text string, isRegex, ignoreCase bool) error {
+	if s.name == "" && text == "" {
+		return invalid("name or text is needed")
+	}
+	if _, err := path.Match(s.name, ""); err != nil || len(s.name) > maxPattern || len(text) > maxPattern {
+		return invalid("name is not a pattern, or a pattern is longer than %d bytes", maxPattern)
+	}
+	if text == "" {
+		return nil
+	}
+	if !isRegex {
+		text = regexp.QuoteMeta(text)
+	}
+	if ignoreCase {
+		text = "(?i)" + text
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		return invalid("text is not a regular expression: %v", err)
+	}
+	s.text = compiled
+	s.lines = bufio.NewReaderSize(nil, 64<<10)
+	return nil
+}
+
+func (s *search) run(where string) error {
+	var top *os.File
+	var real string
+	err := s.space.do(func() (err error) {
+		top, real, err = s.space.openDir(where)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer top.Close()
+	err = s.dir(top, real, 1)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return s.space.explain(where, err)
+}
+
+func (s *search) dir(dir *os.File, at string, depth int) error {
+	var names []string
+	var more bool
+	err := s.space.do(func() (err error) {
+		names, more, err = sortedNames(dir, maxEntries)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.found.truncated = s.found.truncated || more
+	for _, name := range names {
+		select {
+		case <-s.gone:
+			s.found.truncated = true
+			return errEnough
+		default:
+		}
+		if err := s.entry(dir, name, join(at, name), depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *search) entry(dir *os.File, name, at string, depth int) error {
+	var file *os.File
+	var st *syscall.Stat_t
+	fits := s.fits(name)
+	err := s.space.do(func() (err error) {
+		if st, err = statAt(int(dir.Fd()), name); err != nil {
+			return err
+		}
+		switch st.Mode & syscall.S_IFMT {
+		case syscall.S_IFDIR:
+			fd, openErr := openDirAt(int(dir.Fd()), name)
+			if err = openErr; err == nil {
+				file = os.NewFile(uintptr(fd), name)
+			}
+		case syscall.S_IFREG:
+			if fits && s.text != nil {
+				file, st, err = openRegularAt(int(dir.Fd()), name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return skippable(err)
+	}
+	if file != nil {
+		defer file.Close()
+	}
+	if fits && s.text == nil && !s.found.add(&match{Path: at, PathBase64: exact(at)}) {
+		return errEnough
+	}
+	switch {
+	case file == nil:
+		return nil
+	case st.Mode&syscall.S_IFMT == syscall.S_IFREG:
+		return s.file(file, at)
+	case depth >= maxDepth:
+		s.found.truncated = true
+		return nil
+	}
+	return s.dir(file, at, depth+1)
+}
+
+func (s *search) fits(name string) bool {
+	if s.name == "" {
+		return true
+	}
+	ok, err := path.Match(s.name, name)
+	return ok && err == nil
+}
+
+// file looks at each line of a text file.
+func (s *search) file(file *os.File, at string) error {
+	s.lines.Reset(file)
+	head, _ := s.lines.Peek(binaryProbe)
+	if bytes.IndexByte(head, 0) >= 0 {
+		return nil
+	}
+	for number := 1; ; number++ {
+		line, err := s.line()
+		if err != nil && err != io.EOF {
+			return nil // unreadable: another file may still match
+		}
+		if len(line) > 0 {
+			if where := s.text.FindIndex(line); where != nil && !s.found.add(&match{at, exact(at), number, string(excerpt(line, where[0]))}) {
+				return errEnough
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if number%4096 == 0 {
+			select {
+			case <-s.gone:
+				return errEnough
+			default:
+			}
+		}
+	}
+}
+
+// line returns the next line, cut at maxSearchLine, without its end. It is valid until the next call.
+func (s *search) line() ([]byte, error) {
+	part, err := s.lines.ReadSlice('\n')
+	if err != bufio.ErrBufferFull {
+		return bytes.TrimRight(part, "\r\n"), err
+	}
+	long := append([]byte(nil), part...)
+	for err == bufio.ErrBufferFull {
+		part, err = s.lines.ReadSlice('\n')
+		if len(long) < maxSearchLine {
+			long = append(long, part...)
+		}
+		select {
+		case <-s.gone:
+			return nil, errEnough
+		default:
+		}
+	}
+	return bytes.TrimRight(long, "\r\n"), err
+}
+
+// excerpt is what is shown of a line: its beginning, or the surroundings of a match further on.
+func excerpt(line []byte, at int) []byte {
+	if len(line) <= shownLine {
+		return line
+	}
+	from := 0
+	if at > shownLine/2 {
+		from = at - shownLine/2
+	}
+	to := from + shownLine
+	if to > len(line) {
+		to = len(line)
+	}
+	return line[from:to]
+}

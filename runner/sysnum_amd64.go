@@ -1,0 +1,7 @@
+package main
+
+const (
+	sysFstatat   = 262
+	sysRenameat2 = 316
+	sysOpenat2   = 437
+)

@@ -1,0 +1,7 @@
+package main
+
+const (
+	sysFstatat   = 79
+	sysRenameat2 = 276
+	sysOpenat2   = 437
+)

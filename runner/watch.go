@@ -1,0 +1,317 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+const (
+	maxWatches = 8192
+	// The other half of a move follows its first at once, or never.
+	moveWait = 20 * time.Millisecond
+
+	watchMask = syscall.IN_CREATE | syscall.IN_DELETE | syscall.IN_MODIFY | syscall.IN_ATTRIB | syscall.IN_MOVED_FROM |
+		syscall.IN_MOVED_TO | syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
+)
+
+// watchFiles reports changes below a directory, or of one file, until the client closes. The kernel's queue is
+// the buffer: a client that reads too slowly, or a tree with too many directories, gets an overflow event and looks again.
+func watchFiles(run *runner, s *stream, q *request) error {
+	args := struct {
+		target
+		Recursive bool `json:"recursive"`
+	}{}
+	if err := q.decode(&args); err != nil {
+		return err
+	}
+	if args.Path == "" && args.PathBase64 == "" {
+		args.Path = "."
+	}
+	space, where, err := args.resolve(run)
+	if err != nil {
+		return err
+	}
+	w := &watcher{space: space, stream: s, recursive: args.Recursive, paths: map[int32]string{}, moves: map[uint32]string{}}
+	if err := w.open(where); err != nil {
+		return err
+	}
+	defer w.close()
+	if err := s.reply(fields{"ok": true}); err != nil {
+		return err
+	}
+	if w.isFull {
+		if err := w.send("overflow", "", ""); err != nil {
+			return err
+		}
+	}
+	go func() {
+		for {
+			if _, err := s.next(); err != nil {
+				w.events.Close()
+				return
+			}
+		}
+	}()
+	return w.loop()
+}
+
+type watcher struct {
+	space     *fileSpace
+	stream    *stream
+	recursive bool
+	top       *pinned
+	events    *os.File
+	fd        int
+	paths     map[int32]string // of each watch, relative to top; empty for top itself
+	isFull    bool
+	moves     map[uint32]string // first halves of moves whose second has not come yet, by cookie
+	found     []string          // what was in a directory when its watch began
+	last      [2]string         // event and path sent last of this batch: a burst of writes is one event
+}
+
+func (w *watcher) open(where string) error {
+	return w.space.do(func() (err error) {
+		if w.top, err = w.space.pin(where, 0); err != nil {
+			return err
+		}
+		if w.fd, err = syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK); err != nil {
+			w.top.close()
+			return err
+		}
+		w.events = os.NewFile(uintptr(w.fd), "inotify")
+		if err = w.addTree(w.top.fd, "", 1, false); err != nil {
+			w.close()
+		}
+		return w.space.explain(where, err)
+	})
+}
+
+func (w *watcher) close() {
+	w.events.Close()
+	w.top.close()
+}
+
+// addTree watches a directory and, when recursive, those below it. What is found there is
+// reported when it came after the watch began: it may have been made before its directory was watched.
+func (w *watcher) addTree(fd int, path string, depth int, report bool) error {
+	if len(w.paths) >= maxWatches || depth > maxDepth {
+		w.isFull = true
+		return nil
+	}
+	number, err := syscall.InotifyAddWatch(w.fd, "/proc/self/fd/"+strconv.Itoa(fd), watchMask)
+	if err == syscall.ENOSPC && path != "" {
+		w.isFull = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.paths[int32(number)] = path
+	if !w.recursive {
+		return nil
+	}
+	return w.addBelow(fd, path, depth, report)
+}
+
+func (w *watcher) addBelow(fd int, path string, depth int, report bool) error {
+	again, err := openat2(fd, ".", syscall.O_RDONLY|syscall.O_DIRECTORY, 0)
+	if err == syscall.ENOTDIR {
+		return nil
+	}
+	if err != nil {
+		return skippable(err)
+	}
+	dir := os.NewFile(uintptr(again), path)
+	defer dir.Close()
+	names, _, err := sortedNames(dir, maxEntries)
+	if err != nil {
+		return skippable(err)
+	}
+	for _, name := range names {
+		at := strings.TrimPrefix(path+"/"+name, "/")
+		if report && !isTemporary(name) {
+			w.found = append(w.found, at)
+		}
+		sub, err := openDirAt(int(dir.Fd()), name)
+		if err != nil {
+			continue // not a directory, or not one to enter
+		}
+		err = w.addTree(sub, at, depth+1, report)
+		syscall.Close(sub)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watcher) loop() error {
+	buf := make([]byte, 64<<10)
+	for {
+		if len(w.moves) > 0 {
+			w.events.SetReadDeadline(time.Now().Add(moveWait))
+		} else {
+			w.events.SetReadDeadline(time.Time{})
+		}
+		n, err := w.events.Read(buf)
+		if os.IsTimeout(err) {
+			if err := w.endMoves(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return io.EOF // closed because the client is gone
+		}
+		w.last = [2]string{}
+		for rest := buf[:n]; len(rest) >= syscall.SizeofInotifyEvent; {
+			event := (*syscall.InotifyEvent)(unsafe.Pointer(&rest[0]))
+			name := rest[syscall.SizeofInotifyEvent : syscall.SizeofInotifyEvent+int(event.Len)]
+			rest = rest[syscall.SizeofInotifyEvent+int(event.Len):]
+			if err := w.handle(event, string(bytes.TrimRight(name, "\x00"))); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (w *watcher) handle(event *syscall.InotifyEvent, name string) error {
+	if event.Mask&syscall.IN_Q_OVERFLOW != 0 {
+		w.moves = map[uint32]string{}
+		return w.send("overflow", "", "")
+	}
+	base, ok := w.paths[event.Wd]
+	if !ok {
+		return nil
+	}
+	if event.Mask&syscall.IN_IGNORED != 0 {
+		delete(w.paths, event.Wd)
+		return nil
+	}
+	path := base
+	if name != "" {
+		path = strings.TrimPrefix(base+"/"+name, "/")
+	} else if base != "" {
+		return nil // a watched subdirectory: its parent reports it
+	}
+	switch {
+	case event.Mask&syscall.IN_MOVED_FROM != 0:
+		w.moves[event.Cookie] = path
+		return nil
+	case event.Mask&syscall.IN_MOVED_TO != 0:
+		return w.moved(event, name, path)
+	case isTemporary(name):
+		return nil
+	case event.Mask&syscall.IN_CREATE != 0:
+		if err := w.send("created", path, ""); err != nil {
+			return err
+		}
+		return w.addMade(event, path)
+	case event.Mask&(syscall.IN_DELETE|syscall.IN_DELETE_SELF|syscall.IN_MOVE_SELF) != 0:
+		return w.send("removed", path, "")
+	case event.Mask&(syscall.IN_MODIFY|syscall.IN_ATTRIB) != 0 && (name != "" || event.Mask&syscall.IN_ISDIR == 0):
+		return w.send("modified", path, "")
+	}
+	return nil
+}
+
+// moved joins the two halves of a move. A move out of the watched tree has no second half, one into it no first.
+func (w *watcher) moved(event *syscall.InotifyEvent, name, path string) error {
+	from, known := w.moves[event.Cookie]
+	delete(w.moves, event.Cookie)
+	switch {
+	case known && isTemporary(baseName(from)):
+		// How a write of this runner ends.
+		return w.send("modified", path, "")
+	case !known:
+		if err := w.send("created", path, ""); err != nil {
+			return err
+		}
+		return w.addMade(event, path)
+	}
+	w.renameBelow(from, path)
+	return w.send("moved", path, from)
+}
+
+// addMade watches a directory that appeared.
+func (w *watcher) addMade(event *syscall.InotifyEvent, path string) error {
+	if !w.recursive || event.Mask&syscall.IN_ISDIR == 0 {
+		return nil
+	}
+	wasFull := w.isFull
+	w.found = nil
+	err := w.space.do(func() error {
+		fd, err := openat2(w.top.fd, path, syscall.O_RDONLY|syscall.O_DIRECTORY, resolveBeneath|resolveNoSymlinks|resolveNoXdev)
+		if err != nil {
+			return skippable(err)
+		}
+		defer syscall.Close(fd)
+		return w.addTree(fd, path, strings.Count(path, "/")+2, true)
+	})
+	if err != nil {
+		return err
+	}
+	for _, found := range w.found {
+		if err := w.send("created", found, ""); err != nil {
+			return err
+		}
+	}
+	if w.isFull && !wasFull {
+		return w.send("overflow", "", "")
+	}
+	return nil
+}
+
+// endMoves reports first halves that stayed alone: something left the tree.
+func (w *watcher) endMoves() error {
+	moves := w.moves
+	w.moves = map[uint32]string{}
+	for _, from := range moves {
+		for number, path := range w.paths {
+			if path == from || strings.HasPrefix(path, from+"/") {
+				syscall.InotifyRmWatch(w.fd, uint32(number))
+				delete(w.paths, number)
+			}
+		}
+		if isTemporary(baseName(from)) {
+			continue
+		}
+		if err := w.send("removed", from, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watcher) renameBelow(from, to string) {
+	for number, path := range w.paths {
+		if path == from || strings.HasPrefix(path, from+"/") {
+			w.paths[number] = to + path[len(from):]
+		}
+	}
+}
+
+func (w *watcher) send(event, path, from string) error {
+	if event == "modified" && w.last == [2]string{event, path} {
+		return nil
+	}
+	w.last = [2]string{event, path}
+	f := withPath(fields{"event": event}, "path", w.absolute(path))
+	if from != "" {
+		withPath(f, "from", w.absolute(from))
+	}
+	return w.stream.send("change", f, nil)
+}
+
+func (w *watcher) absolute(path string) string {
+	if path == "" {
+		return w.top.path
+	}
+	return join(w.top.path, path)
+}
