@@ -68,9 +68,34 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     }
   }
 
-  /** Sends a source of unknown length as many messages. */
-  async sendChunks(message: Fields & { type: string }, source: AsyncIterable<Uint8Array>): Promise<void> {
-    for await (const chunk of source) if (chunk.length > 0) await this.send(message, chunk)
+  /**
+   * Sends a body as the runner's put requests take it, and resolves with its last message. The runner may refuse half-way:
+   * sending stops then, and its error is thrown. Of a source whose length is known nothing but the bytes is sent.
+   */
+  async upload(source: AsyncIterable<Uint8Array>, length?: number): Promise<Message> {
+    let isAnswered = false
+    const answer = this.next().finally(() => {
+      isAnswered = true
+    })
+    const sending = this.#sendAll(source, length, () => isAnswered)
+    await Promise.race([sending, answer.then(() => undefined)]).catch(async error => {
+      this.close()
+      await sending.catch(() => undefined) // the first failure is the one to tell
+      throw error
+    })
+    const last = await answer
+    if (last === null) throw this.#lost(new Error('the runner closed the connection before its last message'))
+    return last
+  }
+
+  async #sendAll(source: AsyncIterable<Uint8Array>, length: number | undefined, isAnswered: () => boolean): Promise<void> {
+    if (length !== undefined) await this.sendBody({ type: 'chunk' }, source, length)
+    else
+      for await (const chunk of source) {
+        if (isAnswered()) return
+        if (chunk.length > 0) await this.send({ type: 'chunk' }, chunk)
+      }
+    await this.send({ type: 'end' })
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<StreamMessage, void, undefined> {
