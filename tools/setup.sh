@@ -140,13 +140,13 @@ compile_runner() {
   )
 }
 
-# step NAME COMMAND…: one line with the seconds it took; output goes to a log of that name.
+# step NAME COMMAND…: a line before and a line with the seconds after; output goes to a log of that name.
 step() {
   local name=$1 start=$EPOCHREALTIME
   shift
   LOG=${name%%:*}.log
   LOG=$CACHE/${LOG// /-}
-  [ -t 2 ] && printf '… %s\r' "$name" >&2
+  say "$name …"
   if "$@" >"$LOG" 2>&1 9>&-; then
     say "$name ($(elapsed "$start") s)"
   else
