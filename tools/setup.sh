@@ -128,7 +128,9 @@ build_runner() {
 }
 
 runner_digest() {
-  { cat tools/setup.sh && find runner -name bin -prune -o \( -name '*.go' ! -name '*_test.go' -o -name go.mod \) -print0 | sort -z | xargs -0 sha256sum; } | sha256sum | cut -c1-32
+  local sources
+  sources=(tools/setup.sh $(find runner \( -name bin -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print | sort))
+  sha256sum "${sources[@]}" | sha256sum | cut -c1-32
 }
 
 # The rename keeps a runner that is being executed intact.

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { BOUNDARIES, type Boundary, ENTRY_POINTS } from './boundaries.ts'
 import { type Import, importsOf } from './imports.ts'
@@ -71,7 +71,7 @@ function allows(row: Boundary, i: Import): boolean {
   const target = i.target
   const isUnder = (prefix: string) =>
     target.startsWith(prefix) && (prefix.endsWith('/') || prefix.endsWith(':') || isWhole(target, prefix))
-  if (row.may.some(isUnder) || target.startsWith(`${dirname(i.from)}/`)) return true
+  if (row.may.some(isUnder) || (row.files.endsWith('/') && target.startsWith(row.files))) return true
   return i.isTypeOnly && (row.typesOnly ?? []).some(isUnder)
 }
 
