@@ -2,8 +2,10 @@
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import type { ReadableStream as NodeReadableStream } from 'node:stream/web'
-import type { BodySource, FetchInit, FetchLike, ResponseLike } from './transport.ts'
+import type { SandglassError } from '@sandglass/contract/tables'
+import type { BodySource } from './body.ts'
+import { decodeError } from './decode-error.ts'
+import type { FetchInit, FetchLike, ResponseLike } from './transport.ts'
 
 /** fetch through a unix socket, whatever host the address names. */
 export const unixFetch = (socketPath: string): FetchLike => fetchWith({ socketPath })
@@ -49,11 +51,13 @@ async function sendBody(
     call.end(body)
     return
   }
-  const stream = body instanceof Blob ? body.stream() : body
-  const sent = pipeline(Readable.fromWeb(stream as NodeReadableStream), call)
+  const sent = pipeline(body instanceof Blob ? body.stream() : body, call)
   await Promise.race([sent, answered])
   sent.catch(() => undefined) // the answer has come
 }
+
+/** The error in a refused upgrade, for a WebSocket that lets one read the reply. */
+export const upgradeError = (message: IncomingMessage): Promise<SandglassError> => decodeError(answer(message))
 
 function answer(message: IncomingMessage): ResponseLike {
   const status = message.statusCode ?? 0

@@ -1,6 +1,7 @@
+import type { BodySource } from './body.ts'
 import { toCamel } from './case.ts'
 import { bodyOf, follow } from './follow.ts'
-import type { BodySource, Transport } from './transport.ts'
+import type { Transport } from './transport.ts'
 import type { Cancel, FileInfo, Query, Reply, WatchEvent, WriteOptions } from './wire-types.ts'
 
 type Given<Name extends 'fsList' | 'fsSearch' | 'fsWatch' | 'getFile'> = Omit<Query<Name>, 'path'> & Cancel

@@ -11,7 +11,7 @@ export type SocketLike = {
   addEventListener(type: 'open', listener: () => void): void
   addEventListener(type: 'message', listener: (event: { data: unknown }) => void): void
   addEventListener(type: 'close', listener: (event: { code: number; reason: string }) => void): void
-  addEventListener(type: 'error', listener: (event: object) => void): void
+  addEventListener(type: 'error', listener: (event: { error?: unknown; message?: unknown }) => void): void
   pause?(): void
   resume?(): void
 }
@@ -30,9 +30,10 @@ export async function openSocket(transport: Transport, name: RouteName, options:
   signal?.throwIfAborted()
   const { baseUrl, apiKey, WebSocket: Given } = transport.options
   const url = baseUrl.replace(/^http/, 'ws') + routeUrl(name, params, query)
-  // A failed upgrade tells a WebSocket client nothing. A plain request says what is wrong with the key or the session.
+  // A refused upgrade tells a browser nothing. A plain request says what is wrong with the key or the session.
   const explain = async (error: unknown): Promise<never> => {
     signal?.throwIfAborted()
+    if (error instanceof SandglassError && !error.is('DAEMON_UNREACHABLE')) throw error
     await transport.json('getSession', { params: { id: String(params.id) }, signal })
     throw error
   }
@@ -58,7 +59,7 @@ export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
     this.opened.catch(() => undefined)
     this.#socket = socket
     socket.binaryType = 'arraybuffer'
-    let failure: unknown
+    let failure: Error | undefined
     const abort = () => this.#end(signal?.reason)
     const settle = (error: unknown) => {
       signal?.removeEventListener('abort', abort)
@@ -68,12 +69,13 @@ export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
     socket.addEventListener('open', () => opened.resolve())
     socket.addEventListener('message', event => this.#receive(event.data))
     socket.addEventListener('error', event => {
-      failure =
-        'message' in event && typeof event.message === 'string' ? new Error(event.message) : new Error('the connection failed')
+      failure ??= failureIn(event)
     })
     socket.addEventListener('close', ({ code, reason }) => {
       if (signal?.aborted) settle(signal.reason)
-      else if (code === SOCKET_FAILED) settle(failureOf(reason))
+      else if (failure instanceof SandglassError) settle(failure)
+      else if (code === SOCKET_FAILED && reason)
+        settle(SandglassError.fromWire({ code: reason, message: `the stream failed: ${reason}` }))
       else if (code === 1000) settle(undefined)
       else settle(unreachable(address, failure ?? new Error(`the connection was lost (${code})`)))
     })
@@ -141,8 +143,8 @@ export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
   }
 }
 
-/** The error in the reason of a close frame, which is `CODE: message`. */
-function failureOf(reason: string): SandglassError {
-  const [, code = 'INTERNAL', message = reason] = /^([A-Z_]+): (.*)$/s.exec(reason) ?? []
-  return SandglassError.fromWire({ code, message, detail: {} })
+/** Browsers say nothing here. A socket that could read the refusal puts it into `error`. */
+function failureIn(event: { error?: unknown; message?: unknown }): Error {
+  if (event.error instanceof SandglassError) return event.error
+  return new Error(typeof event.message === 'string' && event.message ? event.message : 'the connection failed')
 }

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { CHANNELS, keyFromProtocols, SOCKET_FAILED } from '@sandglass/contract'
+import { CHANNELS, SOCKET_FAILED, socketProtocols } from '@sandglass/contract'
 import { expect, test } from 'vitest'
 import { SandboxClient } from './index.ts'
 import { json, SESSION, startServer } from './server.fixture.ts'
@@ -94,7 +94,7 @@ test('an attachment carries streams, size, signals and the exit, with the key of
   await using server = await startServer(
     (_, reply) => json(reply, 200, SESSION),
     (socket, request) => {
-      offered = keyFromProtocols(request.headers['sec-websocket-protocol'] ?? '')
+      offered = request.headers['sec-websocket-protocol']
       socket.on('message', (data: Buffer) => {
         got.push(`${data[0]}:${data.subarray(1)}`)
         if (data[0] !== CHANNELS.signal) return
@@ -114,7 +114,8 @@ test('an attachment carries streams, size, signals and the exit, with the key of
   expect(output).toEqual(['stdout=out', 'stderr=err'])
   expect(await attached.exit).toEqual({ exitCode: 143, timedOut: false })
   expect(got).toEqual(['0:typed', '5:{"cols":80,"rows":24}', '4:', '6:{"signal":"TERM"}'])
-  expect(offered).toBe(KEY)
+  expect(offered?.split(/, ?/)).toEqual(socketProtocols(KEY))
+  expect(Buffer.from(offered?.split('.bearer.')[1] ?? '', 'base64url').toString()).toBe(KEY)
 })
 
 test('a socket that the daemon refuses or closes in error says why', async () => {
@@ -124,12 +125,12 @@ test('a socket that the daemon refuses or closes in error says why', async () =>
   await expect(sessionAt(refusing.url).attachShell()).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' })
   await using closing = await startServer(
     (_, reply) => json(reply, 200, SESSION),
-    socket => socket.close(SOCKET_FAILED, 'PORT_CLOSED: nothing listens on port 99 in the sandbox'),
+    socket => socket.close(SOCKET_FAILED, 'RUNNER_LOST'),
   )
   const read = async () => {
     for await (const _ of await sessionAt(closing.url).dial(99));
   }
-  await expect(read()).rejects.toMatchObject({ code: 'PORT_CLOSED', exitCode: 3 })
+  await expect(read()).rejects.toMatchObject({ code: 'RUNNER_LOST', exitCode: 3 })
 })
 
 test('aborting closes a dialled port', async () => {

@@ -1,11 +1,10 @@
 // Requests: addresses from the contract's table, JSON with names converted, errors rebuilt, retries where a second try is safe.
 import { PATHS, type RouteName, SandglassError } from '@sandglass/contract/tables'
+import { type BodySource, webBody } from './body.ts'
 import { toCamel, toSnake } from './case.ts'
 import { decodeError } from './decode-error.ts'
 import type { SocketConstructor } from './socket.ts'
 import type { Body, Query, Reply } from './wire-types.ts'
-
-export type BodySource = string | Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>
 
 /** The part of fetch that is used, so that a faster or a unix-socket one can stand in for it. */
 export type FetchLike = (url: string, init: FetchInit) => Promise<ResponseLike>
@@ -55,7 +54,7 @@ export type Transport = {
 
 export function createTransport(given: ClientOptions): Transport {
   const options = { ...given, baseUrl: given.baseUrl.replace(/\/+$/, ''), retries: given.retries ?? 2 }
-  const send: FetchLike = given.fetch ?? ((url, init) => fetch(url, init))
+  const send: FetchLike = given.fetch ?? ((url, init) => fetch(url, { ...init, body: webBody(init.body) }))
   const open = <Name extends RouteName>(name: Name, call: CallOptions<Name> = {}) => openWithRetries(send, options, name, call)
   return {
     options,
@@ -126,7 +125,7 @@ async function openOnce<Name extends RouteName>(send: FetchLike, settings: Setti
     response = await send(settings.baseUrl + routeUrl(name, call.params, call.query), init)
   } catch (error) {
     call.signal?.throwIfAborted()
-    throw unreachable(settings.baseUrl, error)
+    throw error instanceof SandglassError ? error : unreachable(settings.baseUrl, error)
   }
   if (!response.ok) throw await decodeError(response)
   return response

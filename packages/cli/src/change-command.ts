@@ -1,0 +1,30 @@
+import type { Session, SessionInfo } from '@sandglass/sdk'
+import type { Command, Flag, Values } from './command.ts'
+import { usage } from './parse.ts'
+import { showState } from './show-session.ts'
+
+/** A command that moves sessions to another state, one after the other, and shows where they are. */
+export function changeCommand(
+  summary: string,
+  change: (session: Session, flags: Values) => Promise<SessionInfo>,
+  options: Record<string, Flag> = {},
+): Command {
+  return {
+    summary,
+    usage: ['NAME...'],
+    options,
+    completes: 'sessions',
+    async run({ args, rest, flags }, context) {
+      const names = [...args, ...(rest ?? [])]
+      if (names.length === 0) throw usage('NAME is missing')
+      const client = await context.connect()
+      const changed: SessionInfo[] = []
+      try {
+        for (const name of names) changed.push(await change(client.session(name), flags))
+      } finally {
+        if (changed.length > 0) showState(changed, context)
+      }
+      return 0
+    },
+  }
+}

@@ -1,0 +1,97 @@
+import { fstatSync } from 'node:fs'
+import type { Command, Input } from '../command.ts'
+import { parseDuration } from '../duration.ts'
+import { execOutcome } from '../exec/exec-outcome.ts'
+import { runInShell } from '../exec/run-in-shell.ts'
+import { runProcess } from '../exec/run-process.ts'
+import { text, texts, usage } from '../parse.ts'
+import { mapFrom } from '../spec-from-flags.ts'
+import { requireTerminal, terminalSize } from '../terminal/attach-terminal.ts'
+
+export const command: Command = {
+  summary: 'Run a command in a session',
+  usage: ['NAME -c TEXT', 'NAME [FLAGS] -- PROGRAM [ARGUMENT]...'],
+  about: `-c TEXT runs a command line in a shell of the session that lives on: cd, export and background jobs are still there for the
+next one. Its output is cleaned of escape sequences unless --raw; it has a timeout of 30 s unless --timeout.
+
+-- PROGRAM runs a program of its own, with separate stdout and stderr and no timeout. On a terminal, sequences that could
+harm it (clipboard, title, queries) are dropped unless --raw; with -t everything passes.
+
+stdin is passed on when it is a pipe or a file. Ctrl-C interrupts what runs inside.
+
+Exit code: the command's own; 128+n for a signal, 124 after a timeout, 127 or 126 for a program that is not there or may not be
+run, and 125 when Sandglass itself failed, as with a session that is not there or does not run.`,
+  options: {
+    command: { type: 'string', short: 'c', value: 'TEXT', about: 'command line to run in the shell' },
+    shell: { type: 'string', value: 'SHELL', about: 'which shell, with -c; main when absent, made on first use' },
+    timeout: { type: 'string', value: 'DURATION', about: 'end it after this, like 30s or 5m' },
+    tty: { type: 'boolean', short: 't', about: 'run the program on a terminal' },
+    user: { type: 'string', value: 'sandbox|root', about: 'user inside, with -- PROGRAM' },
+    cwd: { type: 'string', value: 'PATH', about: 'working directory, with -- PROGRAM' },
+    env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable, with -- PROGRAM' },
+    raw: { type: 'boolean', about: 'output exactly as printed' },
+    stdin: { type: 'boolean', about: 'pass stdin on even when it is neither a pipe nor a file; --no-stdin: never' },
+  },
+  completes: 'sessions',
+  async run(input, context) {
+    const { flags, args, rest } = input
+    const [name] = args
+    if (name === undefined) throw usage('NAME is missing')
+    const mistake = misuse(input)
+    if (mistake) throw usage(mistake)
+    if (flags.tty) requireTerminal()
+    const timeout = text(flags.timeout)
+    const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 's', '--timeout')
+    const cmd = text(flags.command)
+    const isStdinPiped = typeof flags.stdin === 'boolean' ? flags.stdin : hasStdin()
+    const env = mapFrom('env', texts(flags.env))
+    return execOutcome(
+      async () => {
+        const session = (await context.connect({ sockets: cmd === undefined || isStdinPiped || true })).session(name)
+        if (cmd !== undefined) {
+          const options = { timeoutMs, shell: text(flags.shell), rawOutput: flags.raw === true || undefined, isStdinPiped }
+          return runInShell(session, cmd, options, context)
+        }
+        const tty = flags.tty ? terminalSize() : undefined
+        const options = {
+          timeoutMs,
+          tty,
+          env,
+          user: userFrom(text(flags.user)),
+          cwd: text(flags.cwd),
+          stdin: isStdinPiped || tty !== undefined,
+        }
+        return runProcess(session, [...(rest ?? [])], { ...options, isRaw: flags.raw === true }, context)
+      },
+      { isDebug: Boolean(context.env.SANDGLASS_DEBUG) },
+    )
+  },
+}
+
+function misuse({ flags, args, rest }: Input): string | undefined {
+  if (args.length > 1) return `write -- in front of the program: sandglass exec ${args[0]} -- ${args.slice(1).join(' ')}`
+  const isCommand = flags.command !== undefined
+  if (isCommand && rest !== undefined) return 'give either -c TEXT or -- PROGRAM, not both'
+  if (!isCommand && (rest === undefined || rest.length === 0))
+    return 'nothing to run: give -c TEXT or -- PROGRAM; sandglass shell opens a terminal'
+  const foreign = isCommand ? (['tty', 'user', 'cwd', 'env'] as const) : (['shell'] as const)
+  const wrong = foreign.find(flag => flags[flag] !== undefined)
+  if (wrong) return `--${wrong} goes with ${isCommand ? '-- PROGRAM' : '-c TEXT'}`
+  return undefined
+}
+
+function userFrom(given: string | undefined): 'sandbox' | 'root' | undefined {
+  if (given === undefined || given === 'sandbox' || given === 'root') return given
+  throw usage(`--user is sandbox or root, not ${given}`)
+}
+
+/** A terminal or /dev/null has nothing to pass on; a closed stdin cannot be looked at. */
+function hasStdin(): boolean {
+  try {
+    const stat = fstatSync(0)
+    return stat.isFIFO() || stat.isFile() || stat.isSocket()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EBADF') return false
+    throw error
+  }
+}

@@ -1,0 +1,29 @@
+import type { SessionEvent } from '@sandglass/sdk'
+import type { Command } from '../command.ts'
+import { oneArgument } from '../parse.ts'
+import { printable, printableLines } from '../printable.ts'
+
+export const command: Command = {
+  summary: 'Show the boot log of a session',
+  usage: ['NAME [-f]'],
+  about: 'With -f it goes on with the state changes of the session until the session ends or you press Ctrl-C.',
+  options: { follow: { type: 'boolean', short: 'f', about: 'go on with state changes' } },
+  completes: 'sessions',
+  async run(input, { connect, print }) {
+    const session = (await connect()).session(oneArgument(input, 'NAME'))
+    const log = await session.logs()
+    // SECURITY: the runner writes this log, and what runs beside it may have a say in it.
+    if (log) print(printableLines(log.endsWith('\n') ? log : `${log}\n`))
+    if (!input.flags.follow) return 0
+    const { FINAL_STATES } = await import('@sandglass/contract/tables')
+    for await (const event of session.events()) {
+      print(line(event))
+      if (FINAL_STATES.includes(event.status)) break
+    }
+    return 0
+  },
+}
+
+function line({ createdAt, type, reason, errorMessage }: SessionEvent): string {
+  return `${createdAt} ${printable(type)} ${reason}${errorMessage ? `: ${printable(errorMessage)}` : ''}\n`
+}

@@ -1,0 +1,4 @@
+import { changeCommand } from '../change-command.ts'
+import type { Command } from '../command.ts'
+
+export const command: Command = changeCommand('Thaw a paused session', session => session.resume())

@@ -1,0 +1,46 @@
+import { SandglassError } from '@sandglass/sdk'
+import { confirm } from '../ask.ts'
+import type { Command } from '../command.ts'
+import { usage } from '../parse.ts'
+import { printable } from '../printable.ts'
+import { report } from '../report.ts'
+import { toJson } from '../show-session.ts'
+
+export const command: Command = {
+  summary: 'End sessions and remove their files',
+  usage: ['NAME... [-f] [--purge]'],
+  about: 'Asks first. Without a terminal to ask on, -f is needed.',
+  options: {
+    force: { type: 'boolean', short: 'f', about: 'do not ask, and do not mind a session that is not there' },
+    purge: { type: 'boolean', about: 'also forget that it existed' },
+  },
+  completes: 'sessions',
+  async run({ args, rest, flags }, { connect, env, json, print, say }) {
+    const names = [...args, ...(rest ?? [])]
+    if (names.length === 0) throw usage('NAME is missing')
+    if (!flags.force) {
+      if (!process.stdin.isTTY) throw usage('rm asks before it ends a session, and there is no terminal to ask on: pass -f')
+      const what = names.length === 1 ? `session ${names[0]}` : `${names.length} sessions (${names.join(', ')})`
+      if (!(await confirm(`End ${printable(what)} and remove the files in it?`))) {
+        say('nothing was removed\n')
+        return 0
+      }
+    }
+    const client = await connect()
+    const removed: string[] = []
+    let code = 0
+    // One that fails does not keep the others; its failure decides the exit code.
+    for (const name of names) {
+      try {
+        await client.session(name).destroy({ purge: flags.purge === true || undefined })
+        removed.push(name)
+        if (!json) print(`${printable(name)}\n`)
+      } catch (error) {
+        if (flags.force && error instanceof SandglassError && error.is('SESSION_NOT_FOUND')) continue
+        code = report(error, { isDebug: Boolean(env.SANDGLASS_DEBUG) })
+      }
+    }
+    if (json) print(toJson({ removed }))
+    return code
+  },
+}

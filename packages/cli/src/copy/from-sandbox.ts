@@ -1,0 +1,82 @@
+import { createWriteStream } from 'node:fs'
+import { lstat, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { SandglassError, type Session } from '@sandglass/sdk'
+import { endsInSlash, nameOf } from './location.ts'
+import type { Progress } from './progress.ts'
+import { type UnpackOptions, unpack } from './unpack.ts'
+
+export type Copied = { entries: number; target: string }
+
+/** Copies a file or folder out of a sandbox. SECURITY: names and contents are the sandbox's; see unpack. */
+export async function copyFromSandbox(
+  session: Session,
+  path: string,
+  to: string,
+  progress: Progress,
+  options: UnpackOptions,
+): Promise<Copied> {
+  if (await isFolder(session, path)) {
+    const target = (await isHostFolder(to)) && !path.endsWith('/.') ? join(to, nameOf(path)) : to
+    await makeTarget(target)
+    const entries = await unpack(progress.through(await session.files.getArchive(path)), target, options)
+    return { entries, target }
+  }
+  const isInto = await isHostFolder(to)
+  if (endsInSlash(to) && !isInto) throw new SandglassError('FILE_NOT_FOUND', { path: to })
+  const target = isInto ? join(to, nameOf(path)) : to
+  await downloadFile(session, path, target, progress)
+  return { entries: 1, target }
+}
+
+/** A file as it is, or a folder as a tar, to stdout. */
+export async function copyToStdout(session: Session, path: string, progress: Progress): Promise<void> {
+  const body = (await isFolder(session, path)) ? await session.files.getArchive(path) : await session.files.download(path)
+  await pipeline(progress.through(body), process.stdout, { end: false })
+}
+
+/** A link is followed inside the sandbox, so what it leads to decides. */
+async function isFolder(session: Session, path: string): Promise<boolean> {
+  const { type } = await session.files.stat(path)
+  if (type !== 'symlink') return type === 'directory'
+  try {
+    await session.files.list(path, { maxEntries: 1 })
+    return true
+  } catch (error) {
+    if (error instanceof SandglassError && error.is('NOT_A_DIRECTORY')) return false
+    throw error
+  }
+}
+
+/** Written beside the target under a name that nobody else has, and moved there whole. */
+async function downloadFile(session: Session, path: string, target: string, progress: Progress): Promise<void> {
+  const { mode } = await session.files.stat(path)
+  const body = await session.files.download(path)
+  const partial = join(dirname(target), `.${basename(target)}.${crypto.randomUUID()}.part`)
+  // SECURITY: set-id bits are dropped. Rename replaces a link of that name and does not write through it.
+  const file = createWriteStream(partial, { flags: 'wx', mode: Number.parseInt(mode, 8) & 0o777 })
+  try {
+    await pipeline(Readable.from(progress.through(body), { objectMode: false, highWaterMark: 1024 * 1024 }), file)
+    await rename(partial, target)
+  } catch (error) {
+    await rm(partial, { force: true })
+    throw error
+  }
+}
+
+async function makeTarget(target: string): Promise<void> {
+  const found = await lstat(target).catch(absent)
+  if (!found) await mkdir(target, { recursive: true })
+  // SECURITY: the last part of the target may be a name from the sandbox; a link of that name is not followed.
+  else if (!found.isDirectory()) throw new SandglassError('NOT_A_DIRECTORY', { path: target })
+}
+
+async function isHostFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(absent))?.isDirectory() === true
+}
+
+function absent(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
+}

@@ -1,0 +1,22 @@
+import { basename } from 'node:path'
+import { usage } from '../parse.ts'
+
+export type Location = { kind: 'sandbox'; session: string; path: string } | { kind: 'host'; path: string } | { kind: 'stdio' }
+
+/** `NAME:PATH` is in a sandbox, `-` is stdin or stdout, anything else is here. A file here with a colon is written ./a:b. */
+export function parseLocation(given: string): Location {
+  if (given === '-') return { kind: 'stdio' }
+  const [, session, path] = /^([a-z][a-z0-9-]{1,40}|sess_[a-z0-9]{16}):(.*)$/s.exec(given) ?? []
+  if (session === undefined || path === undefined) return { kind: 'host', path: given }
+  return { kind: 'sandbox', session, path: path === '' ? '.' : path }
+}
+
+/** The name that a copy gets when it is put into a directory. */
+export function nameOf(path: string): string {
+  const name = basename(path)
+  if (name === '' || name === '.' || name === '..')
+    throw usage(`${path} has no name of its own to copy it under; name the target`)
+  return name
+}
+
+export const endsInSlash = (path: string) => path.endsWith('/')

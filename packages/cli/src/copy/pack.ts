@@ -1,0 +1,46 @@
+import { createReadStream, type Stats } from 'node:fs'
+import { lstat, opendir, readlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BLOCK, encodeHeader, padding } from './tar-header.ts'
+
+/** A tar of what is in a folder of this machine, as it is read. Sockets, pipes and devices are left out and named to `onSkip`. */
+export async function* pack(folder: string, onSkip: (path: string) => void): AsyncGenerator<Buffer, void, undefined> {
+  yield* packFolder(folder, '', onSkip)
+  yield Buffer.alloc(2 * BLOCK)
+}
+
+async function* packFolder(
+  folder: string,
+  prefix: string,
+  onSkip: (path: string) => void,
+): AsyncGenerator<Buffer, void, undefined> {
+  for await (const { name } of await opendir(folder)) {
+    const path = join(folder, name)
+    const stats = await lstat(path)
+    const entry = { name: prefix + name, mode: stats.mode, modifiedAt: stats.mtimeMs, size: 0 }
+    if (stats.isDirectory()) {
+      yield encodeHeader({ ...entry, type: 'directory' })
+      yield* packFolder(path, `${entry.name}/`, onSkip)
+    } else if (stats.isSymbolicLink()) {
+      yield encodeHeader({ ...entry, type: 'symlink', target: await readlink(path) })
+    } else if (stats.isFile()) {
+      yield encodeHeader({ ...entry, type: 'file', size: stats.size })
+      yield* contents(path, stats)
+    } else {
+      onSkip(path)
+    }
+  }
+}
+
+/** Exactly the bytes that the header promised: a file that grows is cut, and one that shrinks is an error. */
+async function* contents(path: string, { size }: Stats): AsyncGenerator<Buffer, void, undefined> {
+  let sent = 0
+  if (size > 0) {
+    for await (const piece of createReadStream(path, { end: size - 1, highWaterMark: 256 * 1024 })) {
+      sent += piece.length
+      yield piece
+    }
+  }
+  if (sent < size) throw new Error(`${path} became shorter while it was copied`)
+  if (padding(size) > 0) yield Buffer.alloc(padding(size))
+}

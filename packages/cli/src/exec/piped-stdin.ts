@@ -1,0 +1,38 @@
+import { SandglassError, type Session } from '@sandglass/sdk'
+
+export type PipedStdin = AsyncDisposable & { path: string }
+
+/**
+ * Makes this process's stdin readable inside under a path. A shell has a terminal for its stdin, so a pipe needs a way round:
+ * a FIFO in the sandbox that a helper process fills from here.
+ */
+export async function pipedStdin(session: Session): Promise<PipedStdin> {
+  const path = `/tmp/.sandglass-stdin-${crypto.randomUUID()}`
+  const script = 'umask 077; mkfifo "$1" && echo ready && exec cat >"$1"'
+  const { pid } = await session.processes.start(['sh', '-c', script, 'sh', path], { stdin: true, holdOutput: true })
+  const attached = await session.processes.attach(pid)
+  const output = attached[Symbol.asyncIterator]()
+  const first = await output.next()
+  if (first.done) throw new SandglassError('INTERNAL', { message: 'cannot make a FIFO in the sandbox for stdin' })
+  let isOver = false
+  const pump = async () => {
+    for await (const piece of process.stdin) {
+      if (isOver) return
+      await attached.write(piece)
+    }
+    await attached.end()
+  }
+  // Input that nobody reads any more is of no interest: the command's exit code tells how it went.
+  const pumped = pump().catch(() => undefined)
+  return {
+    path,
+    async [Symbol.asyncDispose]() {
+      isOver = true
+      process.stdin.destroy()
+      await session.files.remove(path)
+      await session.processes.signal(pid, 'KILL').catch(() => undefined) // it has usually ended by itself
+      attached.close()
+      await pumped
+    },
+  }
+}

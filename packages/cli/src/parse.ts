@@ -1,0 +1,72 @@
+import { parseArgs } from 'node:util'
+import { SandglassError } from '@sandglass/contract/tables'
+import type { Flag, Input } from './command.ts'
+import { COMMAND_NAMES, GLOBAL_FLAGS } from './commands.ts'
+import { nearest } from './nearest.ts'
+
+/** Splits the command off its arguments. Global flags may stand in front of it. */
+export function splitCommand(argv: readonly string[]): { name: string | undefined; rest: string[] } {
+  for (let i = 0; i < argv.length; i++) {
+    const word = argv[i] ?? ''
+    if (word === '--config') i++
+    else if (word === '--') break
+    else if (!word.startsWith('-')) return { name: word, rest: argv.toSpliced(i, 1) }
+  }
+  return { name: undefined, rest: [...argv] }
+}
+
+/** Reads the arguments of a command by its flags. */
+export function parseInput(argv: readonly string[], options: Readonly<Record<string, Flag>>): Input {
+  const known: Record<string, Flag> = { ...GLOBAL_FLAGS, ...options }
+  const end = argv.indexOf('--')
+  const own = end < 0 ? argv : argv.slice(0, end)
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...own],
+      options: Object.fromEntries(
+        Object.entries(known).map(([name, { type, short, multiple }]) => [name, { type, short, multiple }]),
+      ),
+      allowPositionals: true,
+      allowNegative: true,
+    })
+    return { flags: values, args: positionals, rest: end < 0 ? undefined : argv.slice(end + 1) }
+  } catch (error) {
+    throw usageError(error, known)
+  }
+}
+
+export const usage = (issue: string) => new SandglassError('USAGE', { issue })
+
+export function unknownCommand(name: string): SandglassError {
+  const meant = nearest(name, COMMAND_NAMES)
+  return usage(`unknown command ${name}${meant ? `; did you mean ${meant}?` : ''}`)
+}
+
+/** The one name that most commands take. */
+export function oneArgument({ args, rest }: Input, what: string): string {
+  const [first, ...others] = [...args, ...(rest ?? [])]
+  if (first === undefined) throw usage(`${what} is missing`)
+  if (others.length > 0) throw usage(`one ${what} is enough: ${others.join(' ')} is too much`)
+  return first
+}
+
+export function noArguments({ args, rest }: Input): void {
+  const [first] = [...args, ...(rest ?? [])]
+  if (first !== undefined) throw usage(`takes no argument: ${first} is too much`)
+}
+
+export const text = (value: Input['flags'][string]): string | undefined => (typeof value === 'string' ? value : undefined)
+export const texts = (value: Input['flags'][string]): string[] =>
+  Array.isArray(value) ? value.filter(item => typeof item === 'string') : typeof value === 'string' ? [value] : []
+
+function usageError(error: unknown, known: Readonly<Record<string, Flag>>): SandglassError {
+  const { code, message } = error as { code?: string; message: string }
+  if (!code?.startsWith('ERR_PARSE_ARGS')) throw error
+  const unknown = code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? /'(-[^']*)'/.exec(message)?.[1]?.replace(/=.*$/s, '') : undefined
+  if (!unknown) return usage(message.split('. ')[0]?.replace(/\.$/, '') ?? message)
+  const meant = nearest(
+    unknown,
+    Object.keys(known).map(name => `--${name}`),
+  )
+  return usage(`unknown flag ${unknown}${meant ? `; did you mean ${meant}?` : ''}`)
+}

@@ -1,0 +1,21 @@
+// SECURITY: names, paths and messages may come out of a sandbox. Printed raw they could move the cursor, rename the window or
+// hide text, so control characters (and those that reorder or hide text) are shown as escapes.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+
+/** One line that is safe to print. */
+export function printable(value: string): string {
+  return value.replace(UNSAFE, char => {
+    if (char === '\n') return '\\n'
+    if (char === '\t') return '\\t'
+    const code = char.charCodeAt(0)
+    return code < 256 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`
+  })
+}
+
+/** Several lines, each safe to print; tabs stay. */
+export const printableLines = (value: string): string =>
+  value
+    .split('\n')
+    .map(line => line.split('\t').map(printable).join('\t'))
+    .join('\n')

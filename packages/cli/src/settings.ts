@@ -1,0 +1,93 @@
+// What a client needs to know: where the daemon listens and the key. The daemon checks the rest of the configuration.
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { DATA_FILES, SandglassError } from '@sandglass/contract/tables'
+import type { Environment } from './command.ts'
+
+export type Settings = {
+  configPath: string
+  /** The file was named by flag or variable, or exists. */
+  hasConfig: boolean
+  dataDir: string
+  /** A unix socket, or an address of a daemon that this command line does not start. */
+  address: { socketPath: string } | { url: string }
+  /** From the configuration; the daemon's own is in dataDir. */
+  apiKey: string | undefined
+}
+
+type FileKeys = { data_dir?: unknown; api_key?: unknown; listen?: unknown }
+
+export async function loadSettings(flag: string | undefined, env: Environment): Promise<Settings> {
+  const home = env.HOME || homedir()
+  const named = flag ?? env.SANDGLASS_CONFIG
+  const configPath = resolve(named ?? join(home, '.sandglass', 'config.yaml'))
+  const text = readPrivate(configPath)
+  if (text === undefined && named !== undefined)
+    throw new SandglassError('CONFIG_INVALID', { source: configPath, issue: 'does not exist' })
+  const file = text === undefined ? {} : await parseFile(configPath, text)
+  const given = env.SANDGLASS_DATA_DIR ?? string(file.data_dir) ?? join(home, '.sandglass', 'data')
+  const dataDir = resolve(given === '~' || given.startsWith('~/') ? join(home, given.slice(1)) : given)
+  const listen = env.SANDGLASS_LISTEN?.split(',') ?? list(file.listen) ?? ['unix']
+  return {
+    configPath,
+    hasConfig: text !== undefined,
+    dataDir,
+    address: env.SANDGLASS_URL ? { url: env.SANDGLASS_URL } : addressOf(listen, dataDir, env.SANDGLASS_SOCKET),
+    apiKey: env.SANDGLASS_API_KEY ?? string(file.api_key),
+  }
+}
+
+/** The key of the daemon that uses this data folder; undefined before its first start. */
+export function readApiKey(dataDir: string): string | undefined {
+  return readPrivate(join(dataDir, DATA_FILES.apiKey))?.trim()
+}
+
+function addressOf(listen: readonly string[], dataDir: string, socket: string | undefined): Settings['address'] {
+  if (socket) return { socketPath: resolve(socket) }
+  const first = listen.find(entry => entry === 'unix' || entry.startsWith('unix:')) ?? listen[0] ?? 'unix'
+  if (first === 'unix') return { socketPath: join(dataDir, DATA_FILES.socket) }
+  if (first.startsWith('unix:')) return { socketPath: resolve(first.slice('unix:'.length)) }
+  return { url: `http://${first.replace(/^(0\.0\.0\.0|\[::\])(?=:)/, '127.0.0.1')}` }
+}
+
+/** SECURITY: the mode is that of the opened file, so it cannot be exchanged between the check and the read. */
+export function readPrivate(path: string): string | undefined {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw new SandglassError(
+      'CONFIG_INVALID',
+      { source: path, issue: `cannot be read: ${(error as Error).message}` },
+      { cause: error },
+    )
+  }
+  try {
+    const { mode } = fstatSync(fd)
+    if ((mode & 0o077) !== 0) throw new SandglassError('CONFIG_INSECURE', { path, mode: (mode & 0o777).toString(8) })
+    return readFileSync(fd, 'utf8')
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** yaml is loaded only when there is a file. SECURITY: its messages quote the file, which holds keys, so they are not shown. */
+async function parseFile(path: string, text: string): Promise<FileKeys> {
+  const { parse } = await import('yaml')
+  try {
+    const value: unknown = parse(text)
+    return typeof value === 'object' && value !== null ? value : {}
+  } catch (error) {
+    const line = (error as { linePos?: { line: number }[] }).linePos?.[0]?.line
+    throw new SandglassError('CONFIG_INVALID', {
+      source: path,
+      issue: `is not YAML${line === undefined ? '' : ` (line ${line})`}`,
+    })
+  }
+}
+
+const string = (value: unknown) => (typeof value === 'string' ? value : undefined)
+const list = (value: unknown) =>
+  Array.isArray(value) ? value.filter(item => typeof item === 'string') : typeof value === 'string' ? value.split(',') : undefined

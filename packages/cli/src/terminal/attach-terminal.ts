@@ -1,0 +1,54 @@
+import type { Attachment, Session } from '@sandglass/sdk'
+import type { Context } from '../command.ts'
+import { usage } from '../parse.ts'
+import { printable } from '../printable.ts'
+import { createDetachReader } from './detach-key.ts'
+import { openRawTerminal } from './raw-terminal.ts'
+
+/** A terminal on a shell of a session until the shell ends or the user detaches. Gives the exit code. */
+export async function attachTerminal(session: Session, { shell }: { shell?: string }, { say }: Context): Promise<number> {
+  requireTerminal()
+  const attached = await session.attachShell(shell, terminalSize())
+  say(`attached to ${printable(session.id)}; ~. at the start of a line detaches, exit ends the shell\r\n`)
+  const code = await runTerminal(attached)
+  if (code === 'detached') say('detached; the shell goes on\n')
+  return code === 'detached' ? 0 : code
+}
+
+/** Gives the terminal to what is attached. Every key goes inside, Ctrl-C included. */
+export async function runTerminal(attached: Attachment): Promise<number | 'detached'> {
+  const terminal = openRawTerminal(process.stdin, process.stdout)
+  const readKeys = createDetachReader()
+  let isDetached = false
+  const onData = (data: Uint8Array) => {
+    const keys = readKeys(data)
+    if (keys.data.length > 0) send(attached.write(keys.data))
+    if (!keys.isDetach) return
+    isDetached = true
+    attached.close()
+  }
+  const onEnd = () => attached.close()
+  const onResize = () => send(attached.resize(terminalSize()))
+  process.stdin.on('data', onData).on('end', onEnd)
+  process.stdout.on('resize', onResize)
+  try {
+    // The size may have changed between asking for it and listening.
+    onResize()
+    for await (const { data } of attached) terminal.show(data)
+    return isDetached ? 'detached' : (await attached.exit).exitCode
+  } finally {
+    process.stdin.off('data', onData).off('end', onEnd)
+    process.stdout.off('resize', onResize)
+    terminal.restore()
+  }
+}
+
+/** A lost connection ends the loop that reads, which tells the user; a failed write has nothing to add. */
+const send = (sent: Promise<void>) => void sent.catch(() => undefined)
+
+export const terminalSize = () => ({ cols: process.stdout.columns || 80, rows: process.stdout.rows || 24 })
+
+export function requireTerminal(): void {
+  if (process.stdin.isTTY && process.stdout.isTTY) return
+  throw usage('this needs a terminal; without one, run commands with: sandglass exec NAME -c TEXT')
+}

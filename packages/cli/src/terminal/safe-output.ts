@@ -1,0 +1,56 @@
+// What a program in a sandbox prints is hostile to a terminal: it may set the clipboard (OSC 52), rename the window, make the terminal
+// type an answer to a query, or leave it in another mode. Text, colours and cursor movement are let through; the rest is dropped.
+
+const ESC = 0x1b
+const BEL = 0x07
+/** Final bytes of CSI sequences that only move the cursor, erase or colour. */
+const SAFE_CSI = new Set([...'ABCDEFGHJKfm'].map(char => char.charCodeAt(0)))
+/** ESC followed by one of these starts a string that ends with BEL or ESC \. */
+const STRING_STARTS = new Set([...'PX]^_'].map(char => char.charCodeAt(0)))
+/** Longer than any sequence that is let through; what is longer is dropped as it comes. */
+const MAX_SEQUENCE = 64
+
+/** Cleans a stream of bytes, however it is cut. */
+export function createSafeOutput(): (data: Uint8Array) => Uint8Array {
+  let state: 'text' | 'escape' | 'intermediate' | 'csi' | 'string' | 'string escape' = 'text'
+  let sequence: number[] = []
+  return data => {
+    const out: number[] = []
+    for (const byte of data) {
+      if (state === 'text') {
+        if (byte === ESC) begin()
+        // NUL to US but for BEL, BS, TAB, LF and CR; 0x80 and up may be UTF-8 and pass.
+        else if (byte >= 0x20 || (byte >= 0x07 && byte <= 0x0d)) out.push(byte)
+      } else if (state === 'escape') {
+        if (byte === 0x5b) {
+          state = 'csi'
+          sequence.push(byte)
+        } else if (byte === ESC) begin()
+        else if (STRING_STARTS.has(byte)) state = 'string'
+        else state = byte >= 0x20 && byte <= 0x2f ? 'intermediate' : 'text'
+      } else if (state === 'intermediate') {
+        if (byte === ESC) begin()
+        else if (byte < 0x20 || byte > 0x2f) state = 'text'
+      } else if (state === 'csi') {
+        sequence.push(byte)
+        if (byte === ESC) begin()
+        else if (byte >= 0x40 && byte <= 0x7e) {
+          if (SAFE_CSI.has(byte) && sequence.length <= MAX_SEQUENCE) out.push(...sequence)
+          state = 'text'
+        } else if (sequence.length > MAX_SEQUENCE) sequence.length = MAX_SEQUENCE
+      } else if (state === 'string') {
+        if (byte === ESC) state = 'string escape'
+        else if (byte === BEL) state = 'text'
+      } else if (byte !== ESC) {
+        // ESC \ ends a string, and so does any other escape, which then begins a sequence of its own that is not worth keeping.
+        state = byte === 0x5c ? 'text' : STRING_STARTS.has(byte) ? 'string' : 'text'
+      }
+    }
+    return Uint8Array.from(out)
+  }
+
+  function begin() {
+    state = 'escape'
+    sequence = [ESC]
+  }
+}
