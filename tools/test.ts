@@ -10,7 +10,7 @@ const { values, positionals } = parseArgs({ options: { ci: { type: 'boolean', de
 
 const bin = (name: string) => `node_modules/.bin/${name}`
 const STAGES: Record<string, () => Promise<Outcome>> = {
-  lint: () => command('lint', [bin('biome'), 'ci', '--max-diagnostics=100', '.']),
+  lint: () => command('lint', [bin('biome'), 'ci', '--colors=off', '--max-diagnostics=100', '.']),
   types: () => command('types', [bin('tsc'), '-p', '.']),
   'unused code': () => command('knip', [process.execPath, 'node_modules/knip/bin/knip.js', '--no-progress']),
   gates: () => vitest('gates', ['test/gates']),

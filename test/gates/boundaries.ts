@@ -15,7 +15,7 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: 'packages/sdk/src/node.ts',
-    may: ['node:', `${CONTRACT}/tables.ts`],
+    may: ['packages/sdk/src/', 'node:', `${CONTRACT}/tables.ts`],
     typesOnly: [`${CONTRACT}/index.ts`],
     because: 'the Node half of the sdk has no dependencies at run time',
   },
