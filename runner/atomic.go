@@ -180,7 +180,7 @@ func (s *fileSpace) linkPlace(path string) (*pinned, string, error) {
 
 // fill writes the content and gives the file its name.
 func (f *atomicFile) fill(content io.Reader) (fields, error) {
-	size, err := io.Copy(struct{ io.Writer }{f.File}, content)
+	size, err := io.CopyBuffer(struct{ io.Writer }{f.File}, content, make([]byte, copyBuffer))
 	if err == nil {
 		err = f.commit()
 	}

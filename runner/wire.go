@@ -13,6 +13,7 @@ const (
 	maxLineBytes = 8 << 20
 	maxBodyBytes = 64 << 20 // of one message on a shared connection
 	readBuffer   = 4096
+	copyBuffer   = 256 << 10 // a file body moves in pieces of this size
 )
 
 var errLineTooLong = errors.New("line is longer than 8 MiB")
@@ -133,7 +134,14 @@ func (w *wireWriter) messageFrom(kind, id string, f fields, n int64, r io.Reader
 	if _, err := w.w.Write(line); err != nil {
 		return err
 	}
-	_, err = io.CopyN(w.w, r, n)
+	size := n
+	if size > copyBuffer {
+		size = copyBuffer
+	}
+	copied, err := io.CopyBuffer(struct{ io.Writer }{w.w}, io.LimitReader(r, n), make([]byte, size+1))
+	if err == nil && copied < n {
+		err = io.ErrUnexpectedEOF
+	}
 	return err
 }
 

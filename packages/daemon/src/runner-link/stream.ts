@@ -6,6 +6,9 @@ import { errorReply } from './error-reply.ts'
 import type { Fields, Message } from './wire.ts'
 import { drained, encodeMessage, WireBreach, writeMessage } from './wire.ts'
 
+/** What may wait to be sent: enough to keep the runner busy while the next piece is fetched. */
+const AHEAD_BYTES = 512 * 1024
+
 export interface StreamMessage {
   readonly message: Message
   /** The raw bytes that follow, as they arrive; what is left unread is skipped. */
@@ -42,7 +45,7 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     const { duplex } = this.#connection
     if (duplex.destroyed) throw this.#lost(duplex.errored)
     writeMessage(duplex, message, body)
-    if (duplex.writableNeedDrain) await this.#drained()
+    if (duplex.writableLength > AHEAD_BYTES) await this.#drained()
   }
 
   /** Sends one message whose body of exactly `length` bytes comes from `source`. A source of another length closes the stream. */
@@ -58,7 +61,8 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
             issue: `the body is longer than the ${length} bytes it was said to have`,
           })
         if (duplex.destroyed) throw this.#lost(duplex.errored)
-        if (!duplex.write(chunk)) await this.#drained()
+        duplex.write(chunk)
+        if (duplex.writableLength > AHEAD_BYTES) await this.#drained()
       }
       if (left > 0)
         throw new SandglassError('INVALID_REQUEST', { issue: `the body is shorter than the ${length} bytes it was said to have` })
