@@ -1,0 +1,52 @@
+// The configuration file: found, checked to be nobody else's business, and read as YAML.
+import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import { SandglassError } from '@sandglass/contract'
+import { parse } from 'yaml'
+
+/** Null when there is none. */
+export function readConfigFile(path: string, userId: number): Record<string, unknown> | null {
+  const text = readPrivate(path, userId)
+  if (text === null) return null
+  const value: unknown = parseYaml(path, text)
+  if (value === null || value === undefined) return {}
+  if (typeof value !== 'object' || Array.isArray(value))
+    throw new SandglassError('CONFIG_INVALID', { source: path, issue: 'must be a map of keys' })
+  return value as Record<string, unknown>
+}
+
+/** SECURITY: mode and owner are those of the opened file, so it cannot be exchanged between the check and the read. */
+function readPrivate(path: string, userId: number): string | null {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw new SandglassError(
+      'CONFIG_INVALID',
+      { source: path, issue: `cannot be read: ${(error as Error).message}` },
+      { cause: error },
+    )
+  }
+  try {
+    const { mode, uid } = fstatSync(fd)
+    if ((mode & 0o077) !== 0) throw new SandglassError('CONFIG_INSECURE', { path, mode: (mode & 0o777).toString(8) })
+    if (uid !== userId) throw new SandglassError('CONFIG_INVALID', { source: path, issue: `belongs to user ${uid}, not to you` })
+    return readFileSync(fd, 'utf8')
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function parseYaml(path: string, text: string): unknown {
+  try {
+    return parse(text)
+  } catch (error) {
+    // SECURITY: the parser's message quotes the file, which may hold keys; only the place is told.
+    const line = (error as { linePos?: { line: number }[] }).linePos?.[0]?.line
+    throw new SandglassError(
+      'CONFIG_INVALID',
+      { source: path, issue: `is not YAML${line === undefined ? '' : ` (line ${line})`}` },
+      { cause: error },
+    )
+  }
+}

@@ -1,0 +1,67 @@
+// Every configuration key as a flat list, read off the contract's schema: its flag, its variable, and what kind of value it takes.
+import { CONFIG_ALIASES, Config, SECRET_KEYS } from '@sandglass/contract'
+import { z } from 'zod'
+
+export type ConfigKey = {
+  /** defaults.memory_mb */
+  path: string
+  /** defaults-memory-mb */
+  flag: string
+  /** SANDGLASS_DEFAULTS_MEMORY_MB */
+  variable: string
+  kind: 'text' | 'number' | 'boolean' | 'list'
+  about: string
+  isSecret: boolean
+}
+
+export const CONFIG_KEYS: readonly ConfigKey[] = leaves(Config, '')
+
+export const findKey = (path: string): ConfigKey | undefined =>
+  CONFIG_KEYS.find(key => key.path === (CONFIG_ALIASES[path] ?? path))
+
+function leaves(schema: z.core.$ZodType, path: string): ConfigKey[] {
+  const inner = unwrapped(schema)
+  if (inner instanceof z.ZodObject) {
+    return Object.entries(inner.shape).flatMap(([name, field]) =>
+      leaves(field as z.core.$ZodType, path ? `${path}.${name}` : name),
+    )
+  }
+  if (inner instanceof z.ZodRecord && inner.keyType instanceof z.ZodEnum) {
+    return inner.keyType.options.map(name => leaf(inner.valueType, `${path}.${String(name)}`, aboutOf(schema)))
+  }
+  return [leaf(inner, path, aboutOf(schema))]
+}
+
+function leaf(inner: z.core.$ZodType, path: string, about: string): ConfigKey {
+  return {
+    path,
+    flag: path.replaceAll(/[._]/g, '-'),
+    variable: `SANDGLASS_${path.replaceAll('.', '_').toUpperCase()}`,
+    kind:
+      inner instanceof z.ZodNumber
+        ? 'number'
+        : inner instanceof z.ZodBoolean
+          ? 'boolean'
+          : inner instanceof z.ZodArray
+            ? 'list'
+            : 'text',
+    about,
+    isSecret: SECRET_KEYS.some(secret => path === secret || path.startsWith(`${secret}.`)),
+  }
+}
+
+function unwrapped(schema: z.core.$ZodType): z.core.$ZodType {
+  const wraps = schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional
+  return wraps ? unwrapped(schema.def.innerType) : schema
+}
+
+/** The description may stand on the field or on what it wraps. */
+function aboutOf(schema: z.core.$ZodType): string {
+  const about = schema instanceof z.ZodType ? schema.description : undefined
+  if (about !== undefined) return about
+  const inner =
+    schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional
+      ? schema.def.innerType
+      : null
+  return inner ? aboutOf(inner) : ''
+}

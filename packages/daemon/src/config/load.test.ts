@@ -1,0 +1,121 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SandglassError } from '@sandglass/contract'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { CONFIG_KEYS } from './keys.ts'
+import { loadConfig, type Sources } from './load.ts'
+import { printedConfig } from './print.ts'
+
+let home: string
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'sandglass-config-'))
+})
+afterEach(() => rmSync(home, { recursive: true }))
+
+const userId = process.getuid?.() ?? 0
+const load = (sources: Partial<Sources> = {}) => loadConfig({ flags: {}, env: {}, home, userId, ...sources })
+function file(text: string, mode = 0o600): string {
+  const path = join(home, 'config.yaml')
+  writeFileSync(path, text)
+  chmodSync(path, mode)
+  return path
+}
+const failure = (act: () => unknown): SandglassError => {
+  try {
+    act()
+  } catch (error) {
+    if (error instanceof SandglassError) return error
+    throw error
+  }
+  throw new Error('nothing was thrown')
+}
+
+describe('configuration', () => {
+  it('has defaults for everything and says so', () => {
+    const { config, dataDir, storePath, origins } = load()
+    expect(config.session_ttl_seconds).toBe(1800)
+    expect(config.defaults.memory_mb).toBe(512)
+    expect(dataDir).toBe(join(home, '.sandglass/data'))
+    expect(storePath).toBe(join(dataDir, 'sandglass.db'))
+    expect([...origins.values()].every(o => o === 'default')).toBe(true)
+  })
+
+  it('takes a flag before a variable, a variable before the file, the file before the default', () => {
+    const SANDGLASS_CONFIG = file('session_ttl_seconds: 10\ndefaults: { memory_mb: 300, pids_limit: 33 }\n')
+    const env = { SANDGLASS_CONFIG, SANDGLASS_SESSION_TTL_SECONDS: '20', SANDGLASS_DEFAULTS_MEMORY_MB: '400' }
+    const { config, origins } = load({ env, flags: { 'session-ttl-seconds': ['30'] } })
+    expect([config.session_ttl_seconds, config.defaults.memory_mb, config.defaults.pids_limit, config.defaults.disk_mb]).toEqual([
+      30, 400, 33, 1024,
+    ])
+    expect(
+      ['session_ttl_seconds', 'defaults.memory_mb', 'defaults.pids_limit', 'defaults.disk_mb'].map(k => origins.get(k)),
+    ).toEqual(['flag', 'environment', 'file', 'default'])
+  })
+
+  it('cannot be changed after it was read', () => {
+    const { config } = load()
+    expect(() => Object.assign(config.defaults, { memory_mb: 1 })).toThrow(TypeError)
+  })
+
+  it('knows a flag and a variable for every key', () => {
+    expect(CONFIG_KEYS.map(k => k.variable)).toContain('SANDGLASS_BACKENDS_OCI_ALLOW_UNENFORCED')
+    expect(CONFIG_KEYS.map(k => k.flag)).toContain('agent-api-keys-claude')
+  })
+
+  it('reads lists and booleans from text', () => {
+    const { config } = load({
+      env: { SANDGLASS_ALLOWED_IMAGES: '', SANDGLASS_DEFAULTS_READONLY_ROOTFS: 'false' },
+      flags: { listen: ['unix', '127.0.0.1:0,127.0.0.1:1'] },
+    })
+    expect(config.allowed_images).toEqual([])
+    expect(config.defaults.readonly_rootfs).toBe(false)
+    expect(config.listen).toEqual(['unix', '127.0.0.1:0', '127.0.0.1:1'])
+  })
+
+  it('accepts the other names of a key', () => {
+    const path = file('db_path: /tmp/x.db\ndefaults: { cpu_limit: 2, mem_limit_mb: 700, network_mode: none }\n')
+    const { config, storePath } = load({ flags: { config: [path] } })
+    expect([config.defaults.cpu_cores, config.defaults.memory_mb, storePath]).toEqual([2, 700, '/tmp/x.db'])
+  })
+
+  it.each([0o644, 0o640, 0o604])('refuses a file that others could read (mode %o)', mode => {
+    const error = failure(() => load({ flags: { config: [file('listen: [unix]\n', mode)] } }))
+    expect(error.code).toBe('CONFIG_INSECURE')
+  })
+
+  it('refuses a file of another user', () => {
+    const error = failure(() => load({ flags: { config: [file('{}')] }, userId: userId + 1 }))
+    expect(error.message).toContain('not to you')
+  })
+
+  it('refuses an unknown key and names the one that was meant', () => {
+    expect(failure(() => load({ flags: { config: [file('defaults: { memory: 1, memry_mb: 2 }')] } })).message).toContain(
+      'unknown key defaults.memory',
+    )
+    expect(failure(() => load({ flags: { config: [file('listn: [unix]')] } })).message).toContain('did you mean listen?')
+    expect(failure(() => load({ env: { SANDGLASS_SESSION_TTL: '3' } })).message).toContain(
+      'did you mean SANDGLASS_SESSION_TTL_SECONDS?',
+    )
+    expect(failure(() => load({ flags: { 'data-dr': ['x'] } })).message).toContain('did you mean --data-dir?')
+  })
+
+  it('refuses a value out of range, naming where it stands', () => {
+    expect(failure(() => load({ env: { SANDGLASS_SESSION_TTL_SECONDS: '0' } })).message).toMatch(
+      /^SANDGLASS_SESSION_TTL_SECONDS: session_ttl_seconds: /,
+    )
+    expect(failure(() => load({ env: { SANDGLASS_SESSION_TTL_SECONDS: 'soon' } })).message).toContain('must be a number')
+    expect(failure(() => load({ flags: { config: ['/nonexistent/c.yaml'] } })).message).toContain('does not exist')
+  })
+
+  it('never shows a secret, neither when printed nor when the file is broken', () => {
+    const loaded = load({
+      env: { SANDGLASS_API_KEY: 'sk-very-secret-key-1', SANDGLASS_AGENT_API_KEYS_CLAUDE: 'sk-other-secret' },
+    })
+    const printed = printedConfig(loaded)
+    expect(printed.api_key).toEqual({ value: '***', origin: 'environment' })
+    expect(JSON.stringify(printed)).not.toContain('secret')
+    const broken = failure(() => load({ flags: { config: [file('api_key: "sk-very-secret\n  x: [')] } }))
+    expect(broken.message).not.toContain('secret')
+  })
+})

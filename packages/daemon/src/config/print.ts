@@ -1,0 +1,26 @@
+// What `serve --print-config` shows: every key, its value and where that came from.
+import { CONFIG_KEYS } from './keys.ts'
+import type { Loaded } from './load.ts'
+
+export type PrintedKey = { value: unknown; origin: string }
+
+/** SECURITY: a secret's value is replaced here, so that no caller can print it by mistake. */
+export function printedConfig(loaded: Loaded): Record<string, PrintedKey> {
+  return Object.fromEntries(
+    CONFIG_KEYS.map(key => {
+      const value = shown(loaded, key.path)
+      return [
+        key.path,
+        { value: key.isSecret && value !== null ? '***' : value, origin: loaded.origins.get(key.path) ?? 'default' },
+      ]
+    }),
+  )
+}
+
+function shown(loaded: Loaded, path: string): unknown {
+  if (path === 'data_dir') return loaded.dataDir
+  if (path === 'store') return loaded.storePath
+  let at: unknown = loaded.config
+  for (const name of path.split('.')) at = (at as Record<string, unknown> | undefined)?.[name]
+  return at ?? null
+}

@@ -1,0 +1,132 @@
+// The daemon as one value: opened from a configuration and backends, closed without a trace in memory. Sessions live on.
+import { readFileSync } from 'node:fs'
+import type { Server } from 'node:http'
+import type { Backend } from './backends/backend.ts'
+import type { Loaded } from './config/load.ts'
+import { type DataDir, openDataDir } from './data-dir/open.ts'
+import type { Api } from './http/api.ts'
+import { createApp } from './http/app.ts'
+import { type Listeners, listen, parseAddresses } from './http/listen.ts'
+import { createUpgrades } from './http/upgrade.ts'
+import type { Logger } from './log.ts'
+import { Changes } from './sessions/changes.ts'
+import { sweep } from './sessions/expire.ts'
+import { flushLeases, Leases } from './sessions/lease.ts'
+import { LiveSessions } from './sessions/live.ts'
+import { createMetrics } from './sessions/metrics.ts'
+import { Reaper } from './sessions/reaper.ts'
+import { reconcile } from './sessions/reconcile.ts'
+import { Turns } from './sessions/turns.ts'
+import type { World } from './sessions/world.ts'
+import { openStore } from './store/open.ts'
+
+/** How long requests under way may take after a stop was asked for. */
+const GRACE_MS = 3000
+
+export type Daemon = {
+  /** http://127.0.0.1:8080, unix:/path */
+  addresses: readonly string[]
+  world: World
+  close(): Promise<void>
+}
+
+export type DaemonOptions = {
+  loaded: Loaded
+  /** Made with the data folder once it is locked; in the order that `auto` tries them. */
+  backends: (dataDir: string) => Promise<readonly Backend[]> | readonly Backend[]
+  log: Logger
+  now?: () => number
+}
+
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const { loaded, log } = options
+  const addresses = parseAddresses(loaded.config.listen, loaded.dataDir, loaded.config.api_key !== undefined)
+  const dataDir = openDataDir(loaded.dataDir)
+  try {
+    const world = await openWorld(options, dataDir)
+    const closing = new AbortController()
+    const api: Api = { world, apiKey: loaded.config.api_key ?? dataDir.apiKey(), version: version(), closing: closing.signal }
+    await reconcile(world)
+    world.reaper.start(() => sweep(world))
+    world.leases.onDue(() => flush(world))
+    const app = createApp(api)
+    await app.ready()
+    const upgrades = createUpgrades(api)
+    const listeners = await listen(addresses, (request, response) => app.routing(request, response), upgrades)
+    world.reaper.nudge(world.now())
+    log.info({ addresses: listeners.addresses, version: api.version, pid: process.pid }, 'listening')
+    return {
+      addresses: listeners.addresses,
+      world,
+      async close() {
+        closing.abort()
+        upgrades.closeAll()
+        await closeListeners(listeners)
+        await app.close()
+        await closeWorld(world)
+        dataDir.lock.release()
+        log.info('stopped; sessions keep running')
+      },
+    }
+  } catch (error) {
+    dataDir.lock.release()
+    throw error
+  }
+}
+
+async function openWorld({ loaded, backends, log, now = Date.now }: DaemonOptions, dataDir: DataDir): Promise<World> {
+  const store = await openStore(loaded.storePath)
+  return {
+    config: loaded.config,
+    store,
+    backends: new Map((await backends(dataDir.path)).map(backend => [backend.name, backend])),
+    dataDir: dataDir.path,
+    secretKey: dataDir.secretKey,
+    live: new LiveSessions(),
+    leases: new Leases(),
+    reaper: new Reaper(now),
+    turns: new Turns(),
+    changes: new Changes(),
+    starting: new Map(),
+    leftovers: new Map(),
+    metrics: createMetrics(store),
+    log,
+    now,
+  }
+}
+
+function flush(world: World): void {
+  flushLeases(world).catch(err => world.log.error({ err }, 'leases could not be written'))
+}
+
+/** Idle connections close at once, requests under way have the grace, and then everything is cut. */
+async function closeListeners({ servers, locks }: Listeners): Promise<void> {
+  await Promise.all(servers.map(closeServer))
+  for (const lock of locks) lock.release()
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise(resolve => {
+    const cut = setTimeout(() => server.closeAllConnections(), GRACE_MS)
+    server.close(() => {
+      clearTimeout(cut)
+      resolve()
+    })
+    server.closeIdleConnections()
+  })
+}
+
+/** The machines stay; what is let go is this daemon's hold on them. */
+async function closeWorld(world: World): Promise<void> {
+  for (const abort of world.starting.values()) abort.abort(new Error('the daemon is stopping'))
+  await world.reaper.stop()
+  world.leases.stop()
+  await flushLeases(world)
+  for (const { link } of world.live.all()) link.close()
+  await world.store.destroy()
+}
+
+function version(): string {
+  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
+  return version
+}

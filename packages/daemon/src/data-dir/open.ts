@@ -1,0 +1,42 @@
+// The data folder: made for its owner alone, locked for one daemon, with the keys that live in it.
+import { randomBytes } from 'node:crypto'
+import { accessSync, chmodSync, constants, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DATA_FILES, SandglassError } from '@sandglass/contract'
+import { acquireLock, type Lock } from './lock.ts'
+import { readOrCreatePrivate } from './private-file.ts'
+
+export type DataDir = {
+  path: string
+  lock: Lock
+  /** The bearer key when the configuration has none. */
+  apiKey(): string
+  /** Seals environment values at rest. */
+  secretKey: Buffer
+}
+
+export function openDataDir(path: string): DataDir {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+    accessSync(path, constants.W_OK | constants.X_OK)
+    // SECURITY: the sandboxes' disks and keys lie below; no other user may even look them up.
+    chmodSync(path, 0o700)
+    const lock = acquireLock(join(path, 'lock'), path)
+    const secretKey = readOrCreatePrivate(join(path, 'secret.key'), () => randomBytes(32))
+    if (secretKey.length !== 32)
+      throw new SandglassError('CONFIG_INVALID', { source: join(path, 'secret.key'), issue: 'must be 32 bytes' })
+    return { path, lock, apiKey: () => readApiKey(join(path, DATA_FILES.apiKey)), secretKey }
+  } catch (error) {
+    if (error instanceof SandglassError) throw error
+    throw new SandglassError('DATA_DIR_UNWRITABLE', { path, why: (error as Error).message }, { cause: error })
+  }
+}
+
+function readApiKey(path: string): string {
+  const key = readOrCreatePrivate(path, () => Buffer.from(`sk-sandglass-${randomBytes(32).toString('base64url')}\n`))
+    .toString('utf8')
+    .trim()
+  if (key.length < 16)
+    throw new SandglassError('CONFIG_INVALID', { source: path, issue: 'must hold a key of at least 16 characters' })
+  return key
+}

@@ -1,0 +1,38 @@
+// Keys in files that nobody else may read.
+import { closeSync, fstatSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { SandglassError } from '@sandglass/contract'
+
+/** What the file holds, or what `make` gives, stored first. A crash while storing leaves no half-written key: the name appears with its content. */
+export function readOrCreatePrivate(path: string, make: () => Buffer): Buffer {
+  const found = readPrivate(path)
+  if (found !== null) return found
+  const content = make()
+  const fresh = `${path}.new`
+  const fd = openSync(fresh, 'w', 0o600)
+  try {
+    writeSync(fd, content)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+  renameSync(fresh, path)
+  return content
+}
+
+function readPrivate(path: string): Buffer | null {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+  try {
+    const { mode } = fstatSync(fd)
+    // SECURITY: a key that others could read is no key any more.
+    if ((mode & 0o077) !== 0) throw new SandglassError('CONFIG_INSECURE', { path, mode: (mode & 0o777).toString(8) })
+    return readFileSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}

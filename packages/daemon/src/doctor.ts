@@ -1,0 +1,78 @@
+// What this host can and cannot do, and the command that mends each.
+import { accessSync, constants, existsSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { Backend } from './backends/backend.ts'
+import type { Loaded } from './config/load.ts'
+
+export type Check = { name: string; status: 'ok' | 'weaker' | 'failed'; detail: string; fix: string | null }
+export type Report = { ok: boolean; checks: Check[] }
+
+export type DoctorOptions = { loaded: Loaded; backends: readonly Backend[]; runnerPath: string }
+
+export async function examine({ loaded, backends, runnerPath }: DoctorOptions): Promise<Report> {
+  const checks = [
+    { name: 'node', status: 'ok', detail: process.version, fix: null } as const,
+    checkRunner(runnerPath),
+    checkDataDir(loaded.dataDir),
+    ...(await Promise.all(backends.map(backend => checkBackend(loaded, backend)))).flat(),
+  ]
+  return { ok: checks.every(check => check.status !== 'failed'), checks }
+}
+
+function checkRunner(path: string): Check {
+  const found = isAllowed(path, constants.X_OK)
+  return {
+    name: 'runner',
+    status: found ? 'ok' : 'failed',
+    detail: found ? path : `${path} is missing`,
+    fix: found ? null : 'tools/dev setup',
+  }
+}
+
+function checkDataDir(path: string): Check {
+  let nearest = path
+  while (!existsSync(nearest)) nearest = dirname(nearest)
+  const writable = isAllowed(nearest, constants.W_OK)
+  return {
+    name: 'data_dir',
+    status: writable ? 'ok' : 'failed',
+    detail: writable ? path : `${nearest} cannot be written`,
+    fix: writable ? null : 'set data_dir to a folder you own',
+  }
+}
+
+function isAllowed(path: string, mode: number): boolean {
+  try {
+    accessSync(path, mode)
+    return true
+  } catch {
+    return false // the answer, not a failure
+  }
+}
+
+/** A limit that cannot be enforced is a failure until the configuration allows exactly that. */
+async function checkBackend({ config }: Loaded, backend: Backend): Promise<Check[]> {
+  const probe = await backend.probe()
+  const name = `backend ${backend.name}`
+  if (!probe.available) return [{ name, status: 'failed', detail: probe.why ?? 'not available', fix: probe.fix }]
+  const allowed = config.backends.oci.allow_unenforced
+  return [
+    { name, status: 'ok', detail: probe.detail, fix: null },
+    ...probe.unenforceable.map(limit => ({
+      name: `${name}: ${limit} limit`,
+      status: allowed.includes(limit) ? ('weaker' as const) : ('failed' as const),
+      detail: allowed.includes(limit)
+        ? 'not enforced here, as the configuration allows'
+        : 'cannot be enforced here, so sessions are refused',
+      fix: probe.weaker[0]?.fix ?? `run as root, or allow it: backends.oci.allow_unenforced: [${limit}]`,
+    })),
+    ...probe.weaker.map(({ what, fix }) => ({ name, status: 'weaker' as const, detail: what, fix })),
+  ]
+}
+
+export function readable({ ok, checks }: Report): string {
+  const lines = checks.map(
+    ({ name, status, detail, fix }) => `${status.padEnd(7)} ${name}: ${detail}${fix ? `\n        fix: ${fix}` : ''}`,
+  )
+  return `${lines.join('\n')}\n${ok ? 'sessions can be created' : 'sessions cannot be created yet'}\n`
+}

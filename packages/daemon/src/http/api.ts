@@ -1,0 +1,48 @@
+// What the HTTP side works with, and the shape of a handler for each route of the contract.
+import type { PATHS, RouteBody, RouteName, RouteParams, RouteQuery, RouteReply } from '@sandglass/contract'
+import type { FastifyRequest } from 'fastify'
+import type { WebSocket } from 'ws'
+import type { Logger } from '../log.ts'
+import type { World } from '../sessions/world.ts'
+
+export type Api = {
+  readonly world: World
+  readonly apiKey: string
+  readonly version: string
+  /** Aborts when the daemon stops: streams end, and no request is taken any more. */
+  readonly closing: AbortSignal
+}
+
+/** One request, parsed. */
+export type Call<N extends RouteName> = {
+  params: RouteParams<N>
+  query: RouteQuery<N>
+  body: RouteBody<N>
+  request: FastifyRequest
+  /** Aborts when the client goes away or the daemon stops. */
+  signal: AbortSignal
+  log: Logger
+}
+/** A WebSocket's handshake, parsed. */
+export type UpgradeCall<N extends RouteName> = Pick<Call<N>, 'params' | 'query' | 'signal' | 'log'>
+
+export type SseEvent = { event: string; data: unknown; id?: string | number }
+export type BytesReply = {
+  status?: number
+  headers: Record<string, string | number>
+  chunks: AsyncIterable<Uint8Array>
+  close?: () => void
+}
+
+type Kind<N extends RouteName> = (typeof PATHS)[N]['kind']
+type Handler<N extends RouteName> =
+  Kind<N> extends 'json'
+    ? (call: Call<N>) => Promise<RouteReply<N>> | RouteReply<N>
+    : Kind<N> extends 'sse'
+      ? (call: Call<N>) => Promise<AsyncIterable<SseEvent>>
+      : Kind<N> extends 'bytes'
+        ? (call: Call<N>) => Promise<BytesReply>
+        : (call: UpgradeCall<N>) => Promise<(socket: WebSocket) => void>
+
+/** Exactly one handler per route: a route without one does not compile. */
+export type Handlers = { [N in RouteName]: Handler<N> }

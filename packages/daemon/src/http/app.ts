@@ -1,0 +1,147 @@
+// The HTTP application: every route of the contract, its validation, and the hooks that all requests pass.
+import { LIMITS, PATHS, ROUTES, type Route, type RouteName, SandglassError } from '@sandglass/contract'
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
+import type { Logger } from '../log.ts'
+import type { Api, Call, Handlers } from './api.ts'
+import { bearerKey, keyChecker } from './auth.ts'
+import { toSandglassError } from './errors.ts'
+import { handlersOf } from './handlers.ts'
+import { isLocalHost } from './host-check.ts'
+import { reply } from './reply.ts'
+import { requestIds } from './request-id.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set by readyz: the same body, with 503. */
+    notReady?: boolean
+  }
+  interface FastifyContextConfig {
+    name?: RouteName
+  }
+}
+
+export function createApp(api: Api): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    genReqId: requestIds(),
+    bodyLimit: LIMITS.request_body_bytes.max,
+    routerOptions: { maxParamLength: 128 },
+  })
+  const isKey = keyChecker(api.apiKey)
+  const { httpSeconds } = api.world.metrics
+  const logOf = (request: FastifyRequest) => api.world.log.child({ requestId: request.id })
+
+  app.addHook('onRequest', async (request, response) => {
+    response.header('x-request-id', request.id)
+    if (isLoopback(request) && !isLocalHost(request.headers.host))
+      throw new SandglassError('INVALID_REQUEST', { issue: 'Host: is not a name of this daemon' })
+    const { name } = request.routeOptions.config
+    const route: Route | null = name ? ROUTES[name] : null
+    // SECURITY: before the body is read, and also for paths that do not exist.
+    if (!route?.public && !isKey(bearerKey(request.raw))) throw new SandglassError('UNAUTHORIZED', {})
+    if (api.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
+  })
+  app.addHook('onResponse', async (request, response) => {
+    const route = request.routeOptions.config.name ?? 'none'
+    httpSeconds.observe({ route, status: response.statusCode }, response.elapsedTime / 1000)
+    if (api.world.log.isLevelEnabled('debug'))
+      logOf(request).debug({ route, status: response.statusCode, ms: response.elapsedTime }, 'request')
+  })
+  app.setErrorHandler((error, request, response) => sendError(error, request, response, logOf(request)))
+  app.setNotFoundHandler((request, response) =>
+    sendError(
+      new SandglassError('ROUTE_NOT_FOUND', { method: request.method, path: request.url.split('?')[0] ?? '' }),
+      request,
+      response,
+      logOf(request),
+    ),
+  )
+
+  const handlers = handlersOf(api)
+  const names = (Object.keys(PATHS) as RouteName[]).filter(name => PATHS[name].kind !== 'websocket')
+  app.register(async scope => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('application/json', { parseAs: 'string' }, parseJson)
+    for (const name of names) if (!isRaw(name)) addRoute(scope, name)
+  })
+  app.register(async scope => {
+    scope.removeAllContentTypeParsers()
+    // The body stays a stream: the handler passes it on as it arrives, whatever its type and size.
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null, undefined))
+    for (const name of names) if (isRaw(name)) addRoute(scope, name)
+  })
+  return app
+
+  function addRoute(scope: FastifyInstance, name: RouteName): void {
+    const route: Route = ROUTES[name]
+    scope.route({
+      method: route.method,
+      url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      config: { name },
+      ...(name === 'fsWrite' ? { bodyLimit: LIMITS.json_body_bytes.max } : {}),
+      ...(isRaw(name) ? { bodyLimit: Number.MAX_SAFE_INTEGER } : {}),
+      handler: (request, response) =>
+        reply(api, name, handlers[name] as Handlers[RouteName], parseCall(route, request), response),
+    })
+  }
+
+  function parseCall(route: Route, request: FastifyRequest): Call<RouteName> {
+    let log: Logger | undefined
+    let signal: AbortSignal | undefined
+    return {
+      params: route.params?.parse(request.params),
+      query: route.query?.parse(request.query),
+      // A request without a body asks for the defaults.
+      body: route.body?.parse(request.body ?? {}),
+      request,
+      // Made when first asked for: most requests need neither.
+      get signal() {
+        signal ??= AbortSignal.any([api.closing, closed(request)])
+        return signal
+      },
+      get log() {
+        log ??= logOf(request)
+        return log
+      },
+    } as Call<RouteName>
+  }
+}
+
+const isRaw = (name: RouteName) => (ROUTES[name] as Route).rawBody !== undefined
+
+function isLoopback({ socket }: FastifyRequest): boolean {
+  const address = socket.localAddress ?? ''
+  return address.startsWith('127.') || address === '::1' || address.startsWith('::ffff:127.')
+}
+
+function closed(request: FastifyRequest): AbortSignal {
+  const gone = new AbortController()
+  if (request.socket.destroyed) gone.abort()
+  // Of the reply and not of the request, which is also closed once its body was read.
+  request.socket.once('close', () => gone.abort())
+  return gone.signal
+}
+
+function parseJson(_request: FastifyRequest, text: string | Buffer, done: (error: Error | null, body?: unknown) => void): void {
+  try {
+    done(null, text.length === 0 ? undefined : JSON.parse(text.toString()))
+  } catch (cause) {
+    done(new SandglassError('INVALID_REQUEST', { issue: 'the body is not JSON' }, { cause }))
+  }
+}
+
+function sendError(error: unknown, request: FastifyRequest, response: FastifyReply, log: Logger): FastifyReply {
+  const failure = tooLarge(error, request) ?? toSandglassError(error, log)
+  // A body that was not read to its end would be taken for the next request.
+  if (failure.httpStatus === 413 || failure.httpStatus === 401) response.header('connection', 'close')
+  return response.code(failure.httpStatus).send({ error: failure.toWire(request.id) })
+}
+
+function tooLarge(error: unknown, request: FastifyRequest): SandglassError | null {
+  if ((error as { code?: string }).code !== 'FST_ERR_CTP_BODY_TOO_LARGE') return null
+  return new SandglassError(
+    'BODY_TOO_LARGE',
+    { limit: request.routeOptions.bodyLimit ?? LIMITS.request_body_bytes.max },
+    { cause: error },
+  )
+}

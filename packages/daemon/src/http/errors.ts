@@ -1,0 +1,27 @@
+// Every failure of a request becomes one of the table's, in one place.
+import { SandglassError } from '@sandglass/contract'
+import { ZodError } from 'zod'
+import type { Logger } from '../log.ts'
+
+/** SECURITY: what is not in the table is told to the log and not to the client, which learns only the request id. */
+export function toSandglassError(error: unknown, log: Logger): SandglassError {
+  if (error instanceof SandglassError) {
+    if (error.httpStatus >= 500) log.warn({ err: error, code: error.code }, 'request failed')
+    return error
+  }
+  if (error instanceof ZodError) return new SandglassError('INVALID_REQUEST', { issue: readable(error) }, { cause: error })
+  const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
+  if (typeof code === 'string' && code.startsWith('FST_ERR') && typeof statusCode === 'number' && statusCode < 500) {
+    return new SandglassError('INVALID_REQUEST', { issue: (error as Error).message }, { cause: error })
+  }
+  log.error({ err: error }, 'request failed unexpectedly')
+  return new SandglassError('INTERNAL', {}, { cause: error })
+}
+
+/** `defaults.memory_mb: Too big…; name: …`, at most three. */
+function readable(error: ZodError): string {
+  return error.issues
+    .slice(0, 3)
+    .map(issue => (issue.path.length > 0 ? `${issue.path.join('.')}: ${issue.message}` : issue.message))
+    .join('; ')
+}

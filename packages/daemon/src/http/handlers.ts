@@ -1,0 +1,17 @@
+// One handler per route.
+import type { Api, Handlers } from './api.ts'
+import { eventHandlers } from './handlers/events.ts'
+import { execHandlers } from './handlers/exec.ts'
+import { fileHandlers } from './handlers/files.ts'
+import { healthHandlers } from './handlers/health.ts'
+import { portHandlers } from './handlers/ports.ts'
+import { sessionHandlers } from './handlers/sessions.ts'
+
+export const handlersOf = (api: Api): Handlers => ({
+  ...sessionHandlers(api),
+  ...execHandlers(api),
+  ...fileHandlers(api),
+  ...portHandlers(api),
+  ...eventHandlers(api),
+  ...healthHandlers(api),
+})

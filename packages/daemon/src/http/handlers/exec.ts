@@ -1,0 +1,48 @@
+import { execCommand } from '../../sessions/exec.ts'
+import { execStream } from '../../sessions/exec-stream.ts'
+import {
+  attachProcess,
+  getProcess,
+  listProcesses,
+  parsePosition,
+  processOutput,
+  signalProcess,
+  startProcess,
+  writeStdin,
+} from '../../sessions/processes.ts'
+import { attachShell, createShell, deleteShell, listShells } from '../../sessions/shells.ts'
+import type { Api, Handlers } from '../api.ts'
+import { pumpChannels } from '../channels.ts'
+import { answerOnce } from '../idempotency.ts'
+import { numbered } from '../sse.ts'
+
+export const execHandlers = ({ world }: Api) =>
+  ({
+    exec: ({ params, body }) => execCommand(world, params.id, body),
+    execStream: async ({ params, body, signal }) => numbered(await execStream(world, params.id, body, signal)),
+
+    createShell: ({ params, body, request }) =>
+      answerOnce(world, request, 'createShell', params, body, () => createShell(world, params.id, body)),
+    listShells: ({ params }) => listShells(world, params.id),
+    deleteShell: ({ params }) => deleteShell(world, params.id, params.name),
+    attachShell: async ({ params, query, signal, log }) => {
+      const held = await attachShell(world, params.id, params.name, query, signal)
+      return socket => pumpChannels(socket, held, log)
+    },
+
+    startProcess: ({ params, body, request }) =>
+      answerOnce(world, request, 'startProcess', params, body, () => startProcess(world, params.id, body)),
+    listProcesses: ({ params }) => listProcesses(world, params.id),
+    getProcess: ({ params }) => getProcess(world, params.id, params.pid),
+    signalProcess: ({ params, body }) => signalProcess(world, params.id, params.pid, body),
+    writeStdin: ({ params, body }) => writeStdin(world, params.id, params.pid, body),
+    attachProcess: async ({ params, signal, log }) => {
+      const held = await attachProcess(world, params.id, params.pid, {}, signal)
+      return socket => pumpChannels(socket, held, log)
+    },
+    processOutput: async ({ params, request, signal }) => {
+      const position = parsePosition(request.headers['last-event-id']?.toString())
+      const from = { stdout_from: position.stdout, stderr_from: position.stderr }
+      return processOutput(await attachProcess(world, params.id, params.pid, from, signal), position)
+    },
+  }) satisfies Partial<Handlers>

@@ -1,0 +1,79 @@
+import { SandglassError } from '@sandglass/contract'
+import type { FastifyRequest } from 'fastify'
+import {
+  listFiles,
+  makeDirectory,
+  moveFile,
+  readFile,
+  removeFile,
+  searchFiles,
+  statFile,
+  watchFiles,
+  writeFile,
+} from '../../sessions/files.ts'
+import { getArchive, getFile, putArchive, putFile, type Upload } from '../../sessions/transfer.ts'
+import type { Api, BytesReply, Call, Handlers, SseEvent } from '../api.ts'
+import { parseRange } from '../range.ts'
+
+export const fileHandlers = ({ world }: Api) =>
+  ({
+    fsWrite: ({ params, body }) => writeFile(world, params.id, body),
+    fsRead: ({ params, query }) => readFile(world, params.id, query),
+    fsList: ({ params, query }) => listFiles(world, params.id, query),
+    fsStat: ({ params, query }) => statFile(world, params.id, query),
+    fsMkdir: ({ params, body }) => makeDirectory(world, params.id, body),
+    fsMove: ({ params, body }) => moveFile(world, params.id, body),
+    fsRemove: ({ params, body }) => removeFile(world, params.id, body),
+    fsSearch: ({ params, query }) => searchFiles(world, params.id, query),
+    fsWatch: async ({ params, query, signal }) => changeEvents(await watchFiles(world, params.id, query, signal)),
+    putFile: ({ params, query, request, signal }) => putFile(world, params.id, query, uploadOf(request), signal),
+    getFile: call => download(call, (range, path) => getFile(world, call.params.id, path, range, call.signal)),
+    putArchive: ({ params, query, request, signal }) =>
+      putArchive(world, params.id, query.path ?? '.', uploadOf(request), signal),
+    getArchive: async ({ params, query, signal }) => ({
+      headers: { 'content-type': 'application/x-tar' },
+      ...(await getArchive(world, params.id, query.path, signal)),
+    }),
+  }) satisfies Partial<Handlers>
+
+function uploadOf({ raw, headers }: FastifyRequest): Upload {
+  const length = headers['content-length']
+  return { chunks: raw, length: length === undefined ? undefined : Number(length) }
+}
+
+async function* changeEvents(changes: AsyncIterable<unknown>): AsyncGenerator<SseEvent, void, undefined> {
+  for await (const data of changes) yield { event: 'change', data }
+}
+
+type Open = (range: { offset: number; length?: number }, path: string) => ReturnType<typeof getFile>
+
+async function download({ query, request }: Call<'getFile'>, open: Open): Promise<BytesReply> {
+  const range = parseRange(request.headers.range)
+  const { size, length, offset, modifiedAt, chunks, close } = await openRange(range, query.path, open)
+  const isPart = range !== null
+  if (isPart && length === 0) {
+    close()
+    throw new SandglassError('RANGE_NOT_SATISFIABLE', { size })
+  }
+  return {
+    status: isPart ? 206 : 200,
+    headers: {
+      'content-type': 'application/octet-stream',
+      'content-length': length,
+      'accept-ranges': 'bytes',
+      'last-modified': modifiedAt.toUTCString(),
+      ...(isPart ? { 'content-range': `bytes ${offset}-${offset + length - 1}/${size}` } : {}),
+    },
+    chunks,
+    close,
+  }
+}
+
+/** The last N bytes need the size first, which an opening of no bytes tells. */
+async function openRange(range: ReturnType<typeof parseRange>, path: string, open: Open): ReturnType<Open> {
+  if (range === null) return open({ offset: 0 }, path)
+  if (!('last' in range)) return open(range, path)
+  const look = await open({ offset: 0, length: 0 }, path)
+  look.close()
+  return open({ offset: Math.max(0, look.size - range.last) }, path)
+}

@@ -1,0 +1,34 @@
+import { bootLog } from '../../sessions/boot-log.ts'
+import { createSession } from '../../sessions/create.ts'
+import { purgeSession, terminateSession } from '../../sessions/destroy.ts'
+import { getSession } from '../../sessions/get.ts'
+import { listSessions } from '../../sessions/list.ts'
+import { pauseSession, resumeSession } from '../../sessions/pause.ts'
+import { renewSession } from '../../sessions/renew.ts'
+import { showSession } from '../../sessions/show.ts'
+import { startSession } from '../../sessions/start.ts'
+import { sessionStats } from '../../sessions/stats.ts'
+import { stopSession } from '../../sessions/stop.ts'
+import type { Api, Handlers } from '../api.ts'
+import { createOnce } from '../idempotency.ts'
+
+export const sessionHandlers = ({ world }: Api) =>
+  ({
+    createSession: async ({ body, request, log }) =>
+      showSession(await createOnce(world, request, body, pending => createSession(world, body, pending, log))),
+    listSessions: ({ query }) => listSessions(world, query),
+    getSession: async ({ params }) => showSession(await getSession(world, params.id)),
+    deleteSession: async ({ params, query, log }) =>
+      showSession(await (query.purge ? purgeSession : terminateSession)(world, params.id, log)),
+    terminateSession: async ({ params, log }) => showSession(await terminateSession(world, params.id, log)),
+    startSession: async ({ params, log }) => showSession(await startSession(world, params.id, log)),
+    stopSession: async ({ params, log }) => showSession(await stopSession(world, params.id, log)),
+    pauseSession: async ({ params, log }) => showSession(await pauseSession(world, params.id, log)),
+    resumeSession: async ({ params, log }) => showSession(await resumeSession(world, params.id, log)),
+    renewSession: async ({ params, body }) => showSession(await renewSession(world, params.id, body.ttl_seconds)),
+    sessionStats: ({ params }) => sessionStats(world, params.id),
+    sessionLogs: async ({ params }) => ({
+      headers: { 'content-type': 'text/plain; charset=utf-8' },
+      chunks: await bootLog(world, params.id),
+    }),
+  }) satisfies Partial<Handlers>

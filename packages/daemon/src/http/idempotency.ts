@@ -1,0 +1,98 @@
+// Idempotency-Key: a request that is sent again gets the answer of the first, also while that one is still under way.
+import { createHash } from 'node:crypto'
+import { SandglassError } from '@sandglass/contract'
+import type { FastifyRequest } from 'fastify'
+import { getSession } from '../sessions/get.ts'
+import type { World } from '../sessions/world.ts'
+import { findIdempotency, storeIdempotency } from '../store/idempotency.ts'
+import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
+
+type Pending = Omit<IdempotencyRow, 'session_id'>
+
+/** Creates a session once per key. The key is stored with the session's row, so that not even a crash makes two. */
+export function createOnce(
+  world: World,
+  request: FastifyRequest,
+  body: unknown,
+  create: (pending: Pending | null) => Promise<SessionRow>,
+): Promise<SessionRow> {
+  return once(world, request, 'createSession', body, {
+    run: create,
+    replay: async ({ session_id }) => {
+      const row = session_id === null ? null : await getSession(world, session_id)
+      // A session that never came up is no answer: the request is tried again.
+      return row === null || row.reason === 'start_failed' || row.reason === 'interrupted_create' ? null : row
+    },
+  })
+}
+
+export function answerOnce<T>(
+  world: World,
+  request: FastifyRequest,
+  route: string,
+  params: { id: string },
+  body: unknown,
+  run: () => Promise<T>,
+): Promise<T> {
+  return once(world, request, `${route} ${params.id}`, body, {
+    run: async pending => {
+      const reply = await run()
+      if (pending)
+        await storeIdempotency(world.store, {
+          ...pending,
+          session_id: (await getSession(world, params.id)).id,
+          response: JSON.stringify(reply),
+        })
+      return reply
+    },
+    replay: async ({ response }) => (response === null ? null : (JSON.parse(response) as T)),
+  })
+}
+
+type Once<T> = { run: (pending: Pending | null) => Promise<T>; replay: (row: IdempotencyRow) => Promise<T | null> }
+
+const underWay = new WeakMap<World, Map<string, { hash: string; answer: Promise<unknown> }>>()
+
+async function once<T>(
+  world: World,
+  request: FastifyRequest,
+  route: string,
+  body: unknown,
+  { run, replay }: Once<T>,
+): Promise<T> {
+  const key = keyOf(request)
+  if (key === null) return run(null)
+  const request_hash = createHash('sha256').update(JSON.stringify(body)).digest('base64url')
+  const mine = underWay.get(world) ?? new Map<string, { hash: string; answer: Promise<unknown> }>()
+  underWay.set(world, mine)
+  const first = mine.get(`${route} ${key}`)
+  if (first) {
+    if (first.hash !== request_hash) throw new SandglassError('IDEMPOTENCY_MISMATCH', { key })
+    return first.answer as Promise<T>
+  }
+  const answer = answered()
+  mine.set(`${route} ${key}`, { hash: request_hash, answer })
+  try {
+    return await answer
+  } finally {
+    mine.delete(`${route} ${key}`)
+  }
+
+  async function answered(): Promise<T> {
+    const row = await findIdempotency(world.store, key ?? '', route, world.now())
+    if (row && row.request_hash !== request_hash) throw new SandglassError('IDEMPOTENCY_MISMATCH', { key: row.key })
+    const earlier = row ? await replay(row) : null
+    return earlier ?? run({ key: key ?? '', route, request_hash, response: null, created_at: world.now() })
+  }
+}
+
+function keyOf(request: FastifyRequest): string | null {
+  const header = request.headers['idempotency-key']
+  if (header === undefined) return null
+  if (typeof header !== 'string' || !/^[\x21-\x7e]{1,128}$/.test(header)) {
+    throw new SandglassError('INVALID_REQUEST', {
+      issue: 'Idempotency-Key: must be 1 to 128 printable characters without spaces',
+    })
+  }
+  return header
+}

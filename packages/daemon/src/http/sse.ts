@@ -1,0 +1,57 @@
+// Server-sent events: what the source gives is written as the reader takes it. While the reader is full the source is not asked for more.
+import type { ServerResponse } from 'node:http'
+import { LIMITS, SandglassError } from '@sandglass/contract'
+import type { Logger } from '../log.ts'
+import type { SseEvent } from './api.ts'
+import { toSandglassError } from './errors.ts'
+import { written } from './written.ts'
+
+const HEARTBEAT_MS = 15_000
+
+/** Ends when the source ends, the client goes away, or the client has taken nothing for too long. */
+export async function sendEvents(
+  response: ServerResponse,
+  events: AsyncIterable<SseEvent>,
+  requestId: string,
+  signal: AbortSignal,
+  log: Logger,
+): Promise<void> {
+  response.writeHead(200, {
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-store',
+    'x-accel-buffering': 'no',
+    'x-request-id': requestId,
+  })
+  response.flushHeaders()
+  const heartbeat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(': heartbeat\n\n')
+  }, HEARTBEAT_MS)
+  try {
+    for await (const event of events) {
+      await written(response, encode(event))
+      if (response.destroyed) return
+    }
+    response.end()
+  } catch (error) {
+    if (response.destroyed) return
+    const failure = signal.aborted ? new SandglassError('SHUTTING_DOWN', {}) : toSandglassError(error, log)
+    if (failure.code === 'SLOW_READER') {
+      log.warn({ seconds: LIMITS.slow_reader_seconds.max }, 'slow reader cut off')
+      response.destroy()
+      return
+    }
+    response.end(encode({ event: 'error', data: failure.toWire(requestId) }))
+  } finally {
+    clearInterval(heartbeat)
+  }
+}
+
+/** JSON has no line breaks of its own, so one data line holds it. */
+function encode({ id, event, data }: SseEvent): string {
+  return `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+}
+
+export async function* numbered(events: AsyncIterable<SseEvent>): AsyncGenerator<SseEvent, void, undefined> {
+  let id = 0
+  for await (const event of events) yield { ...event, id: ++id }
+}

@@ -1,0 +1,23 @@
+// Writes to a client and waits while it is full.
+import type { Writable } from 'node:stream'
+import { LIMITS, SandglassError } from '@sandglass/contract'
+
+/** Resolves when more may be written or the client is gone; SLOW_READER when it has taken nothing for too long. */
+export function written(to: Writable, data: string | Uint8Array): Promise<void> | undefined {
+  if (to.write(data) || to.destroyed) return undefined
+  return new Promise((resolve, reject) => {
+    const settle = (outcome: () => void) => {
+      clearTimeout(timer)
+      to.off('drain', onReady)
+      to.off('close', onReady)
+      outcome()
+    }
+    const onReady = () => settle(resolve)
+    const timer = setTimeout(
+      () => settle(() => reject(new SandglassError('SLOW_READER', {}))),
+      LIMITS.slow_reader_seconds.max * 1000,
+    )
+    to.once('drain', onReady)
+    to.once('close', onReady)
+  })
+}

@@ -1,0 +1,107 @@
+#!/usr/bin/env node
+// The daemon's program: `serve` (the default) and `doctor`. The only file that reads the environment and the arguments.
+import { enableCompileCache } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { SandglassError } from '@sandglass/contract'
+import { CONFIG_KEYS } from './config/keys.ts'
+import { type Loaded, loadConfig } from './config/load.ts'
+import { printedConfig } from './config/print.ts'
+
+const NODE_NEEDED = 24
+const STOP_MS = 5000
+const RUNNER = fileURLToPath(new URL('../../../runner/bin/runner', import.meta.url))
+
+enableCompileCache()
+main(process.argv.slice(2)).catch(fail)
+
+async function main(argv: string[]): Promise<void> {
+  // better-sqlite3 crashes without a word on an older Node, so nothing that loads it is imported before this.
+  if (Number(process.versions.node.split('.')[0]) < NODE_NEEDED)
+    throw new SandglassError('USAGE', { issue: `Node ${NODE_NEEDED} or later is needed, and this is ${process.version}` })
+  const [command, args] = argv[0] === undefined || argv[0].startsWith('-') ? ['serve', argv] : [argv[0], argv.slice(1)]
+  if (command !== 'serve' && command !== 'doctor')
+    throw new SandglassError('USAGE', { issue: `no command ${command}: serve or doctor` })
+  const { flags, isPrint, isJson } = parseFlags(args)
+  const loaded = loadConfig({
+    flags,
+    env: process.env,
+    ...(process.env.HOME ? { home: process.env.HOME } : {}),
+    userId: process.geteuid?.() ?? 0,
+  })
+  if (isPrint) {
+    process.stdout.write(`${JSON.stringify(printedConfig(loaded), null, 2)}\n`)
+    return
+  }
+  await enterUserNamespace()
+  if (command === 'doctor') await doctor(loaded, isJson)
+  else await serve(loaded)
+}
+
+function parseFlags(args: string[]): { flags: Record<string, string[]>; isPrint: boolean; isJson: boolean } {
+  const keys = Object.fromEntries(
+    ['config', ...CONFIG_KEYS.map(key => key.flag)].map(flag => [flag, { type: 'string', multiple: true } as const]),
+  )
+  const { values, tokens } = parseArgs({
+    args,
+    options: { ...keys, 'print-config': { type: 'boolean' }, json: { type: 'boolean' } },
+    strict: false,
+    tokens: true,
+  })
+  const flags: Record<string, string[]> = {}
+  for (const token of tokens) {
+    if (token.kind === 'positional')
+      throw new SandglassError('USAGE', { issue: `what is ${token.value}? Keys are given as --key value` })
+    if (token.kind !== 'option' || token.name === 'print-config' || token.name === 'json') continue
+    if (token.value === undefined && token.name in keys)
+      throw new SandglassError('USAGE', { issue: `--${token.name} needs a value` })
+    // An unknown flag goes on too: the configuration refuses it and names the nearest.
+    flags[token.name] = [...(flags[token.name] ?? []), token.value ?? '']
+  }
+  return { flags, isPrint: values['print-config'] === true, isJson: values.json === true }
+}
+
+/** As an ordinary user this program replaces itself by one inside a user namespace; where that cannot be, the backend says so. */
+async function enterUserNamespace(): Promise<void> {
+  const { userNamespaceArgv, userNamespaceProblem } = await import('./backends/oci/enter-userns.ts')
+  const argv = userNamespaceArgv([process.execPath, ...process.execArgv, ...process.argv.slice(1)])
+  if (argv === null || userNamespaceProblem() !== null) return
+  process.execve?.('/usr/bin/unshare', argv, process.env as Record<string, string>)
+}
+
+async function serve(loaded: Loaded): Promise<void> {
+  const [{ startDaemon }, { createLogger }] = await Promise.all([import('./daemon.ts'), import('./log.ts')])
+  const log = createLogger(loaded.config.log_level)
+  // Asked to stop before the start is over: the start is finished first, so that nothing is left half made.
+  const asked = new Promise<string>(resolve => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal))
+  })
+  const daemon = await startDaemon({ loaded, backends: dataDir => openBackends(loaded, dataDir), log })
+  const signal = await asked
+  log.info({ signal }, 'stopping')
+  setTimeout(() => process.exit(0), STOP_MS - 500).unref()
+  await daemon.close()
+  process.exit(0)
+}
+
+async function doctor(loaded: Loaded, isJson: boolean): Promise<void> {
+  const { examine, readable } = await import('./doctor.ts')
+  const report = await examine({ loaded, backends: await openBackends(loaded, loaded.dataDir), runnerPath: RUNNER })
+  process.stdout.write(isJson ? `${JSON.stringify(report, null, 2)}\n` : readable(report))
+  process.exitCode = report.ok ? 0 : 3
+}
+
+async function openBackends({ config }: Loaded, dataDir: string) {
+  const { openOci } = await import('./backends/oci/backend.ts')
+  return [await openOci({ dataDir, runtime: config.backends.oci.runtime, runnerPath: RUNNER })]
+}
+
+/** One line and the next step, for people and for whoever reads the log. */
+function fail(error: unknown): void {
+  const failure =
+    error instanceof SandglassError
+      ? error
+      : new SandglassError('INTERNAL', { message: error instanceof Error ? error.stack : String(error) }, { cause: error })
+  process.stderr.write(`sandglass: ${failure.message}\n${failure.hint ? `  next: ${failure.hint}\n` : ''}`)
+  process.exit(failure.exitCode)
+}

@@ -1,0 +1,51 @@
+// One small request to a running session's runner, with the lease held while it runs.
+import type { Reply } from '../runner-link/control.ts'
+import type { RunnerStream } from '../runner-link/stream.ts'
+import type { Fields } from '../runner-link/wire.ts'
+import { hold } from './lease.ts'
+import { type LiveSession, runningSession } from './live.ts'
+import type { World } from './world.ts'
+
+export type Answer = Reply & { live: LiveSession }
+
+export async function ask(world: World, ref: string, type: string, fields: Fields = {}, body?: Uint8Array): Promise<Answer> {
+  const live = await runningSession(world, ref, 'reach')
+  const release = hold(world, live)
+  try {
+    return { ...(await live.link.request(type, fields, body ? { body } : {})), live }
+  } finally {
+    release()
+  }
+}
+
+export type HeldStream = {
+  stream: RunnerStream
+  live: LiveSession /** Closes the stream and lets go of the lease. Idempotent. */
+  close: () => void
+}
+
+/** A stream of its own. Whoever takes it closes it. */
+export async function askStream(
+  world: World,
+  ref: string,
+  type: string,
+  fields: Fields,
+  signal?: AbortSignal,
+): Promise<HeldStream> {
+  const live = await runningSession(world, ref, 'reach')
+  const release = hold(world, live)
+  try {
+    const stream = await live.link.stream(type, fields, signal ? { signal } : {})
+    return {
+      stream,
+      live,
+      close: () => {
+        stream.close()
+        release()
+      },
+    }
+  } catch (error) {
+    release()
+    throw error
+  }
+}

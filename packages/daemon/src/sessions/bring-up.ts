@@ -1,0 +1,90 @@
+// Starts the machine of a session and connects to its runner: the work that create and start share.
+import { SandglassError } from '@sandglass/contract'
+import type { LimitKind, Machine, MachineSpec } from '../backends/backend.ts'
+import type { Logger } from '../log.ts'
+import { openLink } from '../runner-link/link.ts'
+import { unseal } from '../store/seal.ts'
+import type { SessionRow } from '../store/tables.ts'
+import { backendOf } from './choose-backend.ts'
+import type { LiveSession } from './live.ts'
+import { transition } from './transition.ts'
+import { watchMachine } from './watch-machine.ts'
+import type { World } from './world.ts'
+
+/** The caller has the session's turn and stored it as creating or starting. On failure nothing runs, and the state is the caller's to change. */
+export async function bringUp(world: World, row: SessionRow, log: Logger): Promise<LiveSession> {
+  const abort = new AbortController()
+  world.starting.set(row.id, abort)
+  let machine: Machine | undefined
+  try {
+    machine = await backendOf(world, row.backend).start(machineSpec(world, row), abort.signal)
+    const live = await adopt(world, row, machine)
+    abort.signal.throwIfAborted()
+    const change = {
+      reason: 'started',
+      container_id: machine.containerId,
+      unenforced: JSON.stringify(machine.unenforced),
+      started_at: world.now(),
+    } as const
+    live.row = await transition(world, row, 'ready', change, log)
+    return live
+  } catch (error) {
+    const live = world.live.get(row.id)
+    if (live) release(world, live)
+    // A disk that was there before this start stays; a create has none to keep.
+    await (row.status === 'creating' ? machine?.destroy() : machine?.stop())
+    throw error
+  } finally {
+    world.starting.delete(row.id)
+  }
+}
+
+/** Connects to a machine that runs and counts it among the live ones. */
+export async function adopt(world: World, row: SessionRow, machine: Machine): Promise<LiveSession> {
+  const link = openLink({ id: row.id, dial: () => machine.dial(), token: machine.token })
+  try {
+    await link.connect()
+  } catch (error) {
+    link.close()
+    throw error
+  }
+  return enlist(world, { row, machine, link, holds: 0 })
+}
+
+export function enlist(world: World, live: LiveSession): LiveSession {
+  world.live.add(live)
+  watchMachine(world, live)
+  return live
+}
+
+/** Takes a session from the live ones; its machine is the caller's business. */
+export function release(world: World, live: LiveSession): void {
+  world.live.remove(live)
+  live.link.close()
+}
+
+export function machineSpec(world: World, row: SessionRow): MachineSpec {
+  const allowUnenforced: readonly LimitKind[] = world.config.backends.oci.allow_unenforced
+  return {
+    id: row.id,
+    name: row.name,
+    image: row.image,
+    cpuCores: row.cpu_cores,
+    memoryMb: row.memory_mb,
+    diskMb: row.disk_mb,
+    pidsLimit: row.pids_limit,
+    readonlyRootfs: row.readonly_rootfs === 1,
+    env: row.env_sealed ? (unseal(world.secretKey, row.id, row.env_sealed) as Record<string, string>) : {},
+    allowUnenforced,
+  }
+}
+
+/** Failures after which there is nothing to keep: the request could not have worked. */
+export const isRefusal = (error: unknown): error is SandglassError =>
+  error instanceof SandglassError &&
+  ['IMAGE_NOT_FOUND', 'LIMIT_UNENFORCEABLE', 'BACKEND_UNAVAILABLE', 'HOST_FULL'].includes(error.code)
+
+export function startFailure(id: string, error: unknown): SandglassError<'START_FAILED'> {
+  if (error instanceof SandglassError && error.is('START_FAILED')) return error
+  return new SandglassError('START_FAILED', { id, why: error instanceof Error ? error.message : String(error) }, { cause: error })
+}

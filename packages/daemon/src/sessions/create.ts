@@ -1,0 +1,129 @@
+// POST /v1/sessions: a row first, then its machine, so that a crash between the two is found by reconcile.
+import { DEFAULT_TEMPLATE, newId, SandglassError, type SessionSpec } from '@sandglass/contract'
+import type { Backend } from '../backends/backend.ts'
+import type { Logger } from '../log.ts'
+import { seal } from '../store/seal.ts'
+import { deleteSession, insertSession } from '../store/sessions.ts'
+import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
+import { bringUp, isRefusal, startFailure } from './bring-up.ts'
+import { chooseBackend } from './choose-backend.ts'
+import { madeUpName } from './names.ts'
+import { transition } from './transition.ts'
+import type { World } from './world.ts'
+
+/** `idempotency` is stored together with the row, so that a key names its session from the first moment. */
+export async function createSession(
+  world: World,
+  spec: SessionSpec,
+  idempotency: Omit<IdempotencyRow, 'session_id'> | null,
+  log: Logger,
+): Promise<SessionRow> {
+  const timed = world.metrics.createSeconds.startTimer()
+  try {
+    const image = allowedImage(world, spec)
+    const backend = await chooseBackend(world, spec.backend ?? 'auto')
+    await refuseUnenforceable(world, backend)
+    await backend.prepare(image, AbortSignal.timeout(PREPARE_TIMEOUT_MS))
+    const row = newRow(world, spec, image, backend.name)
+    const created = await world.turns.take(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
+    timed({ outcome: 'ok' })
+    return created
+  } catch (error) {
+    timed({ outcome: 'failed' })
+    throw error
+  }
+}
+
+const PREPARE_TIMEOUT_MS = 600_000
+
+async function storeAndStart(
+  world: World,
+  row: SessionRow,
+  start: boolean,
+  idempotency: Omit<IdempotencyRow, 'session_id'> | null,
+  log: Logger,
+): Promise<SessionRow> {
+  await insertSession(world.store, row, idempotency && { ...idempotency, session_id: row.id })
+  world.changes.announce()
+  log.info({ sessionId: row.id, to: row.status, reason: row.reason }, 'session changed state')
+  if (!start) return transition(world, row, 'hold', { reason: 'created_without_start' }, log)
+  try {
+    return (await bringUp(world, row, log)).row
+  } catch (error) {
+    if (isRefusal(error)) {
+      await deleteSession(world.store, row.id)
+      throw error
+    }
+    const failure = startFailure(row.id, error)
+    await transition(world, row, 'fail', { reason: 'start_failed', error_message: failure.detail.why }, log)
+    throw failure
+  }
+}
+
+function allowedImage({ config }: World, spec: SessionSpec): string {
+  if (spec.template_id !== undefined && spec.template_id !== DEFAULT_TEMPLATE) {
+    throw new SandglassError('INVALID_REQUEST', {
+      issue: `template_id: no template ${spec.template_id}; ${DEFAULT_TEMPLATE} is the one there is`,
+    })
+  }
+  const image = spec.image ?? config.default_image
+  if (config.allowed_images && !config.allowed_images.includes(image)) throw new SandglassError('IMAGE_NOT_ALLOWED', { image })
+  return image
+}
+
+async function refuseUnenforceable(world: World, backend: Backend): Promise<void> {
+  const { unenforceable } = await backend.probe()
+  const limits = unenforceable.filter(limit => !world.config.backends.oci.allow_unenforced.includes(limit))
+  if (limits.length > 0)
+    throw new SandglassError('LIMIT_UNENFORCEABLE', { limits, why: `the backend ${backend.name} has no means to here` })
+}
+
+function newRow(world: World, spec: SessionSpec, image: string, backend: string): SessionRow {
+  const { config } = world
+  const now = world.now()
+  const id = newId('sess_')
+  const name = spec.name ?? madeUpName()
+  const mode = modeOf(spec)
+  const env = spec.env ?? {}
+  return {
+    id,
+    name,
+    live_name: name,
+    template_id: DEFAULT_TEMPLATE,
+    image,
+    backend,
+    container_id: null,
+    status: 'creating',
+    is_final: 0,
+    reason: 'requested',
+    error_message: null,
+    mode,
+    agent_id: spec.agent_id ?? (mode === 'persistent' ? name : null),
+    cwd: '/workspace',
+    cpu_cores: spec.cpu_cores ?? config.defaults.cpu_cores,
+    memory_mb: spec.memory_mb ?? config.defaults.memory_mb,
+    disk_mb: spec.disk_mb ?? config.defaults.disk_mb,
+    pids_limit: spec.pids_limit ?? config.defaults.pids_limit,
+    network: spec.network ?? config.defaults.network,
+    readonly_rootfs: (spec.readonly_rootfs ?? config.defaults.readonly_rootfs) ? 1 : 0,
+    unenforced: '[]',
+    env_names: JSON.stringify(Object.keys(env)),
+    env_sealed: Object.keys(env).length > 0 ? seal(world.secretKey, id, env) : null,
+    labels: JSON.stringify(spec.labels ?? {}),
+    ttl_seconds: spec.ttl_seconds ?? config.session_ttl_seconds,
+    timeout_sec: spec.timeout_sec ?? null,
+    created_at: now,
+    started_at: null,
+    last_activity_at: now,
+    expires_at: null,
+    terminated_at: null,
+    delete_at: null,
+  }
+}
+
+function modeOf({ persist, mode }: SessionSpec): 'ephemeral' | 'persistent' {
+  if (persist !== undefined && mode !== undefined && persist !== (mode === 'persistent')) {
+    throw new SandglassError('INVALID_REQUEST', { issue: `persist: ${persist} and mode: ${mode} contradict each other` })
+  }
+  return mode ?? (persist ? 'persistent' : 'ephemeral')
+}

@@ -1,0 +1,62 @@
+// POST …/exec/stream: the same command, its output as it comes.
+import { type ExecChunk, type ExecDone, type ExecRequest, SandglassError } from '@sandglass/contract'
+import type { z } from 'zod'
+import type { RunnerStream } from '../runner-link/stream.ts'
+import type { Message } from '../runner-link/wire.ts'
+import { OutputCleaner } from './clean-output.ts'
+import { execDone, execFields } from './exec.ts'
+import { hold } from './lease.ts'
+import { type LiveSession, runningSession } from './live.ts'
+import type { World } from './world.ts'
+
+export type ExecEvent = { event: 'chunk'; data: z.infer<typeof ExecChunk> } | { event: 'done'; data: z.infer<typeof ExecDone> }
+
+/**
+ * Refusals that can be known before the command runs are thrown at once, so that they are plain replies. If the reader goes away
+ * the command runs on, like one whose terminal was closed; the lease is held as long as somebody reads.
+ */
+export async function execStream(
+  world: World,
+  ref: string,
+  request: ExecRequest,
+  signal: AbortSignal,
+): Promise<AsyncGenerator<ExecEvent, void, undefined>> {
+  const fields = execFields(world, request)
+  const live = await runningSession(world, ref, 'exec in')
+  return events(world, live, request.raw_output === true, fields, signal)
+}
+
+async function* events(
+  world: World,
+  live: LiveSession,
+  isRaw: boolean,
+  fields: ReturnType<typeof execFields>,
+  signal: AbortSignal,
+): AsyncGenerator<ExecEvent, void, undefined> {
+  const cleaner = new OutputCleaner(isRaw)
+  const release = hold(world, live)
+  let stream: RunnerStream | undefined
+  try {
+    stream = await live.link.stream('exec', { ...fields, stream: true }, { signal })
+    // The first message back may already be output: a command has no other reply.
+    for (let message: Message | null = stream.reply; message !== null; message = await stream.next()) {
+      if (message.type === 'exec_chunk') {
+        for await (const bytes of stream.replyBody()) yield* chunk(world, cleaner.push(bytes))
+      } else if (message.type === 'exec_done') {
+        yield* chunk(world, cleaner.end())
+        const done = execDone(live, fields.shell, message)
+        world.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
+        yield { event: 'done', data: done }
+        return
+      }
+    }
+    throw new SandglassError('RUNNER_LOST', { id: live.row.id })
+  } finally {
+    stream?.close()
+    release()
+  }
+}
+
+function* chunk(world: World, text: string): Generator<ExecEvent> {
+  if (text !== '') yield { event: 'chunk', data: { chunk: text, timestamp: new Date(world.now()).toISOString() } }
+}

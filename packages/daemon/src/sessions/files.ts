@@ -1,0 +1,111 @@
+// Files of a session. The runner resolves every path inside the sandbox; nothing here touches one on the host.
+import {
+  LIMITS,
+  type RouteBody,
+  type RouteQuery,
+  type RouteReply,
+  SandglassError,
+  SearchReply,
+  WatchEvent,
+} from '@sandglass/contract'
+import { z } from 'zod'
+import { ask, askStream, type HeldStream } from './ask.ts'
+import { jsonBody, parsed, RunnerEntry } from './runner-shapes.ts'
+import type { World } from './world.ts'
+
+const WORKSPACE = '.'
+const Written = z.object({ path: z.string(), size: z.int() })
+const mode = (text: string | undefined) => (text === undefined ? {} : { mode: text })
+
+export async function writeFile(
+  world: World,
+  ref: string,
+  { text, content_base64, ...write }: RouteBody<'fsWrite'>,
+): Promise<RouteReply<'fsWrite'>> {
+  const content = content_base64 === undefined ? Buffer.from(text ?? '') : Buffer.from(content_base64, 'base64')
+  if (content.length > LIMITS.fs_write_bytes.max) throw new SandglassError('BODY_TOO_LARGE', { limit: LIMITS.fs_write_bytes.max })
+  const fields = { path: write.path, ...mode(write.mode), make_parents: write.make_parents ?? true, sync: write.sync ?? false }
+  const { message, live } = await ask(world, ref, 'write', fields, content)
+  return { ok: true, ...parsed(live.row.id, Written, message) }
+}
+
+export async function readFile(
+  world: World,
+  ref: string,
+  { path, offset = 0, max_bytes = LIMITS.fs_read_bytes.default }: RouteQuery<'fsRead'>,
+): Promise<RouteReply<'fsRead'>> {
+  const { message, body, live } = await ask(world, ref, 'read', { path, offset, max_bytes })
+  const { size, truncated } = parsed(live.row.id, z.object({ size: z.int(), truncated: z.boolean().default(false) }), message)
+  return { path, content_base64: body.toString('base64'), size, truncated }
+}
+
+export async function listFiles(world: World, ref: string, query: RouteQuery<'fsList'>): Promise<RouteReply<'fsList'>> {
+  const fields = {
+    path: query.path ?? WORKSPACE,
+    recursive: query.recursive ?? false,
+    max_entries: query.max_entries ?? LIMITS.dir_entries.default,
+  }
+  const { message, body, live } = await ask(world, ref, 'fs.list', fields)
+  const { path, truncated } = parsed(live.row.id, z.object({ path: z.string(), truncated: z.boolean().default(false) }), message)
+  return { path, items: parsed(live.row.id, z.array(RunnerEntry), jsonBody(live.row.id, body)), truncated }
+}
+
+export async function statFile(world: World, ref: string, { path }: RouteQuery<'fsStat'>): Promise<RouteReply<'fsStat'>> {
+  const { message, live } = await ask(world, ref, 'fs.stat', { path })
+  return parsed(live.row.id, RunnerEntry, message.entry)
+}
+
+export async function makeDirectory(
+  world: World,
+  ref: string,
+  { path, parents, mode: bits }: RouteBody<'fsMkdir'>,
+): Promise<{ ok: true }> {
+  await ask(world, ref, 'fs.mkdir', { path, parents: parents ?? false, ...mode(bits) })
+  return { ok: true }
+}
+
+export async function moveFile(world: World, ref: string, { from, to, overwrite }: RouteBody<'fsMove'>): Promise<{ ok: true }> {
+  await ask(world, ref, 'fs.move', { from, to, overwrite: overwrite ?? false })
+  return { ok: true }
+}
+
+export async function removeFile(world: World, ref: string, { path, recursive }: RouteBody<'fsRemove'>): Promise<{ ok: true }> {
+  await ask(world, ref, 'fs.remove', { path, recursive: recursive ?? false })
+  return { ok: true }
+}
+
+export async function searchFiles(world: World, ref: string, query: RouteQuery<'fsSearch'>): Promise<RouteReply<'fsSearch'>> {
+  const fields = { ...query, path: query.path ?? WORKSPACE, max_matches: query.max_matches ?? LIMITS.search_matches.default }
+  const { message, body, live } = await ask(world, ref, 'fs.search', fields)
+  return {
+    items: parsed(live.row.id, SearchReply.shape.items, jsonBody(live.row.id, body)),
+    truncated: message.truncated === true,
+  }
+}
+
+export async function watchFiles(
+  world: World,
+  ref: string,
+  query: RouteQuery<'fsWatch'>,
+  signal: AbortSignal,
+): Promise<AsyncGenerator<z.infer<typeof WatchEvent>, void, undefined>> {
+  const held = await askStream(
+    world,
+    ref,
+    'fs.watch',
+    { path: query.path ?? WORKSPACE, recursive: query.recursive ?? false },
+    signal,
+  )
+  return changes(held)
+}
+
+async function* changes({ stream, live, close }: HeldStream): AsyncGenerator<z.infer<typeof WatchEvent>, void, undefined> {
+  try {
+    for await (const { message } of stream) {
+      const { event, ...change } = message
+      yield parsed(live.row.id, WatchEvent, { ...change, type: event })
+    }
+  } finally {
+    close()
+  }
+}

@@ -1,0 +1,27 @@
+// GET /v1/sessions: a page, newest first; ended sessions only when asked for.
+import { LIMITS, SandglassError, type SessionList, type SessionQuery } from '@sandglass/contract'
+import type { z } from 'zod'
+import { listSessions as listRows } from '../store/list.ts'
+import { showSession } from './show.ts'
+import type { World } from './world.ts'
+
+export async function listSessions(world: World, query: SessionQuery): Promise<z.infer<typeof SessionList>> {
+  const limit = query.limit ?? LIMITS.list_page.default
+  const offset = query.offset ?? 0
+  const filter = { status: query.status, name: query.name, label: parseLabel(query.label), all: query.all ?? false }
+  const { rows, total, nextCursor } = await listRows(world.store, filter, { limit, offset, cursor: query.cursor })
+  return {
+    items: rows.map(row => showSession(world.live.get(row.id)?.row ?? row)),
+    total,
+    limit,
+    offset,
+    next_cursor: nextCursor,
+  }
+}
+
+function parseLabel(text: string | undefined): { name: string; value: string } | undefined {
+  if (text === undefined) return undefined
+  const at = text.indexOf('=')
+  if (at < 1) throw new SandglassError('INVALID_REQUEST', { issue: 'label: must be name=value' })
+  return { name: text.slice(0, at), value: text.slice(at + 1) }
+}

@@ -1,0 +1,23 @@
+// POST …/pause and …/resume: the processes of a session are frozen and thawed; memory and files stay as they are.
+import { nextState, SandglassError } from '@sandglass/contract'
+import type { Logger } from '../log.ts'
+import type { SessionRow } from '../store/tables.ts'
+import { getSession } from './get.ts'
+import { transition } from './transition.ts'
+import type { World } from './world.ts'
+
+export const pauseSession = (world: World, ref: string, log: Logger): Promise<SessionRow> => freeze(world, ref, 'pause', log)
+export const resumeSession = (world: World, ref: string, log: Logger): Promise<SessionRow> => freeze(world, ref, 'resume', log)
+
+async function freeze(world: World, ref: string, verb: 'pause' | 'resume', log: Logger): Promise<SessionRow> {
+  const { id } = await getSession(world, ref)
+  return world.turns.take(id, async () => {
+    const row = await getSession(world, id)
+    nextState(id, row.status, verb)
+    const machine = world.live.get(id)?.machine
+    const act = machine?.[verb]
+    if (!machine || !act) throw new SandglassError('UNSUPPORTED', { what: `${verb} with the backend ${row.backend}` })
+    await act.call(machine)
+    return transition(world, row, verb, { reason: 'requested' }, log)
+  })
+}

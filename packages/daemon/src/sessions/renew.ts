@@ -1,0 +1,28 @@
+// POST …/renew: the lease starts again from now, with another ttl if one is given.
+import { SandglassError } from '@sandglass/contract'
+import { patchSession } from '../store/sessions.ts'
+import type { SessionRow } from '../store/tables.ts'
+import { getSession } from './get.ts'
+import { hardEnd, idleEnd } from './lease.ts'
+import type { World } from './world.ts'
+
+export async function renewSession(world: World, ref: string, ttlSeconds: number | undefined): Promise<SessionRow> {
+  const { id } = await getSession(world, ref)
+  return world.turns.take(id, async () => {
+    const row = await getSession(world, id)
+    if (!['running', 'paused', 'stopped'].includes(row.status))
+      throw new SandglassError('WRONG_STATE', { id, state: row.status, event: 'renew' })
+    const now = world.now()
+    const renewed = { ...row, ttl_seconds: ttlSeconds ?? row.ttl_seconds, last_activity_at: now }
+    renewed.expires_at = row.status === 'stopped' && row.mode === 'persistent' ? hardEnd(row) : idleEnd(renewed, now)
+    await patchSession(world.store, id, {
+      ttl_seconds: renewed.ttl_seconds,
+      last_activity_at: now,
+      expires_at: renewed.expires_at,
+    })
+    const live = world.live.get(id)
+    if (live) live.row = renewed
+    world.reaper.nudge(renewed.expires_at)
+    return renewed
+  })
+}

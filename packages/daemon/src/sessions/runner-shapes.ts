@@ -1,0 +1,55 @@
+// What the runner answers, parsed into what the API shows. SECURITY: the runner shares a machine with hostile code, so
+// nothing it says is passed on unparsed.
+import { FileInfo, Port, Process, SandglassError, Shell } from '@sandglass/contract'
+import { z } from 'zod'
+
+const time = z
+  .int()
+  .min(0)
+  .max(8.64e15)
+  .transform(ms => new Date(ms).toISOString())
+
+export const RunnerShell = Shell.omit({ created_at: true })
+  .extend({ created_at_ms: time })
+  .transform(({ created_at_ms, ...shell }) => ({ ...shell, created_at: created_at_ms }))
+
+export const RunnerProcess = Process.omit({ created_at: true, ended_at: true, tag: true, exit_code: true })
+  .extend({ tag: z.string().nullish(), exit_code: z.int().nullish(), created_at_ms: time, ended_at_ms: time.nullish() })
+  .transform(({ created_at_ms, ended_at_ms, ...process }) => ({
+    ...process,
+    tag: process.tag || null,
+    exit_code: process.exit_code ?? null,
+    created_at: created_at_ms,
+    ended_at: ended_at_ms ?? null,
+  }))
+
+export const RunnerEntry = FileInfo.omit({ modified_at: true })
+  .extend({ modified_at_ms: time })
+  .transform(({ modified_at_ms, ...entry }) => ({ ...entry, modified_at: modified_at_ms }))
+
+export const RunnerPort = Port.omit({ pid: true, command: true })
+  .extend({ pid: z.int().nullish(), command: z.string().nullish() })
+  .transform(port => ({ ...port, pid: port.pid ?? null, command: port.command ?? null }))
+
+export const RunnerStats = z.object({
+  shells: z.int(),
+  processes: z.int(),
+  uptime_ms: z.number().transform(Math.round),
+  disk_used_bytes: z.int(),
+  disk_limit_bytes: z.int(),
+})
+
+/** Parses a field of a reply; a runner that answers something else is as good as lost. */
+export function parsed<S extends z.ZodType>(id: string, schema: S, value: unknown): z.output<S> {
+  const result = schema.safeParse(value)
+  if (!result.success) throw new SandglassError('RUNNER_LOST', { id }, { cause: result.error })
+  return result.data
+}
+
+export const jsonBody = (id: string, body: Buffer): unknown => {
+  try {
+    return JSON.parse(body.toString('utf8'))
+  } catch (cause) {
+    throw new SandglassError('RUNNER_LOST', { id }, { cause })
+  }
+}

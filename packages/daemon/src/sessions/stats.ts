@@ -1,0 +1,21 @@
+// GET …/stats: what the machine uses, and what the runner knows.
+import type { SessionStats } from '@sandglass/contract'
+import { ask } from './ask.ts'
+import { runningSession } from './live.ts'
+import { parsed, RunnerStats } from './runner-shapes.ts'
+import type { World } from './world.ts'
+
+export async function sessionStats(world: World, ref: string): Promise<SessionStats> {
+  const { machine } = await runningSession(world, ref, 'measure')
+  const [machineStats, { message, live }] = await Promise.all([machine.stats(), ask(world, ref, 'stats')])
+  return {
+    cpu_usage_usec: machineStats.cpuUsageUsec,
+    memory_bytes: machineStats.memoryBytes,
+    memory_limit: machineStats.memoryLimit,
+    memory_peak_bytes: machineStats.memoryPeakBytes,
+    oom_kills: machineStats.oomKills,
+    pids: machineStats.pids,
+    pids_limit: machineStats.pidsLimit,
+    ...parsed(live.row.id, RunnerStats, message),
+  }
+}

@@ -1,0 +1,63 @@
+// The one way a session changes state: looked up in the table, stored with its event, then announced and logged.
+import { FINAL_STATES, nextState, type Reason, type SessionEvent, type SessionState } from '@sandglass/contract'
+import type { Logger } from '../log.ts'
+import { changeState } from '../store/sessions.ts'
+import type { SessionRow } from '../store/tables.ts'
+import { hardEnd, idleEnd } from './lease.ts'
+import type { World } from './world.ts'
+
+const RETENTION_MS = 7 * 24 * 3600 * 1000
+
+export type Change = {
+  reason: Reason
+  error_message?: string | null
+  container_id?: string | null
+  unenforced?: string
+  started_at?: number
+}
+
+/** The caller has the session's turn. */
+export async function transition(
+  world: World,
+  row: SessionRow,
+  event: SessionEvent,
+  change: Change,
+  log: Logger = world.log,
+): Promise<SessionRow> {
+  const status = nextState(row.id, row.status, event)
+  const now = world.now()
+  const patch = { error_message: null, ...change, status, ...timesOf(row, status, now), cwd: row.cwd }
+  const { row: stored } = await changeState(world.store, row, patch, now)
+  const live = world.live.get(row.id)
+  if (live) live.row = stored
+  world.changes.announce()
+  world.reaper.nudge(stored.expires_at)
+  log.info(
+    { sessionId: row.id, from: row.status, to: status, reason: change.reason, error: patch.error_message ?? undefined },
+    'session changed state',
+  )
+  return stored
+}
+
+/** States that are left by themselves have no lease; ended and failed ones have a retention instead. */
+function timesOf(
+  row: SessionRow,
+  status: SessionState,
+  now: number,
+): Pick<SessionRow, 'expires_at' | 'last_activity_at' | 'terminated_at' | 'delete_at'> {
+  const ended = status === 'failed' || FINAL_STATES.includes(status)
+  return {
+    expires_at: expiryIn(row, status, now),
+    last_activity_at: LEASED.includes(status) ? now : row.last_activity_at,
+    terminated_at: ended ? (row.terminated_at ?? now) : null,
+    delete_at: ended ? now + RETENTION_MS : null,
+  }
+}
+
+const LEASED: readonly SessionState[] = ['running', 'paused', 'stopped']
+
+/** A stopped persistent session waits for its agent to come back: only a hard end ends it. */
+function expiryIn(row: SessionRow, status: SessionState, now: number): number | null {
+  if (!LEASED.includes(status)) return null
+  return status === 'stopped' && row.mode === 'persistent' ? hardEnd(row) : idleEnd(row, now)
+}

@@ -1,0 +1,47 @@
+// Notices that a machine died. The shared connection to its runner breaks first; whether the machine is gone with it, the backend says.
+import { setTimeout as delay } from 'node:timers/promises'
+import { release } from './bring-up.ts'
+import type { LiveSession } from './live.ts'
+import { transition } from './transition.ts'
+import type { World } from './world.ts'
+
+/** A runtime may report a machine as running for a moment after its first process is gone. */
+const LOOK_AGAIN_MS = [0, 20, 50, 100, 200, 500, 1000]
+
+export function watchMachine(world: World, live: LiveSession): void {
+  live.link.onLost(error => {
+    examine(world, live).catch(cause =>
+      world.log.error({ sessionId: live.row.id, err: cause, lost: error.message }, 'machine could not be examined'),
+    )
+  })
+}
+
+async function examine(world: World, live: LiveSession): Promise<void> {
+  for (const pause of LOOK_AGAIN_MS) {
+    await delay(pause)
+    if (world.live.get(live.row.id) !== live) return
+    if (!(await live.machine.isRunning())) return bury(world, live)
+    if (await reconnects(live)) return
+  }
+  world.log.warn({ sessionId: live.row.id }, 'runner does not answer; the next call tries again')
+}
+
+/** A paused runner cannot answer; it is asked again when it is resumed. */
+async function reconnects(live: LiveSession): Promise<boolean> {
+  if (live.row.status !== 'running') return true
+  return live.link.connect().then(
+    () => true,
+    () => false,
+  )
+}
+
+/** Stores the death with its cause. Files stay, so that the session can be started again. */
+async function bury(world: World, live: LiveSession): Promise<void> {
+  await world.turns.take(live.row.id, async () => {
+    if (world.live.get(live.row.id) !== live) return
+    const { outOfMemory, text } = await live.machine.epitaph()
+    await transition(world, live.row, 'fail', { reason: outOfMemory ? 'out_of_memory' : 'runner_exited', error_message: text })
+    release(world, live)
+    await live.machine.stop()
+  })
+}

@@ -1,0 +1,33 @@
+// What every verb works with. Built once by daemon.ts and passed down.
+import type { Config } from '@sandglass/contract'
+import type { Backend } from '../backends/backend.ts'
+import type { Logger } from '../log.ts'
+import type { Store } from '../store/open.ts'
+import type { Changes } from './changes.ts'
+import type { Leases } from './lease.ts'
+import type { LiveSessions } from './live.ts'
+import type { Metrics } from './metrics.ts'
+import type { Reaper } from './reaper.ts'
+import type { Turns } from './turns.ts'
+
+export type World = {
+  readonly config: Readonly<Config>
+  readonly store: Store
+  /** By name, in the order that `auto` tries them. */
+  readonly backends: ReadonlyMap<string, Backend>
+  readonly dataDir: string
+  readonly secretKey: Buffer
+  readonly live: LiveSessions
+  readonly leases: Leases
+  readonly reaper: Reaper
+  readonly turns: Turns
+  readonly changes: Changes
+  /** Starts under way; a terminate aborts the one it finds. */
+  readonly starting: Map<string, AbortController>
+  /** Ended sessions whose machine could not be removed yet, with their backend. */
+  readonly leftovers: Map<string, string>
+  readonly metrics: Metrics
+  readonly log: Logger
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+}

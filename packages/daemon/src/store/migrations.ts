@@ -1,0 +1,73 @@
+// The schema, as numbered steps. A step that has been released never changes; a new one is added below it.
+import { type Kysely, sql } from 'kysely'
+import type { Tables } from './tables.ts'
+
+const FIRST = [
+  `create table sessions (
+    id text primary key, name text not null, live_name text, template_id text not null, image text not null,
+    backend text not null, container_id text, status text not null, is_final integer not null, reason text not null,
+    error_message text, mode text not null, agent_id text, cwd text not null, cpu_cores real not null,
+    memory_mb integer not null, disk_mb integer not null, pids_limit integer not null, network text not null,
+    readonly_rootfs integer not null, unenforced text not null, env_names text not null, env_sealed blob,
+    labels text not null, ttl_seconds integer not null, timeout_sec integer, created_at integer not null,
+    started_at integer, last_activity_at integer not null, expires_at integer, terminated_at integer, delete_at integer
+  ) strict`,
+  'create unique index sessions_live_name on sessions (live_name) where live_name is not null',
+  'create index sessions_name on sessions (name, created_at)',
+  'create index sessions_page on sessions (created_at, id)',
+  'create index sessions_live_page on sessions (is_final, created_at, id)',
+  'create index sessions_status_page on sessions (status, created_at, id)',
+  'create index sessions_expires on sessions (expires_at) where expires_at is not null',
+  'create index sessions_delete on sessions (delete_at) where delete_at is not null',
+  `create table session_labels (
+    session_id text not null references sessions (id) on delete cascade, name text not null, value text not null,
+    primary key (name, value, session_id)
+  ) strict, without rowid`,
+  'create index session_labels_session on session_labels (session_id)',
+  // Totals of lists come from here, so that they do not count history.
+  'create table session_counts (status text primary key, n integer not null) strict, without rowid',
+  `create trigger sessions_counted after insert on sessions begin
+    insert into session_counts values (new.status, 1) on conflict (status) do update set n = n + 1; end`,
+  `create trigger sessions_uncounted after delete on sessions begin
+    update session_counts set n = n - 1 where status = old.status; end`,
+  `create trigger sessions_recounted after update of status on sessions when new.status <> old.status begin
+    update session_counts set n = n - 1 where status = old.status;
+    insert into session_counts values (new.status, 1) on conflict (status) do update set n = n + 1; end`,
+  `create table events (
+    id integer primary key autoincrement, session_id text not null references sessions (id) on delete cascade,
+    type text not null, status text not null, reason text not null, error_message text, created_at integer not null
+  ) strict`,
+  'create index events_session on events (session_id, id)',
+  `create table idempotency (
+    key text not null, route text not null, request_hash text not null,
+    session_id text references sessions (id) on delete cascade, response text, created_at integer not null,
+    primary key (key, route)
+  ) strict, without rowid`,
+  'create index idempotency_age on idempotency (created_at)',
+  'create index idempotency_session on idempotency (session_id)',
+]
+
+const MIGRATIONS: readonly (readonly string[])[] = [FIRST]
+
+/** Brings the schema up to date, each step in a transaction; refuses a database that a later version wrote. */
+export async function migrate(db: Kysely<Tables>): Promise<void> {
+  await sql`create table if not exists meta (name text primary key, value text not null) strict`.execute(db)
+  const row = await db.selectFrom('meta').select('value').where('name', '=', 'schema').executeTakeFirst()
+  const found = Number(row?.value ?? 0)
+  if (found > MIGRATIONS.length) throw new SchemaTooNew(found, MIGRATIONS.length)
+  for (let step = found; step < MIGRATIONS.length; step++) {
+    await db.transaction().execute(async trx => {
+      for (const statement of MIGRATIONS[step] ?? []) await sql.raw(statement).execute(trx)
+      await trx
+        .replaceInto('meta')
+        .values({ name: 'schema', value: String(step + 1) })
+        .execute()
+    })
+  }
+}
+
+export class SchemaTooNew extends Error {
+  constructor(found: number, known: number) {
+    super(`the database has schema ${found}, and this version knows ${known}: start the newer version that wrote it`)
+  }
+}

@@ -1,0 +1,73 @@
+// Rows as the database holds them. Times are milliseconds since the epoch; lists and maps are JSON text.
+import type { Reason, SessionState } from '@sandglass/contract'
+import type { Generated, Selectable } from 'kysely'
+
+export interface Tables {
+  sessions: SessionTable
+  session_labels: { session_id: string; name: string; value: string }
+  session_counts: { status: SessionState; n: number }
+  events: EventTable
+  idempotency: IdempotencyTable
+  meta: { name: string; value: string }
+}
+
+interface SessionTable {
+  id: string
+  name: string
+  /** The name while the session has not ended, else null: its unique index lets an ended session's name be used again. */
+  live_name: string | null
+  template_id: string
+  image: string
+  backend: string
+  container_id: string | null
+  status: SessionState
+  is_final: 0 | 1
+  reason: Reason
+  error_message: string | null
+  mode: 'ephemeral' | 'persistent'
+  agent_id: string | null
+  cwd: string
+  cpu_cores: number
+  memory_mb: number
+  disk_mb: number
+  pids_limit: number
+  network: 'none'
+  readonly_rootfs: 0 | 1
+  unenforced: string
+  env_names: string
+  env_sealed: Buffer | null
+  labels: string
+  ttl_seconds: number
+  timeout_sec: number | null
+  created_at: number
+  started_at: number | null
+  last_activity_at: number
+  expires_at: number | null
+  terminated_at: number | null
+  delete_at: number | null
+}
+
+interface EventTable {
+  id: Generated<number>
+  session_id: string
+  type: string
+  status: SessionState
+  reason: Reason
+  error_message: string | null
+  created_at: number
+}
+
+interface IdempotencyTable {
+  key: string
+  route: string
+  request_hash: string
+  /** The session that the request created; its reply is the session as it stands. */
+  session_id: string | null
+  /** The reply of a request that created something else. */
+  response: string | null
+  created_at: number
+}
+
+export type SessionRow = Selectable<SessionTable>
+export type EventRow = Selectable<EventTable>
+export type IdempotencyRow = Selectable<IdempotencyTable>
