@@ -1,0 +1,240 @@
+// The native backend: an OCI runtime (crun, else runc) in namespaces of its own, put together by `runner launch`.
+import { randomBytes } from 'node:crypto'
+import { mkdir, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SandglassError } from '@sandglass/contract/tables'
+import type { Backend, LimitKind, Machine, MachineSpec, Probe } from '../backend.ts'
+import { CompiledSeccomp } from './compiled-seccomp.ts'
+import { EmptyDisks } from './disks.ts'
+import { IdSlots } from './id-ranges.ts'
+import { endJob, keptFiles, runtimeArgv, startJob } from './jobs.ts'
+import { LaunchError, Launcher } from './launcher.ts'
+import { ociMachine } from './machine.ts'
+import { type OciPaths, ociPaths } from './paths.ts'
+import { type Examined, examine, type Host } from './probe.ts'
+import { isAlive, type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
+import { type HostRootfs, prepareHost } from './rootfs-host.ts'
+import { placeRunner } from './runner-file.ts'
+import { seccompProfile } from './seccomp.ts'
+import { Turns } from './turns.ts'
+
+export interface OciOptions {
+  readonly dataDir: string
+  /** crun, runc, a path, or auto. */
+  readonly runtime: string
+  readonly runnerPath: string
+}
+
+const START_DEADLINE_MS = 30_000
+const END_DEADLINE_MS = 60_000
+const DEFAULT_DISK_MB = 1024
+
+export async function openOci(options: OciOptions): Promise<Backend> {
+  const paths = ociPaths(options.dataDir)
+  for (const dir of [paths.sessions, paths.run, paths.runtimeRoot, paths.images])
+    await mkdir(dir, { recursive: true, mode: 0o700 })
+  const runnerFile = await placeRunner(options.runnerPath, paths.images)
+  const launcher = new Launcher(runnerFile)
+  const examined = await examine(paths.dataDir, options.runtime, launcher)
+  const backend = new OciBackend(paths, options, launcher, runnerFile, examined)
+  await backend.load()
+  return backend
+}
+
+class OciBackend implements Backend {
+  readonly name = 'oci'
+  readonly #paths: OciPaths
+  readonly #options: OciOptions
+  readonly #launcher: Launcher
+  readonly #runnerFile: string
+  readonly #profile = seccompProfile(process.arch)
+  readonly #turns = new Turns()
+  #examined: Examined
+  #slots: IdSlots
+  #disks: EmptyDisks | null = null
+  #compiled: CompiledSeccomp | null = null
+  #image: HostRootfs | null = null
+
+  constructor(paths: OciPaths, options: OciOptions, launcher: Launcher, runnerFile: string, examined: Examined) {
+    this.#paths = paths
+    this.#options = options
+    this.#launcher = launcher
+    this.#runnerFile = runnerFile
+    this.#examined = examined
+    this.#slots = new IdSlots(examined.host?.pool ?? { slots: 0, ranges: () => [] }, paths.dataDir)
+  }
+
+  /** Takes in what is in the data folder, and gets ready what the first start would have to wait for. */
+  async load(): Promise<void> {
+    for (const id of await this.residents()) {
+      const record = await readRecord(this.#paths.session(id))
+      if (record !== null) this.#slots.claim(record.slot)
+    }
+    const { host, probe } = this.#examined
+    if (host === null) return
+    if (host.isCrun) {
+      this.#compiled = new CompiledSeccomp(this.#paths.run, this.#profile, probe.detail)
+      await this.#compiled.load()
+    }
+    if (host.mkfs !== null) {
+      this.#disks = new EmptyDisks(this.#paths.disks, host.mkfs)
+      await this.#disks.path(DEFAULT_DISK_MB)
+    }
+    this.#image = await prepareHost(this.#paths.images)
+    this.#launcher.warm()
+  }
+
+  /** Looks again while nothing could be used, so that installing what is missing needs no restart. */
+  async probe(): Promise<Probe> {
+    if (this.#examined.host === null) {
+      this.#examined = await examine(this.#paths.dataDir, this.#options.runtime, this.#launcher)
+      if (this.#examined.host !== null) {
+        this.#slots = new IdSlots(this.#examined.host.pool, this.#paths.dataDir)
+        await this.load()
+      }
+    }
+    return this.#examined.probe
+  }
+
+  async prepare(image: string, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    if (image !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image })
+    await this.#host()
+    this.#image = await prepareHost(this.#paths.images)
+  }
+
+  async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
+    return await this.#turns.take(spec.id, async () => await this.#start(spec, signal))
+  }
+
+  async recover(): Promise<Machine[]> {
+    const { host } = this.#examined
+    if (host === null) return []
+    const found: Machine[] = []
+    for (const id of await this.residents()) {
+      const folder = this.#paths.session(id)
+      const [record, state] = await Promise.all([readRecord(folder), readState(folder)])
+      if (record !== null && state !== null && isAlive(state))
+        found.push(ociMachine(host, this.#paths, record, state, this.#ends))
+    }
+    return found
+  }
+
+  async residents(): Promise<string[]> {
+    return await readdir(this.#paths.sessions)
+  }
+
+  async discard(id: string): Promise<void> {
+    await this.#turns.take(id, async () => {
+      const folder = this.#paths.session(id)
+      if (!(await this.residents()).includes(id)) return
+      const record = await readRecord(folder)
+      await this.#end(id, record, false)
+      await rm(folder, { recursive: true, force: true })
+      if (record !== null) this.#slots.release(record.slot)
+    })
+  }
+
+  readonly #ends = {
+    stop: async (id: string) => {
+      await this.#turns.take(id, async () => {
+        const record = await readRecord(this.#paths.session(id))
+        if (record !== null) await this.#end(id, record, true)
+      })
+    },
+    discard: (id: string) => this.discard(id),
+  }
+
+  async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
+    const host = await this.#host()
+    if (spec.image !== 'host' || this.#image === null) throw new SandglassError('IMAGE_NOT_FOUND', { image: spec.image })
+    const unenforced = this.#unenforced(spec)
+    if (!spec.readonlyRootfs && host.noWritableRoot !== null)
+      throw new SandglassError('UNSUPPORTED', { what: host.noWritableRoot })
+    const folder = this.#paths.session(spec.id)
+    const before = await readRecord(folder)
+    const state = await readState(folder)
+    if (state !== null && isAlive(state)) throw new SandglassError('START_FAILED', { id: spec.id, why: 'it already runs' })
+    const slot = before?.slot ?? this.#slots.take()
+    if (slot === null) throw new SandglassError('HOST_FULL', { what: `all ${host.pool.slots} blocks of user ids are taken` })
+    const record: MachineRecord = {
+      version: 1,
+      id: spec.id,
+      name: spec.name,
+      image: spec.image,
+      rootfs: this.#image.name,
+      slot,
+      token: randomBytes(32).toString('base64url'),
+      runtime: runtimeArgv(host, this.#paths),
+      readonlyRootfs: spec.readonlyRootfs,
+      diskMb: before?.diskMb ?? spec.diskMb,
+      unenforced: [...unenforced],
+    }
+    try {
+      return await this.#launch(host, spec, record, signal)
+    } catch (error) {
+      // Whatever happened, nothing of this attempt stays; a disk that was there before does.
+      await this.#end(spec.id, record, false)
+      if (before === null) {
+        await rm(folder, { recursive: true, force: true })
+        this.#slots.release(slot)
+      } else await writeRecord(folder, before)
+      signal.throwIfAborted()
+      if (error instanceof LaunchError || isTimeout(error)) {
+        throw new SandglassError('START_FAILED', { id: spec.id, why: error.message }, { cause: error })
+      }
+      throw error
+    }
+  }
+
+  async #launch(host: Host, spec: MachineSpec, record: MachineRecord, signal: AbortSignal): Promise<Machine> {
+    const folder = this.#paths.session(spec.id)
+    const image = this.#image
+    if (image === null) throw new SandglassError('IMAGE_NOT_FOUND', { image: spec.image })
+    for (const dir of ['bundle', 'disk', 'logs']) await mkdir(join(folder, dir), { recursive: true, mode: 0o700 })
+    await writeRecord(folder, record)
+    const compiledSeccomp = this.#compiled?.get() ?? null
+    const kept = host.mkfs === null && (await readdir(folder)).includes('disk.tar') ? keptFiles(this.#paths, spec.id) : null
+    const job = startJob(host, this.#paths, {
+      spec,
+      record,
+      image,
+      runnerFile: this.#runnerFile,
+      emptyDisk: this.#disks === null ? null : await this.#disks.path(record.diskMb),
+      kept,
+      seccomp: this.#profile,
+      compiledSeccomp,
+    })
+    const { state } = await this.#launcher.run(job, AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)]))
+    if (state === undefined) throw new LaunchError('the launcher gave no state')
+    if (compiledSeccomp === null) await this.#compiled?.keep(join(this.#paths.runtimeRoot, spec.id))
+    return ociMachine(host, this.#paths, record, state, this.#ends)
+  }
+
+  async #end(id: string, record: MachineRecord | null, keepFiles: boolean): Promise<void> {
+    const host = await this.#host()
+    const state = await readState(this.#paths.session(id))
+    await this.#launcher.run(endJob(host, this.#paths, id, record, state, keepFiles), AbortSignal.timeout(END_DEADLINE_MS))
+  }
+
+  /** SECURITY: with nothing to isolate with, nothing runs. */
+  async #host(): Promise<Host> {
+    const probe = await this.probe()
+    if (this.#examined.host !== null) return this.#examined.host
+    throw new SandglassError('BACKEND_UNAVAILABLE', { backend: this.name, why: `${probe.why}; ${probe.fix}` })
+  }
+
+  #unenforced(spec: MachineSpec): readonly LimitKind[] {
+    const { unenforceable, weaker } = this.#examined.probe
+    const refused = unenforceable.filter(limit => !spec.allowUnenforced.includes(limit))
+    if (refused.length === 0) return unenforceable
+    throw new SandglassError('LIMIT_UNENFORCEABLE', {
+      limits: refused,
+      why: weaker.find(({ what }) => what.includes(refused[0] ?? ''))?.what ?? 'no cgroup',
+    })
+  }
+}
+
+function isTimeout(error: unknown): error is Error {
+  return error instanceof DOMException && error.name === 'TimeoutError'
+}

@@ -1,0 +1,120 @@
+// Reads and freezes the groups of one machine.
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { MachineStats } from '../backend.ts'
+import type { CgroupLayout, Controller } from './cgroups.ts'
+
+const FREEZE_DEADLINE_MS = 10_000
+const NO_STATS: MachineStats = {
+  cpuUsageUsec: 0,
+  memoryBytes: 0,
+  memoryLimit: null,
+  memoryPeakBytes: null,
+  oomKills: null,
+  pids: 0,
+  pidsLimit: null,
+}
+
+/** What a machine uses; zeros and nulls where there is no cgroup that counts it. */
+export async function readStats(layout: CgroupLayout | null, parent: string, id: string): Promise<MachineStats> {
+  if (layout === null) return NO_STATS
+  const read = (controller: Controller, file: string) => readIn(layout, parent, id, controller, file)
+  return layout.version === 1 ? await statsV1(read) : await statsV2(read)
+}
+
+/** How many processes the kernel killed because the machine ran out of memory; null where nothing counts them. */
+export async function oomKills(layout: CgroupLayout | null, parent: string, id: string): Promise<number | null> {
+  if (layout === null) return null
+  const file = layout.version === 1 ? 'memory.oom_control' : 'memory.events'
+  return field(await readIn(layout, parent, id, 'memory', file), 'oom_kill')
+}
+
+/** Stops or continues every process of the machine; resolves when the kernel says that it is so. */
+export async function setFrozen(layout: CgroupLayout, parent: string, id: string, frozen: boolean): Promise<void> {
+  const root = layout.roots.freezer
+  if (root === undefined) throw new Error('no freezer')
+  const dir = join(root, parent, id)
+  const v1 = layout.version === 1
+  const word = v1 ? (frozen ? 'FROZEN' : 'THAWED') : frozen ? '1' : '0'
+  const isSo = async () =>
+    v1
+      ? (await readFile(join(dir, 'freezer.state'), 'utf8')).trim() === word
+      : field(await readFile(join(dir, 'cgroup.events'), 'utf8'), 'frozen') === Number(word)
+  const deadline = Date.now() + FREEZE_DEADLINE_MS
+  for (;;) {
+    // v1 may give up on a process that was about to fork; writing again makes it try again.
+    await writeFile(join(dir, v1 ? 'freezer.state' : 'cgroup.freeze'), word)
+    if (await isSo()) return
+    if (Date.now() > deadline) throw new Error(`the kernel did not report ${word} in time`)
+    await delay(1)
+  }
+}
+
+type Read = (controller: Controller, file: string) => Promise<string>
+
+async function statsV1(read: Read): Promise<MachineStats> {
+  const [cpu, used, stat, limit, peak, oom, pids, pidsMax] = await Promise.all([
+    read('cpuacct', 'cpuacct.usage'),
+    read('memory', 'memory.usage_in_bytes'),
+    read('memory', 'memory.stat'),
+    read('memory', 'memory.limit_in_bytes'),
+    read('memory', 'memory.max_usage_in_bytes'),
+    read('memory', 'memory.oom_control'),
+    read('pids', 'pids.current'),
+    read('pids', 'pids.max'),
+  ])
+  return {
+    cpuUsageUsec: Math.floor(Number(cpu) / 1000),
+    // Cached files that the kernel can drop at will are not use.
+    memoryBytes: Math.max(0, Number(used) - (field(stat, 'total_inactive_file') ?? 0)),
+    memoryLimit: bound(limit),
+    memoryPeakBytes: bound(peak),
+    oomKills: field(oom, 'oom_kill'),
+    pids: Number(pids),
+    pidsLimit: bound(pidsMax),
+  }
+}
+
+async function statsV2(read: Read): Promise<MachineStats> {
+  const [cpu, used, stat, limit, peak, events, pids, pidsMax] = await Promise.all([
+    read('cpu', 'cpu.stat'),
+    read('memory', 'memory.current'),
+    read('memory', 'memory.stat'),
+    read('memory', 'memory.max'),
+    read('memory', 'memory.peak'),
+    read('memory', 'memory.events'),
+    read('pids', 'pids.current'),
+    read('pids', 'pids.max'),
+  ])
+  return {
+    cpuUsageUsec: field(cpu, 'usage_usec') ?? 0,
+    memoryBytes: Math.max(0, Number(used) - (field(stat, 'inactive_file') ?? 0)),
+    memoryLimit: bound(limit),
+    memoryPeakBytes: bound(peak),
+    oomKills: field(events, 'oom_kill'),
+    pids: Number(pids),
+    pidsLimit: bound(pidsMax),
+  }
+}
+
+/** '' when the file is not there: kernels differ in which they have, and the machine may just have ended. */
+async function readIn(layout: CgroupLayout, parent: string, id: string, controller: Controller, file: string): Promise<string> {
+  const root = layout.roots[controller]
+  if (root === undefined) return ''
+  return await readFile(join(root, parent, id, file), 'utf8').catch(() => '')
+}
+
+function field(text: string, name: string): number | null {
+  const value = text
+    .split('\n')
+    .find(line => line.startsWith(`${name} `))
+    ?.split(' ')[1]
+  return value === undefined ? null : Number(value)
+}
+
+/** A number, or null for none: v2 says max, v1 a number near 2^63. */
+function bound(text: string): number | null {
+  const value = Number(text.trim() || Number.NaN)
+  return Number.isFinite(value) && value < 2 ** 62 ? value : null
+}

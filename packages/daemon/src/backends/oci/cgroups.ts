@@ -1,0 +1,150 @@
+// cgroup v1 (also beside a unified mount) and v2, as data: where a machine's groups are, what is written there, what is read.
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import type { LimitKind } from '../backend.ts'
+
+/** How this host shows cgroups. `roots` maps a controller to the directory that this daemon makes groups in. */
+export interface CgroupLayout {
+  readonly version: 1 | 2
+  readonly roots: Readonly<Partial<Record<Controller, string>>>
+  /** Mounts of hierarchies that set no limit here, but in which a runtime may leave folders. */
+  readonly others: readonly string[]
+  /** Where each root is in /proc/<pid>/cgroup: '' at the top. */
+  readonly prefix: string
+  /** The unified mount of a hybrid host, which crun must not see. */
+  readonly unified: string | null
+  /** Whether the kernel counts swap, so that it can be forbidden. */
+  readonly countsSwap: boolean
+}
+
+export const CONTROLLERS = ['cpu', 'cpuacct', 'memory', 'pids', 'freezer'] as const
+export type Controller = (typeof CONTROLLERS)[number]
+
+/** One cgroup directory, as the launcher takes it. */
+export interface Group {
+  readonly dir: string
+  readonly name: string
+  readonly settings: readonly Setting[]
+  readonly thaw?: Setting
+  /** What is switched on for this group in the folder above it (v2 only). */
+  readonly enable?: string
+  readonly join: boolean
+}
+interface Setting {
+  readonly file: string
+  readonly value: string
+}
+
+export interface Limits {
+  readonly cpuCores: number
+  readonly memoryMb: number
+  readonly pidsLimit: number
+}
+
+const CPU_PERIOD_USEC = 100_000
+
+/** Reads the layout from /proc/self/mountinfo; null where no cgroup filesystem is mounted. */
+export function readLayout(mountinfo: string, exists: (path: string) => boolean): CgroupLayout | null {
+  const roots: Partial<Record<Controller, string>> = {}
+  const others: string[] = []
+  let unified: string | null = null
+  for (const line of mountinfo.split('\n')) {
+    const [left = '', right = ''] = line.split(' - ')
+    const mountPoint = left.split(' ')[4]
+    const [type, , options = ''] = right.split(' ')
+    if (mountPoint === undefined) continue
+    if (type === 'cgroup2') unified = mountPoint
+    if (type !== 'cgroup') continue
+    const here = CONTROLLERS.filter(controller => options.split(',').includes(controller))
+    for (const controller of here) roots[controller] = mountPoint
+    if (here.length === 0) others.push(mountPoint)
+  }
+  if (Object.keys(roots).length > 0) {
+    const countsSwap = exists(`${roots.memory}/memory.memsw.limit_in_bytes`)
+    return { version: 1, roots, others: unified === null ? others : [...others, unified], prefix: '', unified, countsSwap }
+  }
+  if (unified === null) return null
+  return { version: 2, roots: unifiedRoots(unified), others, prefix: '', unified: null, countsSwap: exists('/proc/swaps') }
+}
+
+/** On v2 every controller is in the one directory. */
+export function unifiedRoots(dir: string): Record<Controller, string> {
+  return { cpu: dir, cpuacct: dir, memory: dir, pids: dir, freezer: dir }
+}
+
+/** Which limits the layout cannot hold, by what is mounted. */
+export function missingControllers(layout: CgroupLayout | null): LimitKind[] {
+  return (['cpu', 'memory', 'pids'] as const).filter(kind => layout?.roots[kind] === undefined)
+}
+
+/** The folder of all of a daemon's groups. Its name differs per data folder: two daemons never touch each other's. */
+export function parentName(dataDir: string): string {
+  return `sandglass-${createHash('sha256').update(dataDir).digest('hex').slice(0, 8)}`
+}
+
+/** Everything of a machine in any hierarchy, to end it. */
+export function leftGroups(layout: CgroupLayout, parent: string, id: string): Group[] {
+  const others = layout.others.map(root => ({ dir: join(root, parent, id), name: `/${parent}/${id}`, settings: [], join: false }))
+  return [...groupsOf(layout, parent, id, null, false), ...others]
+}
+
+/** The groups of one machine, one per mounted hierarchy. */
+export function groupsOf(layout: CgroupLayout, parent: string, id: string, limits: Limits | null, enter: boolean): Group[] {
+  const groups = new Map<string, { controllers: Set<Controller>; root: string }>()
+  for (const controller of CONTROLLERS) {
+    const root = layout.roots[controller]
+    if (root === undefined) continue
+    const known = groups.get(root) ?? { controllers: new Set(), root }
+    known.controllers.add(controller)
+    groups.set(root, known)
+  }
+  const table = layout.version === 1 ? V1 : V2
+  return [...groups.values()].map(({ controllers, root }) => ({
+    dir: join(root, parent, id),
+    name: `${layout.prefix}/${parent}/${id}`,
+    settings:
+      limits === null ? [] : [...controllers].flatMap(controller => table.settings(controller, limits, layout.countsSwap)),
+    ...(controllers.has('freezer') ? { thaw: table.thaw } : {}),
+    ...(layout.version === 2 ? { enable: enabling(controllers) } : {}),
+    join: enter,
+  }))
+}
+
+/** The words that switch controllers on in cgroup.subtree_control. */
+export function enabling(controllers: Iterable<Controller>): string {
+  return [...controllers]
+    .filter(name => name === 'cpu' || name === 'memory' || name === 'pids')
+    .map(name => `+${name}`)
+    .join(' ')
+}
+
+const quota = (limits: Limits) => String(Math.round(limits.cpuCores * CPU_PERIOD_USEC))
+const memory = (limits: Limits) => String(limits.memoryMb * 1024 * 1024)
+
+const V1 = {
+  thaw: { file: 'freezer.state', value: 'THAWED' },
+  settings(controller: Controller, limits: Limits, countsSwap: boolean): Setting[] {
+    if (controller === 'cpu')
+      return [
+        { file: 'cpu.cfs_period_us', value: String(CPU_PERIOD_USEC) },
+        { file: 'cpu.cfs_quota_us', value: quota(limits) },
+      ]
+    if (controller === 'memory')
+      return [
+        { file: 'memory.limit_in_bytes', value: memory(limits) },
+        // Memory and swap together: the same number leaves nothing for swap.
+        ...(countsSwap ? [{ file: 'memory.memsw.limit_in_bytes', value: memory(limits) }] : []),
+      ]
+    return controller === 'pids' ? [{ file: 'pids.max', value: String(limits.pidsLimit) }] : []
+  },
+}
+
+const V2 = {
+  thaw: { file: 'cgroup.freeze', value: '0' },
+  settings(controller: Controller, limits: Limits, countsSwap: boolean): Setting[] {
+    if (controller === 'cpu') return [{ file: 'cpu.max', value: `${quota(limits)} ${CPU_PERIOD_USEC}` }]
+    if (controller === 'memory')
+      return [{ file: 'memory.max', value: memory(limits) }, ...(countsSwap ? [{ file: 'memory.swap.max', value: '0' }] : [])]
+    return controller === 'pids' ? [{ file: 'pids.max', value: String(limits.pidsLimit) }] : []
+  },
+}

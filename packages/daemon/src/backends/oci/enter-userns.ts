@@ -1,0 +1,72 @@
+// As an ordinary user the daemon runs inside a user namespace, where it is root over its own sub-ids and nothing else.
+import { existsSync, readFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
+
+export interface Problem {
+  readonly why: string
+  readonly fix: string
+}
+
+const IDS_NEEDED = 65_536
+
+/**
+ * The argv that runs `argv` again inside a user namespace with the caller's sub-ids and a mount namespace of its own; null for root, who needs none.
+ * Signals reach the program itself: unshare becomes it.
+ */
+export function userNamespaceArgv(argv: readonly string[]): string[] | null {
+  if (process.getuid?.() === 0) return null
+  return ['unshare', '--user', '--map-root-user', '--map-auto', '--mount', '--propagation', 'slave', '--', ...argv]
+}
+
+/** Why an ordinary user cannot have such a namespace here, and the command that mends it; null when nothing is in the way. */
+export function userNamespaceProblem(): Problem | null {
+  if (!['/usr/bin/newuidmap', '/bin/newuidmap', '/usr/local/bin/newuidmap'].some(path => existsSync(path)))
+    return { why: 'newuidmap is not installed', fix: 'sudo apt-get install -y uidmap' }
+  const user = userInfo()
+  for (const [file, option] of [
+    ['/etc/subuid', '--add-subuids'],
+    ['/etc/subgid', '--add-subgids'],
+  ] as const) {
+    if (!hasSubIds(file, user)) {
+      return {
+        why: `${file} gives ${user.username} fewer than ${IDS_NEEDED} ids`,
+        fix: `sudo usermod ${option} 100000-165535 ${user.username}`,
+      }
+    }
+  }
+  return KNOBS.find(({ path, blocks }) => existsSync(path) && blocks(readFileSync(path, 'utf8').trim())) ?? null
+}
+
+/** True in any user namespace but the first: ids are mapped there. */
+export function inUserNamespace(): boolean {
+  return !/^\s*0\s+0\s+4294967295\s*$/.test(readFileSync('/proc/self/uid_map', 'utf8'))
+}
+
+function hasSubIds(file: string, user: { username: string; uid: number }): boolean {
+  if (!existsSync(file)) return false
+  return readFileSync(file, 'utf8')
+    .split('\n')
+    .map(line => line.split(':'))
+    .some(([owner, , size]) => (owner === user.username || owner === String(user.uid)) && Number(size) >= IDS_NEEDED)
+}
+
+const KNOBS = [
+  {
+    path: '/proc/sys/user/max_user_namespaces',
+    blocks: (value: string) => value === '0',
+    why: 'user namespaces are switched off',
+    fix: 'sudo sysctl -w user.max_user_namespaces=65536',
+  },
+  {
+    path: '/proc/sys/kernel/unprivileged_userns_clone',
+    blocks: (value: string) => value === '0',
+    why: 'user namespaces are reserved for root',
+    fix: 'sudo sysctl -w kernel.unprivileged_userns_clone=1',
+  },
+  {
+    path: '/proc/sys/kernel/apparmor_restrict_unprivileged_userns',
+    blocks: (value: string) => value === '1',
+    why: 'AppArmor restricts user namespaces',
+    fix: 'sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0',
+  },
+]

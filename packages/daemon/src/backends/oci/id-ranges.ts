@@ -1,0 +1,97 @@
+// Every session has user and group ids of its own, so that root in one sandbox is nobody on the host and nobody to another sandbox.
+import { createHash } from 'node:crypto'
+
+/** One line of an id map: ids from `inside` on, in the sandbox, are those from `outside` on. */
+export interface IdRange {
+  readonly inside: number
+  readonly outside: number
+  readonly size: number
+}
+
+/** Which ids there are to give away, cut into slots. */
+export interface IdPool {
+  readonly slots: number
+  ranges(slot: number): readonly IdRange[]
+}
+
+const FIRST = 0x1000_0000
+const BLOCK = 65_536
+const SMALL_BLOCK = 1024
+const NOBODY = 65_534
+
+/** Root's pool: blocks of 65,536 ids from 2^28 up, above what login.defs and systemd give to people, services and containers. */
+export function fullPool(): IdPool {
+  return {
+    slots: Math.floor((0xffff_ffff - FIRST) / BLOCK),
+    ranges: slot => [{ inside: 0, outside: FIRST + slot * BLOCK, size: BLOCK }],
+  }
+}
+
+/**
+ * An ordinary user's pool: blocks of 1,024 out of the sub-ids mapped into the daemon's user namespace. The sandbox has the ids
+ * 0 to 1022, and 65534, which programs expect to be nobody.
+ */
+export function mappedPool(uidMap: string, gidMap: string): IdPool {
+  const [uids, gids] = [largestRun(uidMap), largestRun(gidMap)]
+  const first = Math.max(uids.first, gids.first)
+  const end = Math.min(uids.first + uids.size, gids.first + gids.size)
+  return {
+    slots: Math.max(0, Math.floor((end - first) / SMALL_BLOCK)),
+    ranges: slot => {
+      const base = first + slot * SMALL_BLOCK
+      return [
+        { inside: 0, outside: base, size: SMALL_BLOCK - 1 },
+        { inside: NOBODY, outside: base + SMALL_BLOCK - 1, size: 1 },
+      ]
+    },
+  }
+}
+
+/** The longest run of ids other than 0 in a map as /proc/self/uid_map shows it. Id 0 is the daemon's own. */
+function largestRun(map: string): { first: number; size: number } {
+  let best = { first: 1, size: 0 }
+  for (const line of map.trim().split('\n')) {
+    const [inside = 0, , size = 0] = line.trim().split(/\s+/).map(Number)
+    const run = inside === 0 ? { first: 1, size: size - 1 } : { first: inside, size }
+    if (run.size > best.size) best = run
+  }
+  return best
+}
+
+/** Gives each session a slot that no other session of this data folder has. */
+export class IdSlots {
+  readonly #pool: IdPool
+  readonly #taken = new Set<number>()
+  readonly #start: number
+
+  /** Daemons with different data folders begin at different slots, so that two on one host rarely share ids. */
+  constructor(pool: IdPool, dataDir: string) {
+    this.#pool = pool
+    this.#start = pool.slots === 0 ? 0 : createHash('sha256').update(dataDir).digest().readUInt32BE() % pool.slots
+  }
+
+  claim(slot: number): void {
+    this.#taken.add(slot)
+  }
+
+  /** A free slot, or null when every one is taken. */
+  take(): number | null {
+    for (let i = 0; i < this.#pool.slots; i++) {
+      const slot = (this.#start + i) % this.#pool.slots
+      if (this.#taken.has(slot)) continue
+      this.#taken.add(slot)
+      return slot
+    }
+    return null
+  }
+
+  release(slot: number): void {
+    this.#taken.delete(slot)
+  }
+}
+
+/** The id outside that `id` inside is. */
+export function outsideId(ranges: readonly IdRange[], id: number): number {
+  for (const range of ranges) if (id >= range.inside && id < range.inside + range.size) return range.outside + id - range.inside
+  throw new RangeError(`id ${id} is not mapped`)
+}

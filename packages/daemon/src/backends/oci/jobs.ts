@@ -1,0 +1,161 @@
+// What the launcher is asked to do, as data: one start or one end of a machine.
+import { join } from 'node:path'
+import { FILE_ROOTS } from '@sandglass/contract/tables'
+import type { MachineSpec } from '../backend.ts'
+import { ociBundle, RUNNER_PATH } from './bundle.ts'
+import { groupsOf, leftGroups } from './cgroups.ts'
+import { type IdRange, outsideId } from './id-ranges.ts'
+import type { OciPaths } from './paths.ts'
+import type { Host } from './probe.ts'
+import type { MachineRecord, MachineState } from './record.ts'
+import type { HostRootfs } from './rootfs-host.ts'
+import type { SeccompProfile } from './seccomp.ts'
+
+const SANDBOX_ID = 1000
+interface StartInput {
+  readonly spec: MachineSpec
+  readonly record: MachineRecord
+  readonly image: HostRootfs
+  readonly runnerFile: string
+  /** An empty disk to copy, or null for a disk in memory. */
+  readonly emptyDisk: string | null
+  /** Files kept from the last run of a disk in memory. */
+  readonly kept: string | null
+  readonly seccomp: SeccompProfile
+  readonly compiledSeccomp: Buffer | null
+}
+
+/** The runtime's argv up to its sub-command. */
+export function runtimeArgv(host: Host, paths: OciPaths): string[] {
+  return [host.runtime, '--root', paths.runtimeRoot, ...(host.isCrun ? ['--cgroup-manager=disabled'] : [])]
+}
+
+export function startJob(host: Host, paths: OciPaths, input: StartInput): object {
+  const { spec, record } = input
+  const ids = host.pool.ranges(record.slot)
+  const { cgroups } = host
+  const ownGroup = !host.isCrun && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${spec.id}/machine` : null
+  const bundle = ociBundle({
+    hostname: spec.name,
+    rootfs: host.stage,
+    ids,
+    memoryMb: spec.memoryMb,
+    openFiles: host.openFiles,
+    cgroupsPath: ownGroup,
+    seccomp: input.seccomp,
+    compiledSeccomp: input.compiledSeccomp,
+  })
+  const layers = layersOf(input)
+  return {
+    start: {
+      id: spec.id,
+      runtime: record.runtime,
+      folder: paths.session(spec.id),
+      socket: paths.socket(spec.id),
+      hide_mounts: hidden(host),
+      bundle,
+      config: runnerConfig(spec, record.token),
+      groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, spec.id, spec, host.isCrun),
+      disk: {
+        image: input.emptyDisk === null ? '' : diskImage(paths, spec.id),
+        template: input.emptyDisk ?? '',
+        tmpfs_bytes: spec.diskMb * 1024 * 1024,
+        restore: input.kept ?? '',
+        dirs: diskFolders(ids, layers.length, spec.readonlyRootfs),
+        files: [
+          { path: 'etc/hosts', content: `127.0.0.1 localhost\n127.0.0.1 ${spec.name}\n` },
+          { path: 'etc/hostname', content: `${spec.name}\n` },
+        ],
+        shown: shownOnDisk(spec.readonlyRootfs),
+      },
+      rootfs: host.stage,
+      layers: [...layers, { source: input.runnerFile, target: RUNNER_PATH, recursive: false }],
+      ids,
+    },
+  }
+}
+
+/** Ends whatever may be left of a machine. `keepFiles`: a disk in memory is written to the session's folder first. */
+export function endJob(
+  host: Host,
+  paths: OciPaths,
+  id: string,
+  record: MachineRecord | null,
+  state: MachineState | null,
+  keepFiles: boolean,
+): object {
+  return {
+    end: {
+      id,
+      runtime: record?.runtime ?? runtimeArgv(host, paths),
+      records: join(paths.runtimeRoot, id),
+      folder: paths.session(id),
+      socket: paths.socket(id),
+      state,
+      groups: host.cgroups === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, id),
+      hide_mounts: hidden(host),
+      image: host.mkfs === null ? '' : diskImage(paths, id),
+      keep: keepFiles && host.mkfs === null ? keptFiles(paths, id) : '',
+      shown: shownOnDisk(true),
+    },
+  }
+}
+
+export function diskImage(paths: OciPaths, id: string): string {
+  return join(paths.session(id), 'disk.ext4')
+}
+
+export function keptFiles(paths: OciPaths, id: string): string {
+  return join(paths.session(id), 'disk.tar')
+}
+
+// crun refuses to run while a hybrid host's unified mount shows controllers.
+function hidden(host: Host): string[] {
+  return host.isCrun && host.cgroups?.version === 1 && host.cgroups.unified !== null ? [host.cgroups.unified] : []
+}
+
+function layersOf(input: StartInput): object[] {
+  return input.image.layers.map((layer, i) => ({
+    source: layer.source,
+    target: layer.target,
+    recursive: layer.recursive,
+    ...(layer.writable && !input.spec.readonlyRootfs ? { upper: `upper/${i}`, work: `work/${i}` } : {}),
+  }))
+}
+
+function diskFolders(ids: readonly IdRange[], layers: number, readonlyRootfs: boolean): object[] {
+  const [root, user] = [outsideId(ids, 0), outsideId(ids, SANDBOX_ID)]
+  const own = (path: string, id: number, mode: number) => ({ path, uid: id, gid: id, mode })
+  const folders = [own('workspace', user, 0o755), own('home', user, 0o750), own('etc', root, 0o755)]
+  if (readonlyRootfs) return folders
+  const numbers = Array.from({ length: layers }, (_, i) => i)
+  return [
+    ...folders,
+    own('upper', root, 0o755),
+    own('work', root, 0o755),
+    ...numbers.flatMap(i => [own(`upper/${i}`, root, 0o755), own(`work/${i}`, root, 0o755)]),
+  ]
+}
+
+function shownOnDisk(readonlyRootfs: boolean): object[] {
+  return [
+    { path: 'workspace', target: '/workspace', readonly: false },
+    { path: 'home', target: '/home/sandbox', readonly: false },
+    { path: 'etc/hosts', target: '/etc/hosts', readonly: readonlyRootfs },
+    { path: 'etc/hostname', target: '/etc/hostname', readonly: readonlyRootfs },
+  ]
+}
+
+// SECURITY: token and environment reach the runner through a pipe, never through argv, the environment or a file.
+function runnerConfig(spec: MachineSpec, token: string): object {
+  return {
+    token,
+    workdir: '/workspace',
+    home: '/home/sandbox',
+    user: { name: 'sandbox', uid: SANDBOX_ID, gid: SANDBOX_ID },
+    env: spec.env,
+    file_roots: FILE_ROOTS,
+    loopback: ['127.0.0.53/8'],
+    max_shells: 64,
+  }
+}

@@ -1,0 +1,55 @@
+// One running machine of the oci backend.
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Machine } from '../backend.ts'
+import { oomKills, readStats, setFrozen } from './cgroup-files.ts'
+import type { OciPaths } from './paths.ts'
+import type { Host } from './probe.ts'
+import { isAlive, type MachineRecord, type MachineState } from './record.ts'
+
+interface Ends {
+  stop(id: string): Promise<void>
+  discard(id: string): Promise<void>
+}
+
+export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, state: MachineState, ends: Ends): Machine {
+  const { id } = record
+  const { cgroups } = host
+  return {
+    id,
+    containerId: id,
+    token: record.token,
+    unenforced: record.unenforced,
+    dial: () => dial(paths.socket(id)),
+    isRunning: async () => isAlive(state),
+    stats: () => readStats(cgroups, paths.cgroupParent, id),
+    epitaph: () => epitaph(host, paths, id),
+    ...(cgroups?.roots.freezer === undefined
+      ? {}
+      : {
+          pause: () => setFrozen(cgroups, paths.cgroupParent, id, true),
+          resume: () => setFrozen(cgroups, paths.cgroupParent, id, false),
+        }),
+    stop: () => ends.stop(id),
+    destroy: () => ends.discard(id),
+  }
+}
+
+// The socket's folder is the daemon's alone, and nothing of the sandbox can write there.
+async function dial(path: string): Promise<Duplex> {
+  const socket = connect({ path })
+  await once(socket, 'connect')
+  return socket
+}
+
+async function epitaph(host: Host, paths: OciPaths, id: string): Promise<{ outOfMemory: boolean; text: string }> {
+  const kills = await oomKills(host.cgroups, paths.cgroupParent, id)
+  if (kills !== null && kills > 0) {
+    return {
+      outOfMemory: true,
+      text: `the sandbox ran out of memory: the kernel killed ${kills} of its processes, and its first process is gone`,
+    }
+  }
+  return { outOfMemory: false, text: 'the first process of the sandbox is gone' }
+}

@@ -1,0 +1,168 @@
+// Finds out what this host can do, by trying: the runtime, mounts, disks, cgroups, ids.
+import { execFile } from 'node:child_process'
+import { existsSync, lstatSync, readFileSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { basename, isAbsolute, join } from 'node:path'
+import { promisify } from 'node:util'
+import type { LimitKind, Probe } from '../backend.ts'
+import { type CgroupLayout, missingControllers, parentName } from './cgroups.ts'
+import { usableCgroups } from './delegation.ts'
+import { inUserNamespace, userNamespaceProblem } from './enter-userns.ts'
+import { fullPool, type IdPool, mappedPool } from './id-ranges.ts'
+import { LaunchError, type Launcher } from './launcher.ts'
+
+/** What a machine is made with here. */
+export interface Host {
+  readonly runtime: string
+  /** crun is started inside the machine's cgroups and keeps out of them; other runtimes make their own below. */
+  readonly isCrun: boolean
+  readonly rootless: boolean
+  readonly pool: IdPool
+  readonly cgroups: CgroupLayout | null
+  /** The program that formats disks; null where disks are in memory. */
+  readonly mkfs: string | null
+  /** Why a root filesystem cannot be writable here, or null. */
+  readonly noWritableRoot: string | null
+  readonly openFiles: number
+  /**
+   * Where the launcher puts the root filesystem together, in its own mount namespace. The runtime looks it up with an id that owns
+   * nothing, so it is a folder that everybody may enter.
+   */
+  readonly stage: string
+}
+
+export interface Examined {
+  readonly host: Host | null
+  readonly probe: Probe
+}
+
+const PROGRAM_DIRS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
+/** Folders that hold nothing a runtime needs: what is mounted on one is seen by one launcher alone. */
+const STAGES = ['/mnt', '/media', '/srv', '/opt', '/home', '/tmp']
+const INSTALL = 'sudo apt-get install -y crun'
+const WANTED_OPEN_FILES = 65_536
+const run = promisify(execFile)
+
+export async function examine(dataDir: string, wanted: string, launcher: Launcher): Promise<Examined> {
+  const runtime = findRuntime(wanted)
+  if (runtime === null) {
+    const missing = wanted === 'auto' ? 'neither crun nor runc is installed' : `the OCI runtime ${wanted} is not installed`
+    return unavailable(missing, wanted === 'runc' ? 'sudo apt-get install -y runc' : INSTALL)
+  }
+  const rootless = inUserNamespace()
+  if (process.getuid?.() !== 0) {
+    const problem = userNamespaceProblem()
+    return unavailable(
+      problem?.why ?? 'the daemon is not inside a user namespace',
+      problem?.fix ?? 'start it with `sandglass serve`',
+    )
+  }
+  const version = await runtimeVersion(runtime)
+  if (version === null) return unavailable(`${runtime} does not run`, INSTALL)
+  const can = await tryMounts(dataDir, launcher)
+  if (can.mounts !== '') return unavailable(`mounts are refused: ${can.mounts}`, 'run the daemon as root, or outside a container')
+  const pool = rootless
+    ? mappedPool(readFileSync('/proc/self/uid_map', 'utf8'), readFileSync('/proc/self/gid_map', 'utf8'))
+    : fullPool()
+  if (pool.slots === 0)
+    return unavailable(
+      'fewer than 1024 sub-ids are mapped',
+      'sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER',
+    )
+  const stage = STAGES.find(
+    dir => isOpenFolder(dir) && ![dataDir, runtime].some(path => path === dir || path.startsWith(`${dir}/`)),
+  )
+  if (stage === undefined)
+    return unavailable(`none of ${STAGES.join(', ')} is a folder that everybody may enter`, 'sudo install -d -m 755 /mnt')
+  const cgroups = usableCgroups(!rootless, `${parentName(dataDir)}-trial`)
+  const host: Host = {
+    runtime,
+    isCrun: basename(runtime) === 'crun',
+    rootless,
+    pool,
+    cgroups,
+    mkfs: can.loop === '' ? findProgram('mkfs.ext4') : null,
+    noWritableRoot: rootless
+      ? 'a writable root filesystem needs root'
+      : can.idmap === ''
+        ? null
+        : `layers cannot be shifted into a session's ids: ${can.idmap}`,
+    openFiles: Math.min(WANTED_OPEN_FILES, hardOpenFiles()),
+    stage,
+  }
+  return { host, probe: describe(host, version) }
+}
+
+function describe(host: Host, version: string): Probe {
+  const unenforceable: LimitKind[] = missingControllers(host.cgroups)
+  const swap = readFileSync('/proc/swaps', 'utf8').trim().split('\n').length > 1
+  if (swap && host.cgroups?.countsSwap === false && !unenforceable.includes('memory')) unenforceable.push('memory')
+  const weaker = []
+  if (host.rootless)
+    weaker.push({
+      what: 'the daemon runs as an ordinary user: the root filesystem is always read-only',
+      fix: 'run the daemon as root',
+    })
+  if (host.mkfs === null) {
+    weaker.push({
+      what: 'session files are kept in memory and are lost if the host goes down before the session is stopped',
+      fix: host.rootless ? 'run the daemon as root' : 'make /dev/loop-control available and install e2fsprogs',
+    })
+  }
+  if (unenforceable.length > 0)
+    weaker.push({ what: `no cgroup to enforce ${unenforceable.join(', ')} with`, fix: delegationFix(host) })
+  return { available: true, why: null, fix: null, detail: version, unenforceable, weaker }
+}
+
+function delegationFix(host: Host): string {
+  if (!host.rootless) return 'mount the cpu, memory and pids controllers writable at /sys/fs/cgroup'
+  return host.cgroups?.version === 2 || existsSync('/sys/fs/cgroup/cgroup.controllers')
+    ? 'start the daemon with: systemd-run --user --scope -p Delegate=yes sandglass serve'
+    : 'boot with systemd.unified_cgroup_hierarchy=1, or run the daemon as root'
+}
+
+function unavailable(why: string, fix: string): Examined {
+  return { host: null, probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [] } }
+}
+
+function findRuntime(wanted: string): string | null {
+  if (isAbsolute(wanted)) return existsSync(wanted) ? wanted : null
+  return wanted === 'auto' ? (findProgram('crun') ?? findProgram('runc')) : findProgram(wanted)
+}
+
+// Fixed folders: what runs as root must not depend on who set PATH.
+function findProgram(name: string): string | null {
+  return PROGRAM_DIRS.map(dir => join(dir, name)).find(path => existsSync(path)) ?? null
+}
+
+async function runtimeVersion(path: string): Promise<string | null> {
+  try {
+    const { stdout } = await run(path, ['--version'])
+    return stdout.split('\n')[0] ?? path
+  } catch (error) {
+    if (error instanceof Error) return null
+    throw error
+  }
+}
+
+async function tryMounts(dataDir: string, launcher: Launcher): Promise<{ mounts: string; loop: string; idmap: string }> {
+  const folder = join(dataDir, 'run', 'probe')
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  try {
+    const { probed } = await launcher.run({ probe: { folder } }, AbortSignal.timeout(10_000))
+    return probed ?? { mounts: 'no answer', loop: '', idmap: '' }
+  } catch (error) {
+    if (error instanceof LaunchError) return { mounts: error.message, loop: '', idmap: '' }
+    throw error
+  }
+}
+
+function isOpenFolder(path: string): boolean {
+  const info = lstatSync(path, { throwIfNoEntry: false })
+  return info?.isDirectory() === true && (info.mode & 0o001) !== 0
+}
+
+function hardOpenFiles(): number {
+  const hard = readFileSync('/proc/self/limits', 'utf8').match(/^Max open files\s+\S+\s+(\S+)/m)?.[1]
+  return hard === undefined || hard === 'unlimited' ? WANTED_OPEN_FILES : Number(hard)
+}

@@ -1,0 +1,72 @@
+// What a session's folder says about its machine. Written before the machine exists, so that a crash at any point leaves a folder
+// that tells what may have been left behind.
+import { readFileSync } from 'node:fs'
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+
+const Limit = z.enum(['cpu', 'memory', 'pids', 'disk'])
+
+/** config.json, mode 0600. SECURITY: it holds the token; a session's environment is in no file. */
+const MachineRecord = z.object({
+  version: z.literal(1),
+  id: z.string(),
+  name: z.string(),
+  image: z.string(),
+  /** Folder name of the image's root filesystem, which must stay while the machine runs. */
+  rootfs: z.string(),
+  slot: z.int(),
+  token: z.string(),
+  runtime: z.array(z.string()),
+  readonlyRootfs: z.boolean(),
+  diskMb: z.int(),
+  unenforced: z.array(Limit),
+})
+export type MachineRecord = z.infer<typeof MachineRecord>
+
+/** state.json, written by the launcher once the machine runs. */
+const MachineState = z.object({ pid: z.int(), start_time: z.int(), boot_id: z.string() })
+export type MachineState = z.infer<typeof MachineState>
+
+export async function writeRecord(folder: string, record: MachineRecord): Promise<void> {
+  const path = join(folder, 'config.json')
+  await writeFile(`${path}.new`, JSON.stringify(record), { mode: 0o600 })
+  await rename(`${path}.new`, path)
+}
+
+/** Null when there is none, or only part of one: the folder of a start that did not get far. */
+export async function readRecord(folder: string): Promise<MachineRecord | null> {
+  return await readParsed(join(folder, 'config.json'), MachineRecord)
+}
+
+export async function readState(folder: string): Promise<MachineState | null> {
+  return await readParsed(join(folder, 'state.json'), MachineState)
+}
+
+/** True while the process that the state names lives: the same number with another start time is another process. */
+export function isAlive(state: MachineState): boolean {
+  try {
+    if (readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim() !== state.boot_id) return false
+    const stat = readFileSync(`/proc/${state.pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] !== 'Z' && fields[0] !== 'X' && Number(fields[19]) === state.start_time
+  } catch (error) {
+    if (isMissing(error)) return false
+    throw error
+  }
+}
+
+async function readParsed<T>(path: string, schema: z.ZodType<T>): Promise<T | null> {
+  try {
+    return schema.safeParse(JSON.parse(await readFile(path, 'utf8'))).data ?? null
+  } catch (error) {
+    if (isMissing(error) || error instanceof SyntaxError) return null
+    throw error
+  }
+}
+
+export function isMissing(error: unknown): boolean {
+  return (
+    error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ESRCH' || error.code === 'ENOTDIR')
+  )
+}

@@ -1,0 +1,166 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A group is one cgroup directory of the machine: one per hierarchy on cgroup v1, one in all on v2.
+type group struct {
+	Dir string `json:"dir"`
+	// Name is the path as /proc/<pid>/cgroup shows it.
+	Name     string    `json:"name"`
+	Settings []setting `json:"settings"`
+	// Thaw is the freezer's file and the word that lets its processes run again.
+	Thaw *setting `json:"thaw,omitempty"`
+	// Enable is what the folder above must switch on for this group's files to exist (v2), or "".
+	Enable string `json:"enable"`
+	// Join: this process enters the group before it starts the runtime, so that the sandbox is born in it.
+	Join bool `json:"join"`
+}
+
+type setting struct {
+	File  string `json:"file"`
+	Value string `json:"value"`
+}
+
+// enterGroups makes the groups, sets the limits, reads each of them back, and joins.
+func enterGroups(groups []group) error {
+	for _, g := range groups {
+		if err := os.MkdirAll(g.Dir, 0o755); err != nil {
+			return fmt.Errorf("make cgroup: %w", err)
+		}
+		if g.Enable != "" {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(g.Dir), "cgroup.subtree_control"), []byte(g.Enable), 0); err != nil {
+				return fmt.Errorf("enable controllers: %w", err)
+			}
+		}
+		for _, s := range g.Settings {
+			if err := set(g.Dir, s); err != nil {
+				return err
+			}
+		}
+		if g.Join {
+			if err := os.WriteFile(filepath.Join(g.Dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
+				return fmt.Errorf("join cgroup: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func set(dir string, s setting) error {
+	path := filepath.Join(dir, s.File)
+	if err := os.WriteFile(path, []byte(s.Value), 0); err != nil {
+		return fmt.Errorf("set limit: %w", err)
+	}
+	// SECURITY: a kernel may take a value and not keep it; a limit that does not hold is no limit.
+	got, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read limit back: %w", err)
+	}
+	if strings.TrimSpace(string(got)) != s.Value {
+		return fmt.Errorf("limit %s is %s after %s was written", path, strings.TrimSpace(string(got)), s.Value)
+	}
+	return nil
+}
+
+// checkGroups makes sure that the machine's first process is in, or below, every group.
+func checkGroups(groups []group, pid int) error {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return fmt.Errorf("the sandbox ended at once: %w", err)
+	}
+	for _, g := range groups {
+		found := false
+		for _, line := range strings.Split(string(data), "\n") {
+			fields := strings.SplitN(line, ":", 3)
+			if len(fields) == 3 && (fields[2] == g.Name || strings.HasPrefix(fields[2], g.Name+"/")) {
+				found = true
+			}
+		}
+		if !found {
+			return fmt.Errorf("the sandbox is not in its cgroup %s", g.Dir)
+		}
+	}
+	return nil
+}
+
+// members lists the processes of a group and of those below it.
+func members(dir string) []int {
+	var pids []int
+	data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	for _, field := range strings.Fields(string(data)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	for _, name := range subgroups(dir) {
+		pids = append(pids, members(filepath.Join(dir, name))...)
+	}
+	return pids
+}
+
+func subgroups(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// removeGroups ends every process of the groups and removes them, with the folder above when it is empty.
+func removeGroups(groups []group, deadline time.Time) error {
+	for _, g := range groups {
+		for {
+			for _, pid := range members(g.Dir) {
+				killMember(g, pid)
+			}
+			if g.Thaw != nil {
+				// Only after the kill: a frozen process must not get to run on.
+				err := os.WriteFile(filepath.Join(g.Dir, g.Thaw.File), []byte(g.Thaw.Value), 0)
+				if err != nil && !errors.Is(err, os.ErrNotExist) {
+					return fmt.Errorf("thaw: %w", err)
+				}
+			}
+			err := removeTree(g.Dir)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+				return fmt.Errorf("remove cgroup %s: %w", g.Dir, err)
+			}
+			time.Sleep(500 * time.Microsecond)
+		}
+		// Other machines may be in the folder above: then it stays.
+		_ = syscall.Rmdir(filepath.Dir(g.Dir))
+	}
+	return nil
+}
+
+func removeTree(dir string) error {
+	for _, name := range subgroups(dir) {
+		if err := removeTree(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if err := syscall.Rmdir(dir); err != nil && err != syscall.ENOENT {
+		return err
+	}
+	return nil
+}

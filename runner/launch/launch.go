@@ -1,0 +1,91 @@
+// Package launch is what the daemon runs, on the host and outside every sandbox, to start or end one machine of the oci backend.
+//
+// It exists because Node can neither mount nor hold a mount namespace of its own. One process does one job: it reads one
+// JSON object from stdin, does it, prints one JSON line and exits. Everything it mounts lives in a mount namespace of
+// its own, so a launcher that is killed at any point leaves no mount on the host: the kernel drops them with the last
+// process of that namespace.
+package launch
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+)
+
+// Longest job that is read: bounds a daemon gone wrong, far above any real one.
+const maxJobBytes = 4 << 20
+
+type job struct {
+	Start *startJob `json:"start,omitempty"`
+	End   *endJob   `json:"end,omitempty"`
+	Probe *probeJob `json:"probe,omitempty"`
+}
+
+type result struct {
+	Ok     bool      `json:"ok"`
+	Error  string    `json:"error,omitempty"`
+	State  *state    `json:"state,omitempty"`
+	Probed *probed   `json:"probed,omitempty"`
+	Phases []phase   `json:"phases,omitempty"`
+	began  time.Time // of the phase under way
+}
+
+// A phase is a step and the microseconds it took.
+type phase struct {
+	Name string `json:"name"`
+	Usec int64  `json:"usec"`
+}
+
+func (r *result) mark(name string) {
+	now := time.Now()
+	r.Phases = append(r.Phases, phase{name, now.Sub(r.began).Microseconds()})
+	r.began = now
+}
+
+// Main does one job and returns the exit code.
+func Main() int {
+	// Namespaces belong to threads: every step, and every child, must come from the one that unshared.
+	runtime.LockOSThread()
+	r := &result{}
+	if err := work(r); err != nil {
+		r.Error = err.Error()
+	} else {
+		r.Ok = true
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil || !r.Ok {
+		return 1
+	}
+	return 0
+}
+
+func work(r *result) error {
+	if err := enterPrivateMounts(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReaderSize(io.LimitReader(os.Stdin, maxJobBytes), 64<<10).ReadBytes('\n')
+	if err == io.EOF && len(line) == 0 {
+		return fmt.Errorf("no job came")
+	}
+	if err != nil {
+		return fmt.Errorf("read job: %w", err)
+	}
+	r.began = time.Now()
+	var j job
+	if err := json.Unmarshal(line, &j); err != nil {
+		return fmt.Errorf("parse job: %w", err)
+	}
+	switch {
+	case j.Start != nil:
+		return start(j.Start, r)
+	case j.End != nil:
+		return end(j.End, r)
+	case j.Probe != nil:
+		r.Probed = probe(j.Probe)
+		return nil
+	}
+	return fmt.Errorf("a job is start, end or probe")
+}
