@@ -2,36 +2,34 @@
 import { SandglassError, type Session } from '@sandglass/sdk'
 import { type PrivateDaemon, startPrivateDaemon } from './private-daemon.ts'
 
-console.log('Sandglass runs commands in a sandbox on this machine. The sandbox sees your /usr, and none of your files.\n')
+main().catch((error: Error) => {
+  const next = error instanceof SandglassError && error.hint ? error.hint : './sandglass doctor says what this machine lacks'
+  console.error(`\nquickstart: ${error.message}\n  next: ${next}`)
+  process.exitCode = 1
+})
 
-const { daemon, session } = await firstSession()
-try {
+async function main(): Promise<void> {
+  console.log('Sandglass runs commands in a sandbox on this machine. The sandbox sees your /usr, and none of your files.\n')
+  const { daemon, session } = await firstSession()
+  try {
+    await tour(session)
+    await timed('end the session', () => session.destroy())
+  } finally {
+    await timed('stop the daemon and remove every trace', () => daemon.stop())
+  }
+  console.log(NEXT)
+}
+
+async function tour(session: Session): Promise<void> {
   await run(session, 'cd /tmp && export GREETING=hello')
   await run(session, 'echo "$GREETING from $PWD"', 'the same shell: cd and export are still there')
   await timed('write /workspace/primes.py', () => session.write('/workspace/primes.py', PRIMES))
   await run(session, 'python3 /workspace/primes.py | tee /workspace/primes.txt')
-  const text = await timed('read /workspace/primes.txt', async () =>
-    new TextDecoder().decode(await session.read('/workspace/primes.txt')),
+  show(
+    await timed('read /workspace/primes.txt', async () => new TextDecoder().decode(await session.read('/workspace/primes.txt'))),
   )
-  show(text)
-  await run(
-    session,
-    'whoami; ls /home; cat /proc/net/dev | tail -n +3 | cut -d: -f1',
-    'nobody you know, no home but its own, no network but loopback',
-  )
-  await timed('end the session', () => session.destroy())
-} finally {
-  await timed('stop the daemon and remove every trace', () => daemon.stop())
+  await run(session, 'whoami; ls /home; tail -n +3 /proc/net/dev | cut -d: -f1', 'no home but its own, no network but loopback')
 }
-
-console.log(`
-Next:
-  ./sandglass new demo                        a session that stays for half an hour after its last use
-  ./sandglass exec demo -c 'uname -a'         a command in it
-  ./sandglass shell demo                      a terminal in it
-  ./sandglass rm -f demo                      its end
-  ./sandglass doctor                          what this machine can and cannot do
-Then docs/guides/first-session.md, or docs/guides/sdk.md to use it from a program.`)
 
 /** Where the host cannot enforce a limit for this user, says so and goes on with exactly those limits allowed to be absent. */
 async function firstSession(): Promise<{ daemon: PrivateDaemon; session: Session }> {
@@ -79,3 +77,12 @@ function show(text: string): void {
 const PRIMES = `primes = [n for n in range(2, 60) if all(n % d for d in range(2, n))]
 print(*primes)
 `
+
+const NEXT = `
+Next:
+  ./sandglass new demo                        a session that stays for half an hour after its last use
+  ./sandglass exec demo -c 'uname -a'         a command in it
+  ./sandglass shell demo                      a terminal in it
+  ./sandglass rm -f demo                      its end
+  ./sandglass doctor                          what this machine can and cannot do
+Then docs/guides/first-session.md, or docs/guides/sdk.md to use it from a program.`
