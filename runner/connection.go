@@ -27,24 +27,19 @@ type hello struct {
 
 // serveConn takes a connection from its first byte to its close: the client
 // says hello, the runner answers ready, then come messages or frames.
-func (run *runner) serveConn(conn net.Conn) {
+func (run *runner) serveConn(conn carrier) {
 	defer conn.Close()
-	socket, ok := conn.(carrier)
-	if !ok {
-		return
-	}
-	conn.SetReadDeadline(time.Now().Add(helloTimeout))
+	impatience := time.AfterFunc(helloTimeout, func() { conn.Close() })
 	in, out := newWireReader(conn), &wireWriter{w: conn}
 	said, err := run.greet(in, out)
-	if err != nil {
+	if !impatience.Stop() || err != nil {
 		return
 	}
-	conn.SetReadDeadline(time.Time{})
 	if said.Mux {
 		serveMux(in.buf, conn, run.serveMessages)
 		return
 	}
-	run.serveMessages(socket, in, out)
+	run.serveMessages(conn, in, out)
 }
 
 // greet reads the hello and answers it. An error means: close.
@@ -214,5 +209,5 @@ func (b *gatedBody) Read(p []byte) (int, error) {
 func (b *gatedBody) finish() { b.once.Do(func() { close(b.done) }) }
 
 func isClosed(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe)
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, errStreamReset)
 }

@@ -1,10 +1,13 @@
 package main
 
-// coreHandlers are the requests about the runner itself.
+// coreHandlers are the requests about the sandbox as a whole.
 var coreHandlers = map[string]handler{
-	"ping": func(*runner, *request) (fields, []byte, error) { return fields{"ok": true}, nil, nil },
+	"ping":     func(*runner, *request) (fields, []byte, error) { return fields{"ok": true}, nil, nil },
+	"ports":    answerPorts,
+	"stats":    answerStats,
+	"shutdown": answerShutdown,
 }
 
-var coreStreams = map[string]streamHandler{}
-var processHandlers = map[string]handler{}
-var processStreams = map[string]streamHandler{}
+var coreStreams = map[string]streamHandler{
+	"dial": dialPort,
+}

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"runtime/debug"
+	"syscall"
 	"time"
 
 	"sandglass/runner/launch"
@@ -30,27 +33,79 @@ type options struct {
 	stdio                                 bool
 }
 
+// start goes through the phases of the runner's life.
 func start(args []string) error {
 	opts, err := parseFlags(args)
 	if err != nil {
+		return err
+	}
+	if opts.client != "" {
+		code, err := runClient(opts, os.Stdout)
+		if err == nil {
+			os.Exit(code)
+		}
 		return err
 	}
 	cfg, err := openConfig(opts)
 	if err != nil {
 		return err
 	}
-	listener, err := openListener(opts)
-	if err != nil {
-		return err
-	}
-	registerHandlers()
 	run, err := newRunner(cfg)
 	if err != nil {
 		return err
 	}
-	go run.accept(listener)
+	if err := prepareProcess(cfg); err != nil {
+		return err
+	}
+	registerHandlers()
+	if opts.stdio {
+		go run.serveStdio()
+	} else {
+		listener, err := openListener(opts)
+		if err != nil {
+			return err
+		}
+		go run.accept(listener)
+	}
+	go run.handleSignals()
 	run.reaper.loop()
 	return nil
+}
+
+// prepareProcess sets what the runner and its children run under.
+func prepareProcess(cfg *config) error {
+	debug.SetGCPercent(25) // memory matters more than speed: the runner is idle most of its life
+	syscall.Umask(0o022)
+	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
+		return fmt.Errorf("forbid core dumps: %w", err)
+	}
+	if os.Getpid() != 1 {
+		if err := prctl(prSetSubreaper, 1); err != nil {
+			return err
+		}
+	}
+	if err := addLoopback(cfg.Loopback); err != nil {
+		return err
+	}
+	return dropCapabilities()
+}
+
+// A stdio carrier is stdin and stdout as one.
+type stdio struct {
+	io.Reader
+	io.Writer
+}
+
+func (stdio) CloseWrite() error { return os.Stdout.Close() }
+func (stdio) Close() error {
+	os.Stdin.Close()
+	return os.Stdout.Close()
+}
+
+// serveStdio serves the one carrier that there is; the sandbox ends with it.
+func (run *runner) serveStdio() {
+	run.serveConn(stdio{os.Stdin, os.Stdout})
+	run.shutdown(signalGrace)
 }
 
 func parseFlags(args []string) (*options, error) {
@@ -122,6 +177,10 @@ func (run *runner) accept(listener net.Listener) {
 			time.Sleep(20 * time.Millisecond) // out of descriptors: others must close first
 			continue
 		}
-		go run.serveConn(conn)
+		if socket, ok := conn.(carrier); ok {
+			go run.serveConn(socket)
+			continue
+		}
+		conn.Close()
 	}
 }

@@ -1,5 +1,154 @@
 package main
 
-import "io"
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
 
-func serveMux(r io.Reader, w io.WriteCloser, serve func(carrier, *wireReader, *wireWriter)) {}
+// Kinds of frames.
+const (
+	muxOpen   = 1
+	muxData   = 2
+	muxCredit = 3
+	muxEnd    = 4
+	muxReset  = 5
+)
+
+const (
+	muxHeader        = 9
+	maxMuxPayload    = 65_536
+	muxInitialCredit = 262_144
+	maxMuxCredit     = 16 << 20
+	maxMuxStreams    = 1024
+)
+
+// A mux is the runner's side of a carrier on which a client opens streams.
+// One goroutine reads frames; every stream is served by one of its own.
+type mux struct {
+	writeMu sync.Mutex // held across one frame
+	w       io.Writer
+
+	mu      sync.Mutex // guards what follows and the state of every stream
+	streams map[uint32]*muxStream
+	highest uint32
+}
+
+// serveMux serves the streams of a carrier until it ends or the client breaks
+// a rule, and closes it. It returns when the carrier is done with.
+func serveMux(r *bufio.Reader, w io.WriteCloser, serve func(carrier, *wireReader, *wireWriter)) error {
+	m := &mux{w: w, streams: map[uint32]*muxStream{}}
+	err := m.read(r, serve)
+	w.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.streams {
+		s.breakOff()
+	}
+	return err
+}
+
+func (m *mux) read(r *bufio.Reader, serve func(carrier, *wireReader, *wireWriter)) error {
+	var header [muxHeader]byte
+	for {
+		if _, err := io.ReadFull(r, header[:]); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		kind, number, length := header[0], binary.BigEndian.Uint32(header[1:5]), binary.BigEndian.Uint32(header[5:9])
+		if length > maxMuxPayload {
+			return fmt.Errorf("frame of %d bytes", length)
+		}
+		var err error
+		switch {
+		case kind == muxOpen && length == 0:
+			err = m.open(number, serve)
+		case kind == muxData && length > 0:
+			err = m.data(number, int(length), r)
+		case kind == muxCredit && length == 4:
+			var payload [4]byte
+			if _, err := io.ReadFull(r, payload[:]); err != nil {
+				return err
+			}
+			err = m.withStream(number, func(s *muxStream) error { return s.addCredit(binary.BigEndian.Uint32(payload[:])) })
+		case kind == muxEnd && length == 0:
+			err = m.withStream(number, (*muxStream).receiveEnd)
+		case kind == muxReset && length == 0:
+			err = m.withStream(number, (*muxStream).receiveReset)
+		default:
+			err = fmt.Errorf("frame of kind %d with %d bytes", kind, length)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (m *mux) open(number uint32, serve func(carrier, *wireReader, *wireWriter)) error {
+	if number%2 == 0 || number <= m.highest {
+		return fmt.Errorf("stream number %d after %d", number, m.highest)
+	}
+	m.mu.Lock()
+	m.highest = number
+	full := len(m.streams) >= maxMuxStreams
+	s := &muxStream{m: m, number: number, credit: muxInitialCredit, window: muxInitialCredit}
+	s.changed = sync.NewCond(&m.mu)
+	if !full {
+		m.streams[number] = s
+	}
+	m.mu.Unlock()
+	if full {
+		return m.send(muxReset, number, nil)
+	}
+	go func() {
+		defer s.Close()
+		serve(s, newWireReader(s), &wireWriter{w: s})
+	}()
+	return nil
+}
+
+// data reads the payload only after it is known to be within the stream's credit.
+func (m *mux) data(number uint32, length int, r *bufio.Reader) error {
+	m.mu.Lock()
+	s := m.streams[number]
+	known := number <= m.highest
+	m.mu.Unlock()
+	if !known {
+		return fmt.Errorf("data for stream %d that was never opened", number)
+	}
+	if s == nil {
+		_, err := r.Discard(length)
+		return err
+	}
+	return s.receive(length, r)
+}
+
+// withStream finds the stream of a frame. One that is gone swallows its frames.
+func (m *mux) withStream(number uint32, use func(*muxStream) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if number > m.highest {
+		return fmt.Errorf("frame for stream %d that was never opened", number)
+	}
+	s := m.streams[number]
+	if s == nil {
+		return nil
+	}
+	return use(s)
+}
+
+func (m *mux) send(kind byte, number uint32, payload []byte) error {
+	frame := make([]byte, muxHeader, muxHeader+len(payload))
+	frame[0] = kind
+	binary.BigEndian.PutUint32(frame[1:5], number)
+	binary.BigEndian.PutUint32(frame[5:9], uint32(len(payload)))
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
+	_, err := m.w.Write(append(frame, payload...))
+	return err
+}

@@ -30,7 +30,8 @@ type outputReader struct {
 	out   *output
 	at    int64
 	moved time.Time
-	err   error // why it was cut off
+	err   error  // why it was cut off
+	onCut func() // called once when it is cut off; may be nil
 }
 
 func newOutput(max int, hold bool) *output {
@@ -86,6 +87,9 @@ func (o *output) waitForReaders(since time.Time) {
 			r.err = errSlowReader
 			delete(o.readers, r)
 			o.changed.Broadcast()
+			if r.onCut != nil {
+				r.onCut()
+			}
 		}
 	}
 }

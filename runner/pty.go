@@ -121,3 +121,10 @@ func memfd(name string) (*os.File, error) {
 	}
 	return os.NewFile(fd, name), nil
 }
+
+func orDefault(value, otherwise int) int {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}

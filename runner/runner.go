@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +18,10 @@ type runner struct {
 	startedAt time.Time
 	reaper    *reaper
 	shells    shells
+	processes processes
+	exit      func() // ends the runner's own process
+
+	isStopping atomic.Bool
 }
 
 func newRunner(cfg *config) (*runner, error) {
@@ -25,6 +31,7 @@ func newRunner(cfg *config) (*runner, error) {
 	}
 	return &runner{
 		cfg: cfg, bootID: hex.EncodeToString(id[:]), startedAt: time.Now(), reaper: newReaper(),
-		shells: shells{byName: map[string]*shell{}},
+		shells: shells{byName: map[string]*shell{}}, processes: processes{byPID: map[int]*process{}},
+		exit: func() { os.Exit(0) },
 	}, nil
 }

@@ -97,13 +97,10 @@ func (run *runner) openShell(spec *shellSpec) (sh *shell, isNew bool, err error)
 	if !shellName.MatchString(spec.Name) {
 		return nil, false, invalid("shell name must be 1 to 32 of a-z, 0-9, _ and -")
 	}
-	run.shells.mu.Lock()
-	sh, count := run.shells.byName[spec.Name], len(run.shells.byName)
-	run.shells.mu.Unlock()
-	if sh != nil {
+	if sh := run.findShell(spec.Name); sh != nil {
 		return sh, false, nil
 	}
-	if count >= run.cfg.MaxShells {
+	if len(run.listShells()) >= run.cfg.MaxShells {
 		return nil, false, invalid("at most %d shells may be open", run.cfg.MaxShells)
 	}
 	sh, err = run.startShell(spec)
@@ -115,13 +112,6 @@ func (run *runner) openShell(spec *shellSpec) (sh *shell, isNew bool, err error)
 
 // startShell starts a shell and waits until it is ready for its first command.
 func (run *runner) startShell(spec *shellSpec) (*shell, error) {
-	rows, cols := spec.Rows, spec.Cols
-	if rows == 0 {
-		rows = shellRows
-	}
-	if cols == 0 {
-		cols = shellCols
-	}
 	user := spec.User
 	if user == "" {
 		user = "sandbox"
@@ -130,7 +120,7 @@ func (run *runner) startShell(spec *shellSpec) (*shell, error) {
 		name: spec.Name, user: user, createdAt: time.Now(), screen: newOutput(shellKept, false),
 		ended: make(chan struct{}), reports: make(chan report, 1),
 	}
-	reports, exit, err := run.launchShell(sh, spec, rows, cols)
+	reports, exit, err := run.launchShell(sh, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +136,12 @@ func (run *runner) startShell(spec *shellSpec) (*shell, error) {
 		sh.state, sh.cwd = shellIdle, first.cwd
 		sh.mu.Unlock()
 		sh.drain(newCapture(shellKept))
+		sh.mu.Lock()
+		attached := sh.attached > 0 // while it started
+		sh.mu.Unlock()
+		if attached {
+			sh.showPrompt()
+		}
 		return sh, nil
 	case <-sh.ended:
 		return nil, &runnerError{codeShellExited, fmt.Sprintf("shell %s ended while starting", sh.name), fields{"name": sh.name}}
@@ -156,7 +152,7 @@ func (run *runner) startShell(spec *shellSpec) (*shell, error) {
 }
 
 // launchShell makes the descriptors of a shell and starts its program.
-func (run *runner) launchShell(sh *shell, spec *shellSpec, rows, cols int) (reports *os.File, exit <-chan int, err error) {
+func (run *runner) launchShell(sh *shell, spec *shellSpec) (reports *os.File, exit <-chan int, err error) {
 	argv, driver, first := run.shellProgram()
 	sh.program = argv[0]
 	who, err := run.cfg.account(spec.User)
@@ -174,7 +170,7 @@ func (run *runner) launchShell(sh *shell, spec *shellSpec, rows, cols int) (repo
 			}
 		}
 	}()
-	term, slave, err := openPty(rows, cols, who)
+	term, slave, err := openPty(orDefault(spec.Rows, shellRows), orDefault(spec.Cols, shellCols), who)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -266,4 +262,10 @@ func (run *runner) listShells() []*shell {
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].name < list[j].name })
 	return list
+}
+
+func (run *runner) findShell(name string) *shell {
+	run.shells.mu.Lock()
+	defer run.shells.mu.Unlock()
+	return run.shells.byName[name]
 }

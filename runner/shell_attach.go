@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"syscall"
 	"time"
 )
@@ -46,7 +48,133 @@ func (sh *shell) takeFromPrompt() {
 	}
 }
 
-// attachShell connects a person's terminal to a shell.
+// attachShell connects a person's terminal to a shell: its recent screen, what
+// follows, and the person's keys. The shell shows a prompt while anyone is attached.
 func attachShell(run *runner, s *stream, q *request) error {
-	return nil
+	var spec shellSpec
+	if err := q.decode(&spec); err != nil {
+		return err
+	}
+	if spec.Name == "" {
+		spec.Name = defaultShell
+	}
+	if err := checkSize(spec.Rows, spec.Cols); err != nil {
+		return err
+	}
+	sh, err := run.attachable(&spec)
+	if err != nil {
+		return err
+	}
+	defer sh.leave()
+	if spec.Rows > 0 && spec.Cols > 0 {
+		if err := sh.term.resize(spec.Rows, spec.Cols); err != nil {
+			return err
+		}
+	}
+	screen := sh.screen.attach(0)
+	screen.onCut = func() { time.AfterFunc(cutGrace, func() { s.conn.Close() }) }
+	defer screen.detach()
+	if err := s.reply(fields{"shell": sh.describe()}); err != nil {
+		return err
+	}
+	sh.showPrompt()
+	output, input := make(chan error, 1), make(chan error, 1)
+	go func() { output <- sendScreen(s, screen) }()
+	go func() { input <- sh.takeKeys(s) }()
+	select {
+	case err := <-input:
+		return err
+	case err := <-output:
+		if err != nil {
+			return err
+		}
+	}
+	<-sh.ended
+	return s.send("exit", fields{"exit_code": sh.exitCode}, nil)
+}
+
+// attachable opens the shell in its turn and counts the terminal.
+func (run *runner) attachable(spec *shellSpec) (*shell, error) {
+	sh := run.findShell(spec.Name)
+	if sh == nil {
+		turn := run.shells.lines.join(spec.Name)
+		defer turn.end()
+		turn.wait()
+		opened, _, err := run.openShell(spec)
+		if err != nil {
+			return nil, err
+		}
+		sh = opened
+	}
+	sh.mu.Lock()
+	sh.attached++
+	sh.mu.Unlock()
+	return sh, nil
+}
+
+func (sh *shell) leave() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.attached--
+}
+
+// showPrompt hands an idle shell to the terminal.
+func (sh *shell) showPrompt() {
+	sh.mu.Lock()
+	isIdle := sh.state == shellIdle && sh.program == "bash"
+	if isIdle {
+		sh.state = shellPrompt
+	}
+	sh.mu.Unlock()
+	if isIdle {
+		sh.drain(nil)
+		sh.mu.Lock()
+		sh.instruct(instructPrompt)
+		sh.mu.Unlock()
+	}
+}
+
+func sendScreen(s *stream, screen *outputReader) error {
+	buf := make([]byte, 32<<10)
+	for {
+		_, n, err := screen.next(buf, nil)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.send("stdout", nil, buf[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// takeKeys types what the client sends until it closes.
+func (sh *shell) takeKeys(s *stream) error {
+	for {
+		m, err := s.next()
+		if err != nil {
+			return err
+		}
+		switch m.Type {
+		case "stdin":
+			if _, err := io.Copy(sh.term.file, m.body); err != nil {
+				return err
+			}
+		case "resize":
+			var to size
+			if err := m.decode(&to); err != nil {
+				return err
+			}
+			if err := checkSize(to.Rows, to.Cols); err != nil {
+				return err
+			}
+			if err := sh.term.resize(to.Rows, to.Cols); err != nil {
+				return err
+			}
+		default:
+			return invalid("unknown message type %q", m.Type)
+		}
+	}
 }

@@ -27,6 +27,10 @@ func createShell(run *runner, q *request) (fields, []byte, error) {
 	if err := checkSize(spec.Rows, spec.Cols); err != nil {
 		return nil, nil, err
 	}
+	exists := &runnerError{codeShellExists, "a shell named " + spec.Name + " already exists", fields{"name": spec.Name}}
+	if run.findShell(spec.Name) != nil {
+		return nil, nil, exists // without waiting for what runs in it
+	}
 	turn := run.shells.lines.join(spec.Name)
 	defer turn.end()
 	turn.wait()
@@ -35,7 +39,7 @@ func createShell(run *runner, q *request) (fields, []byte, error) {
 		return nil, nil, err
 	}
 	if !isNew {
-		return nil, nil, &runnerError{codeShellExists, "a shell named " + spec.Name + " already exists", fields{"name": spec.Name}}
+		return nil, nil, exists
 	}
 	return fields{"shell": sh.describe()}, nil, nil
 }
@@ -53,9 +57,7 @@ func removeShell(run *runner, q *request) (fields, []byte, error) {
 	if err := q.decode(&spec); err != nil {
 		return nil, nil, err
 	}
-	run.shells.mu.Lock()
-	sh := run.shells.byName[spec.Name]
-	run.shells.mu.Unlock()
+	sh := run.findShell(spec.Name)
 	if sh == nil {
 		return nil, nil, &runnerError{codeShellNotFound, "no shell " + spec.Name, fields{"name": spec.Name}}
 	}

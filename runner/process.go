@@ -1,0 +1,309 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sort"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	processKept    = 256 << 10 // recent output of a stream
+	endedKept      = 256       // processes that have ended and can still be asked about
+	terminateGrace = 2 * time.Second
+)
+
+type size struct {
+	Cols int `json:"cols"`
+	Rows int `json:"rows"`
+}
+
+type processSpec struct {
+	Argv       []string          `json:"argv"`
+	Cwd        string            `json:"cwd"`
+	Env        map[string]string `json:"env"`
+	User       string            `json:"user"`
+	Tag        *string           `json:"tag"`
+	TimeoutMS  int64             `json:"timeout_ms"`
+	Stdin      bool              `json:"stdin"`
+	TTY        *size             `json:"tty"`
+	HoldOutput bool              `json:"hold_output"`
+}
+
+// A process is one program with streams of its own.
+type process struct {
+	spec      *processSpec
+	pid       int
+	user, cwd string
+	startedAt time.Time
+	stdout    *output
+	stderr    *output // nil on a terminal
+	term      *terminal
+	ended     chan struct{} // closed when the output is complete, which is after the exit
+
+	feedMu  sync.Mutex // held across a write, so that the bytes of one request stay together
+	stdinMu sync.Mutex
+	stdin   *os.File // nil when it was not asked for or is closed
+
+	mu       sync.Mutex
+	exitCode *int
+	timedOut bool
+	endedAt  time.Time
+}
+
+// processes are the running processes and those that ended last.
+type processes struct {
+	mu    sync.Mutex
+	byPID map[int]*process
+	past  []*process // ended ones, oldest first
+}
+
+func (run *runner) startProcess(spec *processSpec) (*process, error) {
+	if len(spec.Argv) == 0 {
+		return nil, invalid("argv must not be empty")
+	}
+	cwd, err := run.directory(spec.Cwd)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{spec: spec, cwd: cwd, user: spec.User, startedAt: time.Now(), stdout: newOutput(processKept, spec.HoldOutput), ended: make(chan struct{})}
+	if p.user == "" {
+		p.user = "sandbox"
+	}
+	files, sources, err := run.processFiles(p)
+	if err != nil {
+		return nil, err
+	}
+	pid, exit, err := run.spawn(&program{argv: spec.Argv, cwd: cwd, env: spec.Env, user: spec.User, files: files, tty: spec.TTY != nil})
+	for _, file := range files {
+		file.Close()
+	}
+	if err != nil {
+		p.closeInput()
+		if p.term != nil {
+			p.term.close()
+		}
+		for _, source := range sources {
+			source.Close()
+		}
+		return nil, err
+	}
+	p.pid = pid
+	run.processes.mu.Lock()
+	run.processes.byPID[pid] = p
+	run.processes.mu.Unlock()
+	var reading sync.WaitGroup
+	exited := make(chan struct{})
+	for i, source := range sources {
+		into := p.stdout
+		if i == 1 {
+			into = p.stderr
+		}
+		reading.Add(1)
+		go func(source *os.File) {
+			follow(source, into, exited, reading.Done)
+			if p.term == nil {
+				source.Close()
+			}
+		}(source)
+	}
+	go run.watchProcess(p, exit, exited, &reading)
+	return p, nil
+}
+
+// processFiles opens what the process gets as 0, 1 and 2, and what the runner reads from.
+func (run *runner) processFiles(p *process) (theirs, sources []*os.File, err error) {
+	if p.spec.TTY != nil {
+		who, err := run.cfg.account(p.spec.User)
+		if err != nil {
+			return nil, nil, err
+		}
+		term, slave, err := openPty(orDefault(p.spec.TTY.Rows, shellRows), orDefault(p.spec.TTY.Cols, shellCols), who)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.term, p.stdin = term, term.file
+		return []*os.File{slave, slave, slave}, []*os.File{term.file}, nil
+	}
+	defer func() {
+		if err != nil {
+			for _, file := range append(theirs, sources...) {
+				file.Close()
+			}
+			p.closeInput()
+		}
+	}()
+	if p.spec.Stdin {
+		r, w, err := pipe()
+		if err != nil {
+			return theirs, sources, err
+		}
+		p.stdin, theirs = unblock(w), append(theirs, r)
+	} else {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return theirs, sources, fmt.Errorf("open null device: %w", err)
+		}
+		theirs = append(theirs, null)
+	}
+	for i := 0; i < 2; i++ {
+		r, w, err := pipe()
+		if err != nil {
+			return theirs, sources, err
+		}
+		theirs, sources = append(theirs, w), append(sources, unblock(r))
+	}
+	p.stderr = newOutput(processKept, p.spec.HoldOutput)
+	return theirs, sources, nil
+}
+
+// watchProcess enforces the timeout and records the end.
+func (run *runner) watchProcess(p *process, exit <-chan int, exited chan struct{}, reading *sync.WaitGroup) {
+	code := p.waitOrStop(exit)
+	p.closeInput()
+	p.mu.Lock()
+	if p.timedOut {
+		code = timeoutCode
+	}
+	p.exitCode, p.endedAt = &code, time.Now()
+	p.mu.Unlock()
+	run.processes.retire(p)
+	close(exited)
+	reading.Wait() // with held output this takes until somebody attaches
+	p.stdout.close()
+	if p.stderr != nil {
+		p.stderr.close()
+	}
+	if p.term != nil {
+		p.term.close()
+	}
+	close(p.ended)
+}
+
+func (p *process) waitOrStop(exit <-chan int) int {
+	if p.spec.TimeoutMS <= 0 {
+		return <-exit
+	}
+	timer := time.NewTimer(time.Duration(p.spec.TimeoutMS) * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case code := <-exit:
+		return code
+	case <-timer.C:
+	}
+	p.mu.Lock()
+	p.timedOut = true
+	p.mu.Unlock()
+	syscall.Kill(-p.pid, syscall.SIGTERM)
+	syscall.Kill(-p.pid, syscall.SIGCONT)
+	timer.Reset(terminateGrace)
+	select {
+	case code := <-exit:
+		syscall.Kill(-p.pid, syscall.SIGKILL) // what is left of the group
+		return code
+	case <-timer.C:
+		syscall.Kill(-p.pid, syscall.SIGKILL)
+		return <-exit
+	}
+}
+
+// retire forgets the oldest ended process when there are too many.
+func (ps *processes) retire(p *process) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.past = append(ps.past, p)
+	if len(ps.past) <= endedKept {
+		return
+	}
+	oldest := ps.past[0]
+	ps.past = append([]*process(nil), ps.past[1:]...)
+	if ps.byPID[oldest.pid] == oldest {
+		delete(ps.byPID, oldest.pid)
+	}
+}
+
+func (ps *processes) find(pid int) (*process, error) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if p, ok := ps.byPID[pid]; ok {
+		return p, nil
+	}
+	return nil, &runnerError{codeProcessNotFound, fmt.Sprintf("no process %d", pid), fields{"pid": pid}}
+}
+
+// all lists processes, oldest first.
+func (ps *processes) all() []*process {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	list := make([]*process, 0, len(ps.byPID))
+	for _, p := range ps.byPID {
+		list = append(list, p)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].startedAt.Before(list[j].startedAt) })
+	return list
+}
+
+// follow moves what the source gives into out until its end. Once the process
+// has exited, what is already there is taken and the stream counts as
+// complete; a descendant that writes on is read, so that it does not block, and dropped.
+func follow(source *os.File, out *output, exited <-chan struct{}, complete func()) {
+	var once sync.Once
+	done := func() { once.Do(complete) }
+	defer done()
+	go func() {
+		<-exited
+		source.SetReadDeadline(time.Now())
+	}()
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := source.Read(buf)
+		if n > 0 {
+			out.write(buf[:n])
+		}
+		if os.IsTimeout(err) {
+			break
+		}
+		if err != nil {
+			return
+		}
+	}
+	if raw, err := source.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) {
+			for {
+				n, err := syscall.Read(int(fd), buf)
+				if n <= 0 || err != nil {
+					return
+				}
+				out.write(buf[:n])
+			}
+		})
+	}
+	done()
+	source.SetReadDeadline(time.Time{})
+	io.Copy(io.Discard, source)
+}
+
+func (p *process) closeInput() {
+	p.stdinMu.Lock()
+	defer p.stdinMu.Unlock()
+	if p.stdin != nil && p.term == nil {
+		p.stdin.Close()
+	}
+	p.stdin = nil
+}
+
+func (p *process) describe() fields {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := fields{
+		"pid": p.pid, "tag": p.spec.Tag, "argv": p.spec.Argv, "user": p.user, "cwd": text(p.cwd), "running": p.exitCode == nil,
+		"exit_code": p.exitCode, "timed_out": p.timedOut, "tty": p.term != nil, "created_at_ms": p.startedAt.UnixMilli(), "ended_at_ms": nil,
+	}
+	if p.exitCode != nil {
+		f["ended_at_ms"] = p.endedAt.UnixMilli()
+	}
+	return f
+}

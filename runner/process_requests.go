@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+)
+
+var processHandlers = map[string]handler{
+	"process.start":  answerStart,
+	"process.list":   answerProcesses,
+	"process.get":    answerProcess,
+	"process.signal": signalProcess,
+	"process.stdin":  feedProcess,
+}
+
+var processStreams = map[string]streamHandler{
+	"process.attach": attachProcess,
+}
+
+var processTag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$`)
+
+var signals = map[string]syscall.Signal{
+	"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "KILL": syscall.SIGKILL,
+	"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "TERM": syscall.SIGTERM, "CONT": syscall.SIGCONT,
+	"STOP": syscall.SIGSTOP, "TSTP": syscall.SIGTSTP, "WINCH": syscall.SIGWINCH,
+}
+
+func answerStart(run *runner, q *request) (fields, []byte, error) {
+	spec := &processSpec{}
+	if err := q.decode(spec); err != nil {
+		return nil, nil, err
+	}
+	if spec.Tag != nil && !processTag.MatchString(*spec.Tag) {
+		return nil, nil, invalid("tag must be 1 to 64 of letters, digits and _.:-")
+	}
+	for _, arg := range spec.Argv {
+		if strings.ContainsRune(arg, 0) {
+			return nil, nil, invalid("argv must not contain NUL")
+		}
+	}
+	if spec.TTY != nil {
+		if err := checkSize(spec.TTY.Rows, spec.TTY.Cols); err != nil {
+			return nil, nil, err
+		}
+	}
+	p, err := run.startProcess(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return fields{"process": p.describe()}, nil, nil
+}
+
+func answerProcesses(run *runner, _ *request) (fields, []byte, error) {
+	list := []fields{}
+	for _, p := range run.processes.all() {
+		list = append(list, p.describe())
+	}
+	return fields{"processes": list}, nil, nil
+}
+
+// A processCall is what the requests about one process have in common.
+type processCall struct {
+	PID    int    `json:"pid"`
+	Signal string `json:"signal"`
+	Group  *bool  `json:"group"`
+	Close  bool   `json:"close"`
+	size
+	StdoutFrom int64 `json:"stdout_from"`
+	StderrFrom int64 `json:"stderr_from"`
+}
+
+func (run *runner) processOf(q *request) (*process, *processCall, error) {
+	call := &processCall{}
+	if err := q.decode(call); err != nil {
+		return nil, nil, err
+	}
+	p, err := run.processes.find(call.PID)
+	return p, call, err
+}
+
+func answerProcess(run *runner, q *request) (fields, []byte, error) {
+	p, _, err := run.processOf(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return fields{"process": p.describe()}, nil, nil
+}
+
+func signalProcess(run *runner, q *request) (fields, []byte, error) {
+	p, call, err := run.processOf(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.signal(call.Signal, call.Group == nil || *call.Group); err != nil {
+		return nil, nil, err
+	}
+	return fields{"ok": true}, nil, nil
+}
+
+// signal sends to the process, or to its whole group.
+func (p *process) signal(name string, group bool) error {
+	sig, ok := signals[strings.TrimPrefix(name, "SIG")]
+	if !ok {
+		return invalid("unknown signal %q", name)
+	}
+	target := p.pid
+	if group {
+		target = -p.pid
+	} else if p.hasEnded() {
+		return &runnerError{codeProcessNotFound, fmt.Sprintf("process %d has ended", p.pid), fields{"pid": p.pid}}
+	}
+	err := syscall.Kill(target, sig)
+	if errors.Is(err, syscall.ESRCH) {
+		return &runnerError{codeProcessNotFound, fmt.Sprintf("process %d has ended", p.pid), fields{"pid": p.pid}}
+	}
+	return err
+}
+
+func (p *process) hasEnded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exitCode != nil
+}
+
+func feedProcess(run *runner, q *request) (fields, []byte, error) {
+	p, call, err := run.processOf(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	// All of it is read first: a process that does not read must not hold up the other requests of the connection.
+	data, err := io.ReadAll(q.body)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.feed(data); err != nil {
+		return nil, nil, err
+	}
+	if call.Close {
+		p.endInput()
+	}
+	return fields{"ok": true}, nil, nil
+}
+
+// feed writes to the process's stdin, waiting while it is full.
+func (p *process) feed(data []byte) error {
+	p.stdinMu.Lock()
+	stdin := p.stdin
+	p.stdinMu.Unlock()
+	if stdin == nil {
+		return invalid("process %d has no open stdin", p.pid)
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	p.feedMu.Lock()
+	defer p.feedMu.Unlock()
+	_, err := stdin.Write(data)
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EIO) {
+		return invalid("process %d has closed its stdin", p.pid)
+	}
+	return err
+}
+
+// endInput closes stdin; on a terminal it types the end-of-file key.
+func (p *process) endInput() {
+	if p.term != nil {
+		p.feed([]byte{4})
+		return
+	}
+	p.closeInput()
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"syscall"
+	"time"
+)
+
+func answerStats(run *runner, _ *request) (fields, []byte, error) {
+	shells := run.listShells()
+	cwd := run.cfg.Workdir
+	for _, sh := range shells {
+		if sh.name == defaultShell {
+			cwd = sh.directory()
+		}
+	}
+	running := 0
+	for _, p := range run.processes.all() {
+		if !p.hasEnded() {
+			running++
+		}
+	}
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(run.cfg.Workdir, &disk); err != nil {
+		return nil, nil, pathError(run.cfg.Workdir, err)
+	}
+	block := uint64(disk.Bsize)
+	reply := fields{
+		"shells": len(shells), "processes": running, "uptime_ms": time.Since(run.startedAt).Milliseconds(), "cwd": text(cwd),
+		"disk_used_bytes": (disk.Blocks - disk.Bfree) * block, "disk_limit_bytes": disk.Blocks * block,
+	}
+	addExact(reply, "cwd", cwd)
+	return reply, nil, nil
+}
