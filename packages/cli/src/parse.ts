@@ -23,9 +23,7 @@ export function parseInput(argv: readonly string[], options: Readonly<Record<str
   try {
     const { values, positionals } = parseArgs({
       args: [...own],
-      options: Object.fromEntries(
-        Object.entries(known).map(([name, { type, short, multiple }]) => [name, { type, short, multiple }]),
-      ),
+      options: known,
       allowPositionals: true,
       allowNegative: true,
     })

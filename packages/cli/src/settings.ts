@@ -7,8 +7,8 @@ import type { Environment } from './command.ts'
 
 export type Settings = {
   configPath: string
-  /** The file was named by flag or variable, or exists. */
-  hasConfig: boolean
+  /** The configuration names addresses; without one, a daemon that is started from here gets the socket alone. */
+  hasListen: boolean
   dataDir: string
   /** A unix socket, or an address of a daemon that this command line does not start. */
   address: { socketPath: string } | { url: string }
@@ -28,12 +28,12 @@ export async function loadSettings(flag: string | undefined, env: Environment): 
   const file = text === undefined ? {} : await parseFile(configPath, text)
   const given = env.SANDGLASS_DATA_DIR ?? string(file.data_dir) ?? join(home, '.sandglass', 'data')
   const dataDir = resolve(given === '~' || given.startsWith('~/') ? join(home, given.slice(1)) : given)
-  const listen = env.SANDGLASS_LISTEN?.split(',') ?? list(file.listen) ?? ['unix']
+  const listen = env.SANDGLASS_LISTEN?.split(',') ?? list(file.listen)
   return {
     configPath,
-    hasConfig: text !== undefined,
+    hasListen: listen !== undefined,
     dataDir,
-    address: env.SANDGLASS_URL ? { url: env.SANDGLASS_URL } : addressOf(listen, dataDir, env.SANDGLASS_SOCKET),
+    address: env.SANDGLASS_URL ? { url: env.SANDGLASS_URL } : addressOf(listen ?? ['unix'], dataDir, env.SANDGLASS_SOCKET),
     apiKey: env.SANDGLASS_API_KEY ?? string(file.api_key),
   }
 }

@@ -20,7 +20,7 @@ export async function startDaemon(settings: Settings, socketPath: string, { env,
   const logPath = join(settings.dataDir, DATA_FILES.daemonLog)
   const log = openSync(logPath, 'a+', 0o600)
   const logStart = fstatSync(log).size
-  const [program, ...args] = daemonArgv('serve', ...(configPath === undefined ? [] : ['--config', settings.configPath]))
+  const [program, ...args] = daemonArgv('serve', ...flagsFor(settings, configPath !== undefined))
   // SECURITY: no key is put into argv or the environment: the daemon reads its files itself.
   const child = spawn(program, args, {
     detached: true,
@@ -57,6 +57,11 @@ export async function startDaemon(settings: Settings, socketPath: string, { env,
   } finally {
     closeSync(log)
   }
+}
+
+/** A TCP port is opened only for who asked for one: it may be taken, and another user of this machine can reach it. */
+function flagsFor({ configPath, hasListen }: Settings, isConfigNamed: boolean): string[] {
+  return [...(isConfigNamed ? ['--config', configPath] : []), ...(hasListen ? [] : ['--listen', 'unix'])]
 }
 
 function isListening(socketPath: string): Promise<boolean> {

@@ -1,8 +1,5 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
-import { SandglassError } from '@sandglass/contract/tables'
 import type { Command } from '../command.ts'
-import { daemonArgv } from '../daemon-entry.ts'
+import { askDaemon } from '../daemon-entry.ts'
 import { noArguments } from '../parse.ts'
 import { table } from '../table.ts'
 
@@ -16,37 +13,11 @@ The file is ~/.sandglass/config.yaml; sandglass init writes it. Secrets are show
   options: {},
   async run(input, { configPath, json, print }) {
     noArguments(input)
-    const [program, ...args] = daemonArgv(
-      'serve',
-      '--print-config',
-      ...(configPath === undefined ? [] : ['--config', configPath]),
-    )
-    const printed: Printed = JSON.parse(await output(program, args))
-    if (json) print(`${JSON.stringify(printed, null, 2)}\n`)
-    else
-      print(
-        table(
-          ['KEY', 'VALUE', 'FROM'],
-          Object.entries(printed).map(([key, { value, origin }]) => [key, shown(value), origin]),
-          process.stdout,
-        ),
-      )
+    const printed: Printed = JSON.parse(await askDaemon(['serve', '--print-config'], configPath))
+    const rows = Object.entries(printed).map(([key, { value, origin }]) => [key, shown(value), origin])
+    print(json ? `${JSON.stringify(printed, null, 2)}\n` : table(['KEY', 'VALUE', 'FROM'], rows, process.stdout))
     return 0
   },
-}
-
-/** The daemon says on stderr what is wrong with the configuration, in our own form. */
-async function output(program: string, args: string[]): Promise<string> {
-  try {
-    return (await promisify(execFile)(program, args, { maxBuffer: 16 * 1024 * 1024 })).stdout
-  } catch (error) {
-    const said = (error as { stderr?: string }).stderr?.split('\n').find(line => line.startsWith('sandglass: '))
-    throw new SandglassError(
-      'CONFIG_INVALID',
-      { source: 'configuration', issue: said?.slice('sandglass: '.length) ?? 'cannot be read' },
-      { cause: error },
-    )
-  }
 }
 
 function shown(value: unknown): string {

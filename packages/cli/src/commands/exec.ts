@@ -47,9 +47,16 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
     const env = mapFrom('env', texts(flags.env))
     return execOutcome(
       async () => {
-        const session = (await context.connect({ sockets: cmd === undefined || isStdinPiped || true })).session(name)
+        const withSockets = async () => (await context.connect({ sockets: true })).session(name)
         if (cmd !== undefined) {
-          const options = { timeoutMs, shell: text(flags.shell), rawOutput: flags.raw === true || undefined, isStdinPiped }
+          const session = isStdinPiped ? await withSockets() : (await context.connect()).session(name)
+          const options = {
+            timeoutMs,
+            shell: text(flags.shell),
+            rawOutput: flags.raw === true || undefined,
+            isStdinPiped,
+            withSockets,
+          }
           return runInShell(session, cmd, options, context)
         }
         const tty = flags.tty ? terminalSize() : undefined
@@ -61,7 +68,7 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
           cwd: text(flags.cwd),
           stdin: isStdinPiped || tty !== undefined,
         }
-        return runProcess(session, [...(rest ?? [])], { ...options, isRaw: flags.raw === true }, context)
+        return runProcess(await withSockets(), [...(rest ?? [])], { ...options, isRaw: flags.raw === true }, context)
       },
       { isDebug: Boolean(context.env.SANDGLASS_DEBUG) },
     )

@@ -3,19 +3,23 @@ import type { Context } from '../command.ts'
 import { shortDuration } from '../duration.ts'
 import { pipedStdin } from './piped-stdin.ts'
 
-type ShellRun = ExecOptions & { isStdinPiped: boolean }
+type ShellRun = ExecOptions & {
+  isStdinPiped: boolean
+  /** The same session, with the sockets that only an interrupt needs. */
+  withSockets: () => Promise<Session>
+}
 
 /** Runs a command line in a stateful shell, with its output as it comes. */
 export async function runInShell(
   session: Session,
   cmd: string,
-  { isStdinPiped, ...options }: ShellRun,
+  { isStdinPiped, withSockets, ...options }: ShellRun,
   { say }: Context,
 ): Promise<number> {
   await using stdin = isStdinPiped ? await pipedStdin(session) : undefined
   // The braces keep cd and export in this shell, which a pipe or parentheses would not.
   const line = stdin ? `{ ${cmd}\n} < ${stdin.path}` : cmd
-  const interrupts = forwardInterrupts(session, options.shell, say)
+  const interrupts = forwardInterrupts(withSockets, options.shell, say)
   const started = performance.now()
   try {
     const stream = session.execStream(line, options)
@@ -35,7 +39,7 @@ export async function runInShell(
 }
 
 /** Ctrl-C interrupts the command inside, as if typed there; a second one leaves it running and goes. */
-function forwardInterrupts(session: Session, shell: string | undefined, say: Context['say']): Disposable {
+function forwardInterrupts(withSockets: () => Promise<Session>, shell: string | undefined, say: Context['say']): Disposable {
   let count = 0
   const onInterrupt = () => {
     count++
@@ -43,16 +47,15 @@ function forwardInterrupts(session: Session, shell: string | undefined, say: Con
       say('sandglass: left; the command may still run\n')
       process.exit(130)
     }
-    interrupt(session, shell).catch((error: Error) => say(`sandglass: could not interrupt the command: ${error.message}\n`))
+    interrupt(withSockets, shell).catch((error: Error) => say(`sandglass: could not interrupt the command: ${error.message}\n`))
   }
   process.on('SIGINT', onInterrupt)
   return { [Symbol.dispose]: () => void process.off('SIGINT', onInterrupt) }
 }
 
-async function interrupt(session: Session, shell: string | undefined): Promise<void> {
-  const terminal = await session.attachShell(shell)
+/** The key goes in front of the close on the same connection, so it arrives. */
+async function interrupt(withSockets: () => Promise<Session>, shell: string | undefined): Promise<void> {
+  const terminal = await (await withSockets()).attachShell(shell)
   await terminal.write('\x03')
-  // Detaching at once could overtake the key: the first thing the terminal shows says that it listens.
-  await terminal[Symbol.asyncIterator]().next()
   terminal.close()
 }
