@@ -23,8 +23,8 @@ setup() {
 
 # Another user's clone is fine as long as nothing has to be written into it.
 open_cache() {
-  CACHE=.cache
-  mkdir -p $CACHE 2>/dev/null && [ -w $CACHE ] && return
+  CACHE=$PWD/.cache
+  mkdir -p "$CACHE" 2>/dev/null && [ -w "$CACHE" ] && return
   CACHE=${TMPDIR:-/tmp}/sandglass-dev-$(id -u)
   mkdir -p -m 700 "$CACHE" && [ -O "$CACHE" ] || die "cannot write to .cache or $CACHE"
 }
@@ -45,9 +45,10 @@ pick_node() {
   elif [ -x $bundled ] && [ "$(major $bundled)" -ge $NODE_MAJOR ]; then
     NODE=$PWD/$bundled
   else
-    die "needs Node $NODE_MAJOR: this machine has ${own:+$("$own" -v)}${own:-none}, and npm has no copy for $(uname -m)"
+    die "needs Node $NODE_MAJOR: npm brought none for $(uname -m), and the machine's own is ${own:-missing} $([ -z "$own" ] || "$own" -v)"
   fi
-  export NODE
+  # Node would keep its compile cache in the temporary folder, where it would stay.
+  export NODE NODE_COMPILE_CACHE="$CACHE/compile"
 }
 
 major() {

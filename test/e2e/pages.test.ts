@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type PrivateDaemon, startPrivateDaemon } from '../../tools/private-daemon.ts'
 
 const PAGES = ['README.md', ...readdirSync('docs/guides').map(name => `docs/guides/${name}`)]
@@ -25,6 +25,10 @@ describe('the pages', () => {
   afterAll(async () => {
     await daemon?.stop()
     rmSync(folder, { recursive: true, force: true })
+  })
+
+  afterEach(async () => {
+    for (const { id } of await daemon.client.listSessions()) await daemon.client.session(id).destroy()
   })
 
   // A `sh run` block runs as it stands, in bash, stopping at the first failure; a `text` block right after it is what it prints.
