@@ -30,7 +30,26 @@ type setting struct {
 	Value string `json:"value"`
 }
 
-// enterGroups makes the groups, sets the limits, reads each of them back, and joins.
+// A prepareJob is done before it is known what will be started. Entering a cgroup waits for every processor to pass through the
+// scheduler, several milliseconds on cgroup v1: a launcher that waits for its job has that behind it.
+type prepareJob struct {
+	Groups []group `json:"groups"`
+	// Home is where this process goes to leave the groups again: a cgroup.procs file for each.
+	Home []string `json:"home"`
+}
+
+func (p *prepareJob) undo() {
+	for _, path := range p.Home {
+		_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0)
+	}
+	for _, g := range p.Groups {
+		// What cannot be removed now is found by the next daemon.
+		_ = removeTree(g.Dir)
+		_ = syscall.Rmdir(filepath.Dir(g.Dir))
+	}
+}
+
+// enterGroups makes the groups and joins those that are to be joined.
 func enterGroups(groups []group) error {
 	for _, g := range groups {
 		if err := os.MkdirAll(g.Dir, 0o755); err != nil {
@@ -41,14 +60,21 @@ func enterGroups(groups []group) error {
 				return fmt.Errorf("enable controllers: %w", err)
 			}
 		}
-		for _, s := range g.Settings {
-			if err := set(g.Dir, s); err != nil {
-				return err
-			}
-		}
 		if g.Join {
 			if err := os.WriteFile(filepath.Join(g.Dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
 				return fmt.Errorf("join cgroup: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// limitGroups sets every limit and reads it back.
+func limitGroups(groups []group) error {
+	for _, g := range groups {
+		for _, s := range g.Settings {
+			if err := set(g.Dir, s); err != nil {
+				return err
 			}
 		}
 	}

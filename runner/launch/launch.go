@@ -1,7 +1,7 @@
 // Package launch is what the daemon runs, on the host and outside every sandbox, to start or end one machine of the oci backend.
 //
 // It exists because Node can neither mount nor hold a mount namespace of its own. One process does one job: it reads one
-// JSON object from stdin, does it, prints one JSON line and exits. Everything it mounts lives in a mount namespace of
+// JSON line from stdin, does it, prints one JSON line and exits. Everything it mounts lives in a mount namespace of
 // its own, so a launcher that is killed at any point leaves no mount on the host: the kernel drops them with the last
 // process of that namespace.
 package launch
@@ -19,10 +19,12 @@ import (
 // Longest job that is read: bounds a daemon gone wrong, far above any real one.
 const maxJobBytes = 4 << 20
 
+// A job is one line. Prepare may come on a line of its own before any other.
 type job struct {
-	Start *startJob `json:"start,omitempty"`
-	End   *endJob   `json:"end,omitempty"`
-	Probe *probeJob `json:"probe,omitempty"`
+	Prepare *prepareJob `json:"prepare,omitempty"`
+	Start   *startJob   `json:"start,omitempty"`
+	End     *endJob     `json:"end,omitempty"`
+	Probe   *probeJob   `json:"probe,omitempty"`
 }
 
 type result struct {
@@ -66,18 +68,23 @@ func work(r *result) error {
 	if err := enterPrivateMounts(); err != nil {
 		return err
 	}
-	line, err := bufio.NewReaderSize(io.LimitReader(os.Stdin, maxJobBytes), 64<<10).ReadBytes('\n')
-	if err == io.EOF && len(line) == 0 {
-		return fmt.Errorf("no job came")
-	}
+	input := bufio.NewReaderSize(io.LimitReader(os.Stdin, maxJobBytes), 64<<10)
+	j, err := readJob(input)
 	if err != nil {
-		return fmt.Errorf("read job: %w", err)
+		return err
+	}
+	if j.Prepare != nil {
+		if err := enterGroups(j.Prepare.Groups); err != nil {
+			return err
+		}
+		prepared := j.Prepare
+		if j, err = readJob(input); err != nil {
+			// The daemon went without needing this launcher.
+			prepared.undo()
+			return err
+		}
 	}
 	r.began = time.Now()
-	var j job
-	if err := json.Unmarshal(line, &j); err != nil {
-		return fmt.Errorf("parse job: %w", err)
-	}
 	switch {
 	case j.Start != nil:
 		return start(j.Start, r)
@@ -88,4 +95,19 @@ func work(r *result) error {
 		return nil
 	}
 	return fmt.Errorf("a job is start, end or probe")
+}
+
+func readJob(input *bufio.Reader) (*job, error) {
+	line, err := input.ReadBytes('\n')
+	if err == io.EOF && len(line) == 0 {
+		return nil, fmt.Errorf("no job came")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read job: %w", err)
+	}
+	j := &job{}
+	if err := json.Unmarshal(line, j); err != nil {
+		return nil, fmt.Errorf("parse job: %w", err)
+	}
+	return j, nil
 }

@@ -14,7 +14,9 @@ type startJob struct {
 	// Runtime is an argv: the program and its options, up to the sub-command.
 	Runtime []string `json:"runtime"`
 	Folder  string   `json:"folder"` // the session's, host-only
-	Socket  string   `json:"socket"`
+	// Record is written to the folder before anything else: after a crash it tells what may have been left.
+	Record json.RawMessage `json:"record"`
+	Socket string          `json:"socket"`
 	// HideMounts get an empty filesystem mounted over them, in the launcher's namespace alone.
 	HideMounts []string        `json:"hide_mounts"`
 	Bundle     json.RawMessage `json:"bundle"` // the runtime's config.json; its root is Rootfs
@@ -41,10 +43,10 @@ func start(j *startJob, r *result) error {
 	if err := hideMounts(j.HideMounts); err != nil {
 		return err
 	}
-	if err := enterGroups(j.Groups); err != nil {
+	if err := j.makeFolder(); err != nil {
 		return err
 	}
-	r.mark("cgroups")
+	r.mark("folder")
 	mounted, err := j.Disk.mount(j.Folder)
 	if err != nil {
 		return err
@@ -81,10 +83,14 @@ func start(j *startJob, r *result) error {
 	if err := checkGroups(j.Groups, pid); err != nil {
 		return err
 	}
-	if err := writeState(filepath.Join(j.Folder, "state.json"), s); err != nil {
+	// Nothing of the user's runs before the daemon dials, so limits are in time here, and do not slow the start.
+	if err := limitGroups(j.Groups); err != nil {
 		return err
 	}
-	r.mark("verify")
+	if err := writeWhole(filepath.Join(j.Folder, "state.json"), s); err != nil {
+		return err
+	}
+	r.mark("limits")
 	r.State = s
 	return nil
 }
@@ -131,17 +137,26 @@ func prefilledPipe(data []byte) (*os.File, error) {
 	return reader, nil
 }
 
-func writeState(path string, s *state) error {
-	data, err := json.Marshal(s)
+func (j *startJob) makeFolder() error {
+	for _, name := range []string{"", "bundle", "disk", "logs"} {
+		if err := os.Mkdir(filepath.Join(j.Folder, name), 0o700); err != nil && !os.IsExist(err) {
+			return fmt.Errorf("make session folder: %w", err)
+		}
+	}
+	return writeWhole(filepath.Join(j.Folder, "config.json"), j.Record)
+}
+
+// writeWhole writes a file that is there completely or not at all.
+func writeWhole(path string, value any) error {
+	data, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Errorf("encode state: %w", err)
+		return fmt.Errorf("encode %s: %w", filepath.Base(path), err)
 	}
-	temporary := path + ".new"
-	if err := os.WriteFile(temporary, data, 0o600); err != nil {
-		return fmt.Errorf("write state: %w", err)
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
-	if err := os.Rename(temporary, path); err != nil {
-		return fmt.Errorf("write state: %w", err)
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	return nil
 }

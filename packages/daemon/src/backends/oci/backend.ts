@@ -1,13 +1,16 @@
 // The native backend: an OCI runtime (crun, else runc) in namespaces of its own, put together by `runner launch`.
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Backend, LimitKind, Machine, MachineSpec, Probe } from '../backend.ts'
+import { preparation } from './cgroups.ts'
 import { CompiledSeccomp } from './compiled-seccomp.ts'
+import { sweepGroups } from './delegation.ts'
 import { EmptyDisks } from './disks.ts'
 import { IdSlots } from './id-ranges.ts'
-import { endJob, keptFiles, runtimeArgv, startJob } from './jobs.ts'
+import { endJob, keptFiles, runtimeArgv, type StartInput, startJob } from './jobs.ts'
 import { LaunchError, Launcher } from './launcher.ts'
 import { ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
@@ -66,12 +69,16 @@ class OciBackend implements Backend {
 
   /** Takes in what is in the data folder, and gets ready what the first start would have to wait for. */
   async load(): Promise<void> {
+    const { host, probe } = this.#examined
+    const groups = new Set<string>()
     for (const id of await this.residents()) {
       const record = await readRecord(this.#paths.session(id))
-      if (record !== null) this.#slots.claim(record.slot)
+      if (record === null) continue
+      this.#slots.claim(record.slot)
+      groups.add(record.group)
     }
-    const { host, probe } = this.#examined
     if (host === null) return
+    if (host.cgroups !== null) sweepGroups(host.cgroups, this.#paths.cgroupParent, groups)
     if (host.isCrun) {
       this.#compiled = new CompiledSeccomp(this.#paths.run, this.#profile, probe.detail)
       await this.#compiled.load()
@@ -81,7 +88,7 @@ class OciBackend implements Backend {
       await this.#disks.path(DEFAULT_DISK_MB)
     }
     this.#image = await prepareHost(this.#paths.images)
-    this.#launcher.warm()
+    this.#launcher.prepareStarts(group => preparation(host.cgroups, this.#paths.cgroupParent, group, host.isCrun))
   }
 
   /** Looks again while nothing could be used, so that installing what is missing needs no restart. */
@@ -157,7 +164,7 @@ class OciBackend implements Backend {
     if (state !== null && isAlive(state)) throw new SandglassError('START_FAILED', { id: spec.id, why: 'it already runs' })
     const slot = before?.slot ?? this.#slots.take()
     if (slot === null) throw new SandglassError('HOST_FULL', { what: `all ${host.pool.slots} blocks of user ids are taken` })
-    const record: MachineRecord = {
+    const record: Omit<MachineRecord, 'group'> = {
       version: 1,
       id: spec.id,
       name: spec.name,
@@ -170,11 +177,20 @@ class OciBackend implements Backend {
       diskMb: before?.diskMb ?? spec.diskMb,
       unenforced: [...unenforced],
     }
+    let group = ''
     try {
-      return await this.#launch(host, spec, record, signal)
+      const input = await this.#startInput(host, spec, this.#image, record.diskMb)
+      const deadline = AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)])
+      const { state } = await this.#launcher.start(name => {
+        group = name
+        return startJob(host, this.#paths, { ...input, record: { ...record, group } })
+      }, deadline)
+      if (state === undefined) throw new LaunchError('the launcher gave no state')
+      if (input.compiledSeccomp === null) await this.#compiled?.keep(join(this.#paths.runtimeRoot, spec.id))
+      return ociMachine(host, this.#paths, { ...record, group }, state, this.#ends)
     } catch (error) {
       // Whatever happened, nothing of this attempt stays; a disk that was there before does.
-      await this.#end(spec.id, record, false)
+      await this.#end(spec.id, { ...record, group }, false)
       if (before === null) {
         await rm(folder, { recursive: true, force: true })
         this.#slots.release(slot)
@@ -187,28 +203,17 @@ class OciBackend implements Backend {
     }
   }
 
-  async #launch(host: Host, spec: MachineSpec, record: MachineRecord, signal: AbortSignal): Promise<Machine> {
-    const folder = this.#paths.session(spec.id)
-    const image = this.#image
-    if (image === null) throw new SandglassError('IMAGE_NOT_FOUND', { image: spec.image })
-    for (const dir of ['bundle', 'disk', 'logs']) await mkdir(join(folder, dir), { recursive: true, mode: 0o700 })
-    await writeRecord(folder, record)
-    const compiledSeccomp = this.#compiled?.get() ?? null
-    const kept = host.mkfs === null && (await readdir(folder)).includes('disk.tar') ? keptFiles(this.#paths, spec.id) : null
-    const job = startJob(host, this.#paths, {
+  async #startInput(host: Host, spec: MachineSpec, image: HostRootfs, diskMb: number): Promise<Omit<StartInput, 'record'>> {
+    const tar = keptFiles(this.#paths, spec.id)
+    return {
       spec,
-      record,
       image,
       runnerFile: this.#runnerFile,
-      emptyDisk: this.#disks === null ? null : await this.#disks.path(record.diskMb),
-      kept,
+      emptyDisk: this.#disks === null ? null : await this.#disks.path(diskMb),
+      kept: host.mkfs === null && existsSync(tar) ? tar : null,
       seccomp: this.#profile,
-      compiledSeccomp,
-    })
-    const { state } = await this.#launcher.run(job, AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)]))
-    if (state === undefined) throw new LaunchError('the launcher gave no state')
-    if (compiledSeccomp === null) await this.#compiled?.keep(join(this.#paths.runtimeRoot, spec.id))
-    return ociMachine(host, this.#paths, record, state, this.#ends)
+      compiledSeccomp: this.#compiled?.get() ?? null,
+    }
   }
 
   async #end(id: string, record: MachineRecord | null, keepFiles: boolean): Promise<void> {

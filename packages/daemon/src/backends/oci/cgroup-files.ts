@@ -17,24 +17,24 @@ const NO_STATS: MachineStats = {
 }
 
 /** What a machine uses; zeros and nulls where there is no cgroup that counts it. */
-export async function readStats(layout: CgroupLayout | null, parent: string, id: string): Promise<MachineStats> {
+export async function readStats(layout: CgroupLayout | null, parent: string, group: string): Promise<MachineStats> {
   if (layout === null) return NO_STATS
-  const read = (controller: Controller, file: string) => readIn(layout, parent, id, controller, file)
+  const read = (controller: Controller, file: string) => readIn(layout, parent, group, controller, file)
   return layout.version === 1 ? await statsV1(read) : await statsV2(read)
 }
 
 /** How many processes the kernel killed because the machine ran out of memory; null where nothing counts them. */
-export async function oomKills(layout: CgroupLayout | null, parent: string, id: string): Promise<number | null> {
+export async function oomKills(layout: CgroupLayout | null, parent: string, group: string): Promise<number | null> {
   if (layout === null) return null
   const file = layout.version === 1 ? 'memory.oom_control' : 'memory.events'
-  return field(await readIn(layout, parent, id, 'memory', file), 'oom_kill')
+  return field(await readIn(layout, parent, group, 'memory', file), 'oom_kill')
 }
 
 /** Stops or continues every process of the machine; resolves when the kernel says that it is so. */
-export async function setFrozen(layout: CgroupLayout, parent: string, id: string, frozen: boolean): Promise<void> {
+export async function setFrozen(layout: CgroupLayout, parent: string, group: string, frozen: boolean): Promise<void> {
   const root = layout.roots.freezer
   if (root === undefined) throw new Error('no freezer')
-  const dir = join(root, parent, id)
+  const dir = join(root, parent, group)
   const v1 = layout.version === 1
   const word = v1 ? (frozen ? 'FROZEN' : 'THAWED') : frozen ? '1' : '0'
   const isSo = async () =>
@@ -99,10 +99,16 @@ async function statsV2(read: Read): Promise<MachineStats> {
 }
 
 /** '' when the file is not there: kernels differ in which they have, and the machine may just have ended. */
-async function readIn(layout: CgroupLayout, parent: string, id: string, controller: Controller, file: string): Promise<string> {
+async function readIn(
+  layout: CgroupLayout,
+  parent: string,
+  group: string,
+  controller: Controller,
+  file: string,
+): Promise<string> {
   const root = layout.roots[controller]
   if (root === undefined) return ''
-  return await readFile(join(root, parent, id, file), 'utf8').catch(() => '')
+  return await readFile(join(root, parent, group, file), 'utf8').catch(() => '')
 }
 
 function field(text: string, name: string): number | null {

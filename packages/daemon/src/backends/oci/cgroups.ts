@@ -11,6 +11,8 @@ export interface CgroupLayout {
   readonly others: readonly string[]
   /** Where each root is in /proc/<pid>/cgroup: '' at the top. */
   readonly prefix: string
+  /** The daemon's own group below a root: '' at the top. */
+  readonly daemon: string
   /** The unified mount of a hybrid host, which crun must not see. */
   readonly unified: string | null
   /** Whether the kernel counts swap, so that it can be forbidden. */
@@ -33,6 +35,12 @@ export interface Group {
 interface Setting {
   readonly file: string
   readonly value: string
+}
+
+/** What a launcher is told before its job: to enter these groups, and where to go when no job comes. */
+export interface Preparation {
+  readonly groups: readonly Group[]
+  readonly home: readonly string[]
 }
 
 export interface Limits {
@@ -61,10 +69,26 @@ export function readLayout(mountinfo: string, exists: (path: string) => boolean)
   }
   if (Object.keys(roots).length > 0) {
     const countsSwap = exists(`${roots.memory}/memory.memsw.limit_in_bytes`)
-    return { version: 1, roots, others: unified === null ? others : [...others, unified], prefix: '', unified, countsSwap }
+    return {
+      version: 1,
+      roots,
+      others: unified === null ? others : [...others, unified],
+      prefix: '',
+      daemon: '',
+      unified,
+      countsSwap,
+    }
   }
   if (unified === null) return null
-  return { version: 2, roots: unifiedRoots(unified), others, prefix: '', unified: null, countsSwap: exists('/proc/swaps') }
+  return {
+    version: 2,
+    roots: unifiedRoots(unified),
+    others,
+    prefix: '',
+    daemon: '',
+    unified: null,
+    countsSwap: exists('/proc/swaps'),
+  }
 }
 
 /** On v2 every controller is in the one directory. */
@@ -83,13 +107,28 @@ export function parentName(dataDir: string): string {
 }
 
 /** Everything of a machine in any hierarchy, to end it. */
-export function leftGroups(layout: CgroupLayout, parent: string, id: string): Group[] {
-  const others = layout.others.map(root => ({ dir: join(root, parent, id), name: `/${parent}/${id}`, settings: [], join: false }))
-  return [...groupsOf(layout, parent, id, null, false), ...others]
+export function leftGroups(layout: CgroupLayout, parent: string, group: string): Group[] {
+  const others = layout.others.map(root => ({
+    dir: join(root, parent, group),
+    name: `/${parent}/${group}`,
+    settings: [],
+    join: false,
+  }))
+  return [...groupsOf(layout, parent, group, null, false), ...others]
+}
+
+/** What a launcher is told before it is known what it will start. `home` is where it goes again if that is nothing. */
+export function preparation(layout: CgroupLayout | null, parent: string, group: string, enter: boolean): Preparation {
+  if (layout === null) return { groups: [], home: [] }
+  const groups = groupsOf(layout, parent, group, null, enter)
+  return {
+    groups,
+    home: enter ? [...new Set(Object.values(layout.roots))].map(root => join(root, layout.daemon, 'cgroup.procs')) : [],
+  }
 }
 
 /** The groups of one machine, one per mounted hierarchy. */
-export function groupsOf(layout: CgroupLayout, parent: string, id: string, limits: Limits | null, enter: boolean): Group[] {
+export function groupsOf(layout: CgroupLayout, parent: string, group: string, limits: Limits | null, enter: boolean): Group[] {
   const groups = new Map<string, { controllers: Set<Controller>; root: string }>()
   for (const controller of CONTROLLERS) {
     const root = layout.roots[controller]
@@ -100,8 +139,8 @@ export function groupsOf(layout: CgroupLayout, parent: string, id: string, limit
   }
   const table = layout.version === 1 ? V1 : V2
   return [...groups.values()].map(({ controllers, root }) => ({
-    dir: join(root, parent, id),
-    name: `${layout.prefix}/${parent}/${id}`,
+    dir: join(root, parent, group),
+    name: `${layout.prefix}/${parent}/${group}`,
     settings:
       limits === null ? [] : [...controllers].flatMap(controller => table.settings(controller, limits, layout.countsSwap)),
     ...(controllers.has('freezer') ? { thaw: table.thaw } : {}),

@@ -1,5 +1,5 @@
 // Makes the cgroup folders that this daemon may use, where it may: at the top as root, below its own cgroup for anybody else.
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { type CgroupLayout, CONTROLLERS, enabling, readLayout, unifiedRoots } from './cgroups.ts'
 
@@ -42,7 +42,7 @@ function delegated(layout: CgroupLayout): CgroupLayout {
   const own = join(top, prefix)
   mkdirSync(join(own, OWN), { recursive: true })
   writeFileSync(join(own, OWN, 'cgroup.procs'), String(process.pid))
-  return withControllers(layout, own, prefix === '/' ? '' : prefix)
+  return { ...withControllers(layout, own, prefix === '/' ? '' : prefix), daemon: OWN }
 }
 
 function withControllers(layout: CgroupLayout, dir: string, prefix: string): CgroupLayout {
@@ -54,5 +54,29 @@ function withControllers(layout: CgroupLayout, dir: string, prefix: string): Cgr
 }
 
 function isRefusal(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && ['EACCES', 'EPERM', 'EROFS', 'EBUSY', 'ENOENT'].includes(String(error.code))
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    ['EACCES', 'EPERM', 'EROFS', 'EBUSY', 'ENOENT', 'ENOTEMPTY'].includes(String(error.code))
+  )
+}
+
+/** Removes empty groups that belong to no machine: those of launchers that waited when a daemon was killed. */
+export function sweepGroups(layout: CgroupLayout, parent: string, known: ReadonlySet<string>): void {
+  for (const root of new Set([...Object.values(layout.roots), ...layout.others])) {
+    const dir = join(root, parent)
+    if (!existsSync(dir)) continue
+    for (const entry of readdirSync(dir, { withFileTypes: true }))
+      if (entry.isDirectory() && !known.has(entry.name)) removeEmpty(join(dir, entry.name))
+    removeEmpty(dir)
+  }
+}
+
+/** A group with processes, or with groups in it, stays: the kernel refuses. */
+function removeEmpty(dir: string): void {
+  try {
+    rmdirSync(dir)
+  } catch (error) {
+    if (!isRefusal(error)) throw error
+  }
 }

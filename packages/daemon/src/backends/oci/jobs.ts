@@ -12,7 +12,7 @@ import type { HostRootfs } from './rootfs-host.ts'
 import type { SeccompProfile } from './seccomp.ts'
 
 const SANDBOX_ID = 1000
-interface StartInput {
+export interface StartInput {
   readonly spec: MachineSpec
   readonly record: MachineRecord
   readonly image: HostRootfs
@@ -34,7 +34,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   const { spec, record } = input
   const ids = host.pool.ranges(record.slot)
   const { cgroups } = host
-  const ownGroup = !host.isCrun && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${spec.id}/machine` : null
+  const ownGroup = !host.isCrun && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/machine` : null
   const bundle = ociBundle({
     hostname: spec.name,
     rootfs: host.stage,
@@ -51,11 +51,12 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       id: spec.id,
       runtime: record.runtime,
       folder: paths.session(spec.id),
+      record,
       socket: paths.socket(spec.id),
       hide_mounts: hidden(host),
       bundle,
       config: runnerConfig(spec, record.token),
-      groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, spec.id, spec, host.isCrun),
+      groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.isCrun),
       disk: {
         image: input.emptyDisk === null ? '' : diskImage(paths, spec.id),
         template: input.emptyDisk ?? '',
@@ -92,7 +93,7 @@ export function endJob(
       folder: paths.session(id),
       socket: paths.socket(id),
       state,
-      groups: host.cgroups === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, id),
+      groups: host.cgroups === null || record === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, record.group),
       hide_mounts: hidden(host),
       image: host.mkfs === null ? '' : diskImage(paths, id),
       keep: keepFiles && host.mkfs === null ? keptFiles(paths, id) : '',

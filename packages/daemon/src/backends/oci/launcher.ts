@@ -1,7 +1,9 @@
 // Runs `runner launch`, the short program that mounts and starts what Node cannot. One process per job.
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { Socket } from 'node:net'
+import type { Preparation } from './cgroups.ts'
 import type { MachineState } from './record.ts'
 
 interface Result {
@@ -19,64 +21,92 @@ export class LaunchError extends Error {
 
 const MAX_REPLY = 1024 * 1024
 
+/** Jobs that need nothing beforehand, and starts, which need to be in their machine's cgroups. */
+type Kind = 'plain' | 'start'
+
+interface Waiting {
+  readonly child: ChildProcessWithoutNullStreams
+  /** Name of the cgroups it is in; '' for none. */
+  readonly group: string
+}
+
 /**
- * Keeps one launcher started and waiting for its job, so that a start does not pay for forking the daemon. The waiting one holds nothing but
- * a mount namespace, and ends when its stdin does: with the daemon, however that dies.
+ * Keeps a launcher of each kind started and waiting for its job, so that a start pays neither for forking the daemon nor for entering
+ * cgroups. A waiting one ends when its stdin does: with the daemon, however that dies.
  */
 export class Launcher {
   readonly #program: string
-  #spare: ChildProcessWithoutNullStreams | null = null
+  readonly #waiting = new Map<Kind, Waiting>()
+  /** What a launcher for a start is told first. Set once the host is known. */
+  #preparation: ((group: string) => Preparation) | null = null
 
   constructor(program: string) {
     this.#program = program
   }
 
-  /** Does one job. On abort the process is killed, which unmounts what it mounted. */
+  prepareStarts(preparation: (group: string) => Preparation): void {
+    this.#preparation = preparation
+    this.#warm('start')
+  }
+
+  /** Does a job that is no start. On abort the process is killed, which unmounts what it mounted. */
   async run(job: object, signal: AbortSignal): Promise<Result> {
+    return await this.#run('plain', () => job, signal)
+  }
+
+  /** Starts a machine in the cgroups that the launcher says it is in. */
+  async start(job: (group: string) => object, signal: AbortSignal): Promise<Result> {
+    return await this.#run('start', job, signal)
+  }
+
+  async #run(kind: Kind, job: (group: string) => object, signal: AbortSignal): Promise<Result> {
     signal.throwIfAborted()
-    const child = this.#take()
+    const { child, group } = this.#take(kind)
     const kill = () => child.kill('SIGKILL')
     signal.addEventListener('abort', kill, { once: true })
     try {
-      const result = await converse(child, job)
+      const result = await converse(child, job(group))
       signal.throwIfAborted()
       if (!result.ok) throw new LaunchError(result.error ?? 'unknown')
       return result
     } finally {
       signal.removeEventListener('abort', kill)
-      this.warm()
+      this.#warm(kind)
     }
   }
 
-  /** Makes the spare when there is none. */
-  warm(): void {
-    if (this.#spare !== null) return
-    const child = this.#spawn()
-    this.#spare = child
+  #warm(kind: Kind): void {
+    if (this.#waiting.has(kind)) return
+    const waiting = this.#spawn(kind)
+    this.#waiting.set(kind, waiting)
+    const { child } = waiting
     child.once('exit', () => {
-      if (this.#spare === child) this.#spare = null
+      if (this.#waiting.get(kind) === waiting) this.#waiting.delete(kind)
     })
-    // A daemon that has nothing else to do may exit: the spare is no reason to stay.
+    // A daemon that has nothing else to do may exit: a waiting launcher is no reason to stay.
     child.unref()
     for (const stream of child.stdio) if (stream instanceof Socket) stream.unref()
   }
 
-  #take(): ChildProcessWithoutNullStreams {
-    const spare = this.#spare
-    if (spare === null) return this.#spawn()
-    this.#spare = null
-    spare.ref()
-    for (const stream of spare.stdio) if (stream instanceof Socket) stream.ref()
-    return spare
+  #take(kind: Kind): Waiting {
+    const waiting = this.#waiting.get(kind)
+    if (waiting === undefined) return this.#spawn(kind)
+    this.#waiting.delete(kind)
+    waiting.child.ref()
+    for (const stream of waiting.child.stdio) if (stream instanceof Socket) stream.ref()
+    return waiting
   }
 
-  #spawn(): ChildProcessWithoutNullStreams {
+  #spawn(kind: Kind): Waiting {
     // Its own session: Ctrl-C at the daemon's terminal must not reach a half-made sandbox. No environment: the daemon's may hold keys.
     const child = spawn(this.#program, ['launch'], { stdio: 'pipe', detached: true, cwd: '/', env: {} })
     // A launcher that cannot be started or dies early shows as a missing reply.
     child.on('error', () => child.stdout.destroy())
     child.stdin.on('error', () => child.stdin.destroy())
-    return child
+    if (kind === 'plain' || this.#preparation === null) return { child, group: '' }
+    const group = randomBytes(8).toString('hex')
+    child.stdin.write(`${JSON.stringify({ prepare: this.#preparation(group) })}\n`)
+    return { child, group }
   }
 }
 

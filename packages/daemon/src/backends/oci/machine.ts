@@ -14,7 +14,7 @@ interface Ends {
 }
 
 export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, state: MachineState, ends: Ends): Machine {
-  const { id } = record
+  const { id, group } = record
   const { cgroups } = host
   return {
     id,
@@ -23,13 +23,13 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
     unenforced: record.unenforced,
     dial: () => dial(paths.socket(id)),
     isRunning: async () => isAlive(state),
-    stats: () => readStats(cgroups, paths.cgroupParent, id),
-    epitaph: () => epitaph(host, paths, id),
+    stats: () => readStats(cgroups, paths.cgroupParent, group),
+    epitaph: () => epitaph(host, paths, group),
     ...(cgroups?.roots.freezer === undefined
       ? {}
       : {
-          pause: () => setFrozen(cgroups, paths.cgroupParent, id, true),
-          resume: () => setFrozen(cgroups, paths.cgroupParent, id, false),
+          pause: () => setFrozen(cgroups, paths.cgroupParent, group, true),
+          resume: () => setFrozen(cgroups, paths.cgroupParent, group, false),
         }),
     stop: () => ends.stop(id),
     destroy: () => ends.discard(id),
@@ -43,8 +43,8 @@ async function dial(path: string): Promise<Duplex> {
   return socket
 }
 
-async function epitaph(host: Host, paths: OciPaths, id: string): Promise<{ outOfMemory: boolean; text: string }> {
-  const kills = await oomKills(host.cgroups, paths.cgroupParent, id)
+async function epitaph(host: Host, paths: OciPaths, group: string): Promise<{ outOfMemory: boolean; text: string }> {
+  const kills = await oomKills(host.cgroups, paths.cgroupParent, group)
   if (kills !== null && kills > 0) {
     return {
       outOfMemory: true,

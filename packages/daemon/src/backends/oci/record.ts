@@ -1,5 +1,5 @@
-// What a session's folder says about its machine. Written before the machine exists, so that a crash at any point leaves a folder
-// that tells what may have been left behind.
+// What a session's folder says about its machine. The launcher writes the record before it makes anything, so that a crash at any point
+// leaves a folder that tells what may have been left behind.
 import { readFileSync } from 'node:fs'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,6 +16,8 @@ const MachineRecord = z.object({
   /** Folder name of the image's root filesystem, which must stay while the machine runs. */
   rootfs: z.string(),
   slot: z.int(),
+  /** Name of its cgroups, below the daemon's. */
+  group: z.string(),
   token: z.string(),
   runtime: z.array(z.string()),
   readonlyRootfs: z.boolean(),
