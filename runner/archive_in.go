@@ -37,11 +37,11 @@ func putArchive(run *runner, s *stream, q *request) error {
 	}
 	chunks := &chunkReader{stream: s}
 	if err := into.unpack(chunks); err != nil {
-		return failAndDrain(s, err)
+		return chunks.fail(err)
 	}
 	// What follows the archive's end mark is padding.
 	if _, err := io.Copy(io.Discard, chunks); err != nil {
-		return failAndDrain(s, err)
+		return chunks.fail(err)
 	}
 	return s.send("done", fields{"ok": true, "entries": into.entries, "size": into.size}, nil)
 }
@@ -106,13 +106,12 @@ func (u *unpacker) unpack(r io.Reader) error {
 	}
 }
 
-// archiveError tells a broken archive from a broken connection or client.
+// archiveError says that it is the archive that is broken, unless something else is known to be.
 func archiveError(err error) error {
-	var known *runnerError
-	if errors.As(err, &known) || isClosed(err) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if codeOrNone(err) != "" {
 		return err
 	}
-	return invalid("not a tar archive: %v", err)
+	return invalid("not a whole tar archive: %v", err)
 }
 
 func (u *unpacker) add(header *tar.Header, content io.Reader) error {
@@ -200,6 +199,7 @@ func (u *unpacker) addFile(name string, header *tar.Header, content io.Reader) e
 	n, err := io.Copy(struct{ io.Writer }{file}, content)
 	u.size += n
 	if err != nil {
+		u.space.do(func() error { return unlinkAt(u.dir, path.Base(name), 0) })
 		return archiveOrDisk(err)
 	}
 	return u.space.do(func() error {

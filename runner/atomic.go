@@ -69,9 +69,11 @@ func putFile(run *runner, s *stream, q *request) error {
 	if err := s.reply(fields{"ok": true}); err != nil {
 		return err
 	}
-	reply, err := file.fill(&chunkReader{stream: s})
+	chunks := &chunkReader{stream: s}
+	reply, err := file.fill(chunks)
 	if err != nil {
-		return failAndDrain(s, err)
+		file.abandon()
+		return chunks.fail(err)
 	}
 	return s.send("done", reply, nil)
 }
@@ -217,9 +219,11 @@ func (f *atomicFile) commit() error {
 	})
 }
 
-// abandon closes the file and removes what has not got its name.
+// abandon closes the file and removes what has not got its name. Idempotent.
 func (f *atomicFile) abandon() {
-	f.File.Close()
+	if f.File.Close() != nil {
+		return
+	}
 	if !f.isDone {
 		f.space.do(func() error { return unlinkAt(f.dir.fd, f.temporary, 0) })
 	}
@@ -231,6 +235,7 @@ type chunkReader struct {
 	stream *stream
 	body   io.Reader
 	isDone bool
+	isGone bool // the client closed, or broke the protocol beyond repair
 }
 
 func (c *chunkReader) Read(p []byte) (int, error) {
@@ -238,6 +243,7 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 		if c.body != nil {
 			n, err := c.body.Read(p)
 			if err != io.EOF {
+				c.isGone = err != nil
 				return n, err
 			}
 			c.body = nil
@@ -246,11 +252,9 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 			}
 		}
 		m, err := c.stream.next()
-		if err == io.EOF {
-			return 0, io.ErrUnexpectedEOF
-		}
 		if err != nil {
-			return 0, err
+			c.isGone = codeOrNone(err) == ""
+			return 0, unexpected(err)
 		}
 		switch m.Type {
 		case "chunk":
@@ -264,22 +268,37 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// failAndDrain tells the client of err and takes what it still sends: closing on
-// a client that writes would destroy the message on its way.
-func failAndDrain(s *stream, err error) error {
-	if isClosed(err) || errors.Is(err, io.ErrUnexpectedEOF) {
+// fail tells the client of err and takes what it still sends: closing on a
+// client that writes would destroy the message on its way.
+func (c *chunkReader) fail(err error) error {
+	if c.isGone {
 		return nil
 	}
-	if err := s.out.fail("", err); err != nil {
+	if err := c.stream.out.fail("", err); err != nil {
 		return err
 	}
-	timer := time.AfterFunc(drainTimeout, func() { s.conn.Close() })
+	timer := time.AfterFunc(drainTimeout, func() { c.stream.conn.Close() })
 	defer timer.Stop()
 	for {
-		if _, err := s.next(); err != nil {
+		if _, err := c.stream.next(); err != nil {
 			return nil
 		}
 	}
+}
+
+func codeOrNone(err error) string {
+	var known *runnerError
+	if errors.As(err, &known) {
+		return known.code
+	}
+	return ""
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 func temporaryName() (string, error) {

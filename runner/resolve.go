@@ -94,8 +94,7 @@ func (s *fileSpace) pinMade(path string) (*pinned, string, error) {
 // makeAll pins the directory path, made with what is missing above it.
 func (s *fileSpace) makeAll(path string) (*pinned, error) {
 	dir, err := s.pin(path, syscall.O_DIRECTORY)
-	var known *runnerError
-	if err == nil || !errors.As(err, &known) || known.code != codeFileNotFound {
+	if codeOrNone(err) != codeFileNotFound {
 		return dir, err
 	}
 	above, name, err := s.split(path)
@@ -146,9 +145,8 @@ func (s *fileSpace) contains(real string) bool {
 // explain gives the failure of a call on path its code. Outside the roots
 // nothing is told about what is there.
 func (s *fileSpace) explain(path string, err error) error {
-	var known *runnerError
 	var errno syscall.Errno
-	if errors.As(err, &known) || !errors.As(err, &errno) {
+	if codeOrNone(err) != "" || !errors.As(err, &errno) {
 		return err
 	}
 	switch errno {

@@ -55,10 +55,9 @@ func openAt(dir int, name string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// openDirAt opens a directory below dir for reading, on the same mount.
+// openDirAt opens a directory below dir for reading, on the same mount. A link on the way, the last name included, is ELOOP.
 func openDirAt(dir int, name string) (int, error) {
-	return openat2(dir, name, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW,
-		resolveBeneath|resolveNoSymlinks|resolveNoXdev)
+	return openat2(dir, name, syscall.O_RDONLY|syscall.O_DIRECTORY, resolveBeneath|resolveNoSymlinks|resolveNoXdev)
 }
 
 func statAt(dir int, name string) (*syscall.Stat_t, error) {

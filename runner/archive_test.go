@@ -1,0 +1,210 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+type tarEntry struct {
+	tar.Header
+	content []byte
+}
+
+func file(name string, content []byte) tarEntry {
+	return tarEntry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))}, content}
+}
+
+func link(kind byte, name, target string) tarEntry {
+	return tarEntry{tar.Header{Typeflag: kind, Name: name, Linkname: target, Mode: 0o777}, nil}
+}
+
+func tarOf(t *testing.T, entries ...tarEntry) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for i := range entries {
+		if err := w.WriteHeader(&entries[i].Header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(entries[i].content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// download collects an archive.
+func (c *fileClient) download() []byte {
+	c.Helper()
+	var all []byte
+	for {
+		m, body := c.next()
+		all = append(all, body...)
+		switch m["type"] {
+		case "error":
+			c.Fatal(m)
+		case "done":
+			return all
+		}
+	}
+}
+
+func TestUnsafeArchivesAreRefusedAndTouchNothing(t *testing.T) {
+	evil := []byte("evil")
+	dir := func(name string) tarEntry {
+		return tarEntry{tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755}, nil}
+	}
+	for name, entries := range map[string][]tarEntry{
+		"dot dot":                 {file("../outside/secret", evil)},
+		"dot dot inside":          {file("a/../../outside/secret", evil)},
+		"dot dot at the end":      {dir("a/..")},
+		"absolute":                {file("/etc/evil", evil)},
+		"absolute with dots":      {file("/../etc/evil", evil)},
+		"absolute symlink":        {link(tar.TypeSymlink, "l", "/etc/passwd")},
+		"climbing symlink":        {link(tar.TypeSymlink, "a/l", "../../outside")},
+		"empty symlink":           {link(tar.TypeSymlink, "l", "")},
+		"file through a symlink":  {link(tar.TypeSymlink, "l", "."), file("l/../x", evil)},
+		"file through own link":   {dir("d"), link(tar.TypeSymlink, "l", "d"), file("l/x", evil)},
+		"file through their link": {file("out/secret", evil)},
+		"directory over a link":   {dir("out")},
+		"hard link out":           {link(tar.TypeLink, "h", "../outside/secret")},
+		"absolute hard link":      {link(tar.TypeLink, "h", "/etc/passwd")},
+		"hard link through link":  {link(tar.TypeLink, "h", "out/secret")},
+		"hard link to a link":     {link(tar.TypeLink, "h", "out-file")},
+		"character device":        {{tar.Header{Typeflag: tar.TypeChar, Name: "dev", Devmajor: 1, Devminor: 3}, nil}},
+		"block device":            {{tar.Header{Typeflag: tar.TypeBlock, Name: "dev", Devmajor: 8}, nil}},
+		"fifo":                    {{tar.Header{Typeflag: tar.TypeFifo, Name: "fifo"}, nil}},
+		"overlong part":           {file(strings.Repeat("n", 256), evil)},
+		"overlong name":           {file(strings.Repeat("n/", 2100)+"n", evil)},
+		"pax path override": {{tar.Header{Typeflag: tar.TypeReg, Name: "x", Size: 4, Format: tar.FormatPAX,
+			PAXRecords: map[string]string{"SANDGLASS.x": "y"}}, evil}, file("../../"+strings.Repeat("long/", 40)+"x", evil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFileFixture(t)
+			f.must(os.Chmod(f.outside, 0o777))
+			f.must(os.Symlink(f.outside, f.work+"/out"))
+			f.must(os.Symlink(f.outside+"/secret", f.work+"/out-file"))
+			m := f.stream("archive.put", fields{"path": "."}).upload(tarOf(t, entries...), 512)
+			if m["code"] != codeArchiveUnsafe {
+				t.Errorf("got %v", m)
+			}
+			f.untouched()
+		})
+	}
+}
+
+func TestAnArchiveComesOutAsItWentIn(t *testing.T) {
+	f := newFileFixture(t)
+	when := time.Unix(1_600_000_000, 0)
+	setuid := file("setuid", []byte("#!"))
+	setuid.Mode, setuid.ModTime = 0o6755, when
+	locked := tarEntry{tar.Header{Typeflag: tar.TypeDir, Name: "locked/", Mode: 0o555}, nil}
+	long := strings.Repeat("d", 200) + "/" + strings.Repeat("f", 200)
+	content := tarOf(t, tarEntry{tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o700}, nil}, locked, file("locked/in", []byte("in")), setuid,
+		file("twice", []byte("first")), file("twice", []byte("second")), link(tar.TypeSymlink, "a/b/link", "../../twice"),
+		link(tar.TypeLink, "hard", "twice"), file(long, []byte("long")), file("./dotted//name", []byte("dotted")))
+	m := f.stream("archive.put", fields{"path": "new/place"}).upload(content, 100)
+	if m["type"] != "done" || m["entries"] != float64(10) {
+		t.Fatal(m)
+	}
+	at := f.work + "/new/place/"
+	for name, want := range map[string]string{"twice": "second", "hard": "second", "a/b/link": "second", long: "long", "dotted/name": "dotted", "locked/in": "in"} {
+		if got, err := os.ReadFile(at + name); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	var st syscall.Stat_t
+	f.must(syscall.Stat(at+"setuid", &st))
+	if st.Mode&0o7777 != 0o755 || st.Mtim.Sec != when.Unix() {
+		t.Errorf("mode %o, time %d", st.Mode, st.Mtim.Sec)
+	}
+	f.must(syscall.Stat(at+"locked", &st))
+	if st.Mode&0o7777 != 0o555 {
+		t.Errorf("mode %o", st.Mode)
+	}
+	f.must(syscall.Mkfifo(at+"fifo", 0o644))
+	again := f.stream("archive.get", fields{"path": "new/place"}).download()
+	if m := f.stream("archive.put", fields{"path": "copy"}).upload(again, 1<<20); m["type"] != "done" {
+		t.Fatal(m)
+	}
+	if got, err := os.ReadFile(f.work + "/copy/a/b/link"); err != nil || string(got) != "second" {
+		t.Errorf("%q, %v", got, err)
+	}
+	f.must(os.Chmod(at+"locked", 0o755))
+	f.must(os.Chmod(f.work+"/copy/locked", 0o755))
+	single := tar.NewReader(bytes.NewReader(f.stream("archive.get", fields{"path": "new/place/twice"}).download()))
+	if h, err := single.Next(); err != nil || h.Name != "twice" {
+		t.Errorf("%v, %v", h, err)
+	}
+}
+
+func TestAHundredThousandEntries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	f := newMemoryFixture(t)
+	entries := make([]tarEntry, 100_000)
+	for i := range entries {
+		entries[i] = file(fmt.Sprintf("d%d/%d", i/1000, i), nil)
+	}
+	if m := f.stream("archive.put", fields{"path": "."}).upload(tarOf(t, entries...), 1<<20); m["type"] != "done" || m["entries"] != float64(len(entries)) {
+		t.Fatal(m)
+	}
+	f.ok("fs.remove", fields{"path": "d7", "recursive": true}, nil)
+}
+
+func TestASparseBombIsDiskFull(t *testing.T) {
+	f := newFileFixture(t)
+	// A GNU 1.0 sparse entry: a map with no data in a file that claims to be 4 EiB.
+	size := fmt.Sprint(int64(1) << 62)
+	sparseMap := []byte("1\n" + size + "\n0\n")
+	padded := append(sparseMap, make([]byte, 512-len(sparseMap))...)
+	var buf bytes.Buffer
+	pax := ""
+	for _, r := range []string{"GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=bomb", "GNU.sparse.realsize=" + size} {
+		pax += fmt.Sprintf("%d %s\n", len(r)+4, r)
+	}
+	for _, part := range []struct {
+		kind    byte
+		content []byte
+	}{{'x', []byte(pax)}, {'0', padded}} {
+		header := make([]byte, 512)
+		copy(header, "bomb")
+		copy(header[100:], "0000644\x000000000\x000000000\x00")
+		copy(header[124:], fmt.Sprintf("%011o\x0000000000000\x00        ", len(part.content)))
+		header[156] = part.kind
+		copy(header[257:], "ustar\x0000")
+		sum := 0
+		for _, b := range header {
+			sum += int(b)
+		}
+		copy(header[148:], fmt.Sprintf("%06o\x00 ", sum))
+		buf.Write(header)
+		buf.Write(part.content)
+		buf.Write(make([]byte, (512-len(part.content)%512)%512))
+	}
+	buf.Write(make([]byte, 1024))
+	if m := f.stream("archive.put", fields{"path": "."}).upload(buf.Bytes(), 512); m["code"] != codeDiskFull {
+		t.Errorf("got %v", m)
+	}
+}
+
+func TestABrokenArchiveIsAnInvalidRequest(t *testing.T) {
+	f := newFileFixture(t)
+	if m := f.stream("archive.put", fields{"path": "."}).upload(bytes.Repeat([]byte("x"), 1<<20), 4096); m["code"] != codeInvalidRequest {
+		t.Errorf("got %v", m)
+	}
+	half := tarOf(t, file("a", make([]byte, 10_000)))[:3000]
+	if m := f.stream("archive.put", fields{"path": "."}).upload(half, 4096); m["code"] != codeInvalidRequest {
+		t.Errorf("got %v", m)
+	}
+}
