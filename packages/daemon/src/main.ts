@@ -33,7 +33,7 @@ async function main(argv: string[]): Promise<void> {
     process.stdout.write(`${JSON.stringify(printedConfig(loaded), null, 2)}\n`)
     return
   }
-  await enterUserNamespace()
+  await enterUserNamespace(loaded)
   if (command === 'doctor') await doctor(loaded, isJson)
   else await serve(loaded)
 }
@@ -62,11 +62,11 @@ function parseFlags(args: string[]): { flags: Record<string, string[]>; isPrint:
 }
 
 /** As an ordinary user this program replaces itself by one inside a user namespace; where that cannot be, the backend says so. */
-async function enterUserNamespace(): Promise<void> {
+async function enterUserNamespace({ dataDir }: Loaded): Promise<void> {
   const { userNamespaceArgv, userNamespaceProblem } = await import('./backends/oci/enter-userns.ts')
-  const argv = userNamespaceArgv([process.execPath, ...process.execArgv, ...process.argv.slice(1)])
-  if (argv === null || userNamespaceProblem() !== null) return
-  process.execve?.('/usr/bin/unshare', argv, process.env as Record<string, string>)
+  const argv = userNamespaceArgv([process.execPath, ...process.execArgv, ...process.argv.slice(1)], dataDir, RUNNER)
+  if (argv?.[0] === undefined || userNamespaceProblem() !== null) return
+  process.execve?.(argv[0], argv, process.env as Record<string, string>)
 }
 
 async function serve(loaded: Loaded): Promise<void> {

@@ -13,7 +13,7 @@ export interface CgroupLayout {
   readonly prefix: string
   /** The daemon's own group below a root: '' at the top. */
   readonly daemon: string
-  /** The unified mount of a hybrid host, which crun must not see. */
+  /** The unified mount of a hybrid host. */
   readonly unified: string | null
   /** Whether the kernel counts swap, so that it can be forbidden. */
   readonly countsSwap: boolean

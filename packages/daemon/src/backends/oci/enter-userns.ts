@@ -1,6 +1,8 @@
 // As an ordinary user the daemon runs inside a user namespace, where it is root over its own sub-ids and nothing else.
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
+import { join } from 'node:path'
+import { isAlive, readStateSync } from './record.ts'
 
 export interface Problem {
   readonly why: string
@@ -10,12 +12,25 @@ export interface Problem {
 const IDS_NEEDED = 65_536
 
 /**
- * The argv that runs `argv` again inside a user namespace with the caller's sub-ids and a mount namespace of its own; null for root, who needs none.
- * Signals reach the program itself: unshare becomes it.
+ * The argv (a path first) that runs `argv` again inside a user namespace with the caller's sub-ids and a mount namespace of its own; null for root,
+ * who needs none. It is the namespace that running machines of this data folder were made from, if there are any: from another one they
+ * could be talked to but not ended. Signals reach the program itself: each step becomes the next.
  */
-export function userNamespaceArgv(argv: readonly string[]): string[] | null {
+export function userNamespaceArgv(argv: readonly string[], dataDir: string, runner: string): string[] | null {
   if (process.getuid?.() === 0) return null
-  return ['unshare', '--user', '--map-root-user', '--map-auto', '--mount', '--propagation', 'slave', '--', ...argv]
+  const machine = runningMachine(join(dataDir, 'sessions'))
+  if (machine !== null) return [runner, 'launch', 'enter', String(machine), ...argv]
+  const unshare = ['/usr/bin/unshare', '/bin/unshare'].find(path => existsSync(path)) ?? 'unshare'
+  return [unshare, '--user', '--map-root-user', '--map-auto', '--mount', '--propagation', 'slave', '--', ...argv]
+}
+
+function runningMachine(sessions: string): number | null {
+  if (!existsSync(sessions)) return null
+  for (const id of readdirSync(sessions)) {
+    const state = readStateSync(join(sessions, id))
+    if (state !== null && isAlive(state)) return state.pid
+  }
+  return null
 }
 
 /** Why an ordinary user cannot have such a namespace here, and the command that mends it; null when nothing is in the way. */

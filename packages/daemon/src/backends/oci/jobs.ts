@@ -53,7 +53,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       folder: paths.session(spec.id),
       record,
       socket: paths.socket(spec.id),
-      hide_mounts: hidden(host),
+      hide_mounts: host.hiddenMounts,
       bundle,
       config: runnerConfig(spec, record.token),
       groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.isCrun),
@@ -94,7 +94,7 @@ export function endJob(
       socket: paths.socket(id),
       state,
       groups: host.cgroups === null || record === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, record.group),
-      hide_mounts: hidden(host),
+      hide_mounts: host.hiddenMounts,
       image: host.mkfs === null ? '' : diskImage(paths, id),
       keep: keepFiles && host.mkfs === null ? keptFiles(paths, id) : '',
       shown: shownOnDisk(true),
@@ -108,11 +108,6 @@ export function diskImage(paths: OciPaths, id: string): string {
 
 export function keptFiles(paths: OciPaths, id: string): string {
   return join(paths.session(id), 'disk.tar')
-}
-
-// crun refuses to run while a hybrid host's unified mount shows controllers.
-function hidden(host: Host): string[] {
-  return host.isCrun && host.cgroups?.version === 1 && host.cgroups.unified !== null ? [host.cgroups.unified] : []
 }
 
 function layersOf(input: StartInput): object[] {

@@ -5,7 +5,7 @@ import { mkdir } from 'node:fs/promises'
 import { basename, isAbsolute, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { LimitKind, Probe } from '../backend.ts'
-import { type CgroupLayout, missingControllers, parentName } from './cgroups.ts'
+import { type CgroupLayout, missingControllers, parentName, readLayout } from './cgroups.ts'
 import { usableCgroups } from './delegation.ts'
 import { inUserNamespace, userNamespaceProblem } from './enter-userns.ts'
 import { fullPool, type IdPool, mappedPool } from './id-ranges.ts'
@@ -19,6 +19,8 @@ export interface Host {
   readonly rootless: boolean
   readonly pool: IdPool
   readonly cgroups: CgroupLayout | null
+  /** Mounts that the runtime must not see: crun refuses to run while a hybrid host's unified mount shows controllers. */
+  readonly hiddenMounts: readonly string[]
   /** The program that formats disks; null where disks are in memory. */
   readonly mkfs: string | null
   /** Why a root filesystem cannot be writable here, or null. */
@@ -75,9 +77,12 @@ export async function examine(dataDir: string, wanted: string, launcher: Launche
   if (stage === undefined)
     return unavailable(`none of ${STAGES.join(', ')} is a folder that everybody may enter`, 'sudo install -d -m 755 /mnt')
   const cgroups = usableCgroups(!rootless, `${parentName(dataDir)}-trial`)
+  const isCrun = basename(runtime) === 'crun'
+  const mounted = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
   const host: Host = {
     runtime,
-    isCrun: basename(runtime) === 'crun',
+    isCrun,
+    hiddenMounts: isCrun && mounted?.version === 1 && mounted.unified !== null ? [mounted.unified] : [],
     rootless,
     pool,
     cgroups,

@@ -45,6 +45,16 @@ export async function readState(folder: string): Promise<MachineState | null> {
   return await readParsed(join(folder, 'state.json'), MachineState)
 }
 
+/** For a program that is about to replace itself, and can wait for nothing. */
+export function readStateSync(folder: string): MachineState | null {
+  try {
+    return MachineState.safeParse(JSON.parse(readFileSync(join(folder, 'state.json'), 'utf8'))).data ?? null
+  } catch (error) {
+    if (isMissing(error) || error instanceof SyntaxError) return null
+    throw error
+  }
+}
+
 /** True while the process that the state names lives: the same number with another start time is another process. */
 export function isAlive(state: MachineState): boolean {
   try {
