@@ -1,12 +1,11 @@
-import { createWriteStream } from 'node:fs'
-import { lstat, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { lstat, mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { SandglassError, type Session } from '@sandglass/sdk'
 import { endsInSlash, nameOf } from './location.ts'
 import type { Progress } from './progress.ts'
 import { type UnpackOptions, unpack } from './unpack.ts'
+import { writeAll } from './write-all.ts'
 
 export type Copied = { entries: number; target: string }
 
@@ -56,9 +55,9 @@ async function downloadFile(session: Session, path: string, target: string, prog
   const body = await session.files.download(path)
   const partial = join(dirname(target), `.${basename(target)}.${crypto.randomUUID()}.part`)
   // SECURITY: set-id bits are dropped. Rename replaces a link of that name and does not write through it.
-  const file = createWriteStream(partial, { flags: 'wx', mode: Number.parseInt(mode, 8) & 0o777 })
+  const file = await open(partial, 'wx', Number.parseInt(mode, 8) & 0o777)
   try {
-    await pipeline(Readable.from(progress.through(body), { objectMode: false, highWaterMark: 1024 * 1024 }), file)
+    await writeAll(file, progress.through(body)).finally(() => file.close())
     await rename(partial, target)
   } catch (error) {
     await rm(partial, { force: true })

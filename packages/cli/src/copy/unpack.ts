@@ -8,6 +8,7 @@ import { chmod, link, lstat, mkdir, open, rm, symlink, utimes } from 'node:fs/pr
 import { join, posix } from 'node:path'
 import { SandglassError } from '@sandglass/sdk'
 import { type ReadEntry, tarEntries, unsafe } from './unpack-entries.ts'
+import { writeAll } from './write-all.ts'
 
 export type UnpackOptions = {
   /** Leaves out entries that are refused, and names them, instead of stopping at the first. */
@@ -23,7 +24,6 @@ export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, 
   const attempt = async (work: () => Promise<void>) => {
     try {
       await work()
-      count++
     } catch (error) {
       if (!onSkip || !(error instanceof SandglassError) || !error.is('ARCHIVE_UNSAFE')) throw error
       onSkip(error)
@@ -31,7 +31,10 @@ export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, 
   }
   for await (const entry of tarEntries(source)) {
     if (posix.normalize(entry.name).replace(/\/$/, '') === '.') continue
-    await attempt(() => unpackEntry(entry, folder, made))
+    await attempt(async () => {
+      await unpackEntry(entry, folder, made)
+      count++
+    })
   }
   for (const [name, target] of made.links) await attempt(() => makeLink(folder, name, target))
   // Deepest first: a folder that is not writable could not have taken what is in it.
@@ -73,7 +76,7 @@ const KINDS: Record<string, string> = { '3': 'device', '4': 'device', '6': 'pipe
 async function writeFile(path: string, entry: ReadEntry): Promise<void> {
   const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
   try {
-    for await (const piece of entry.body) await file.writeFile(piece)
+    await writeAll(file, entry.body)
     await file.chmod(entry.mode)
     await file.utimes(new Date(), new Date(entry.modifiedAt))
   } finally {

@@ -1,6 +1,7 @@
 import type { ExecOptions, Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { shortDuration } from '../duration.ts'
+import { onBrokenPipe } from './broken-pipe.ts'
 import { pipedStdin } from './piped-stdin.ts'
 
 type ShellRun = ExecOptions & {
@@ -20,6 +21,7 @@ export async function runInShell(
   // The braces keep cd and export in this shell, which a pipe or parentheses would not.
   const line = stdin ? `{ ${cmd}\n} < ${stdin.path}` : cmd
   const interrupts = forwardInterrupts(withSockets, options.shell, say)
+  onBrokenPipe([process.stdout], () => interrupt(withSockets, options.shell))
   const started = performance.now()
   try {
     const stream = session.execStream(line, options)

@@ -1,8 +1,8 @@
-import { constants } from 'node:os'
 import { type Attachment, type ProcessOptions, SandglassError, type Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { runTerminal } from '../terminal/attach-terminal.ts'
 import { createSafeOutput } from '../terminal/safe-output.ts'
+import { onBrokenPipe } from './broken-pipe.ts'
 
 type ProcessRun = ProcessOptions & { isRaw: boolean }
 
@@ -43,7 +43,8 @@ async function carry(attached: Attachment, hasStdin: boolean, isRaw: boolean): P
     return [signal, handler] as const
   })
   if (hasStdin) sendStdin(attached).catch(() => undefined) // likewise
-  const sinks = { stdout: sink(process.stdout, isRaw, attached), stderr: sink(process.stderr, isRaw, attached) }
+  const sinks = { stdout: sink(process.stdout, isRaw), stderr: sink(process.stderr, isRaw) }
+  onBrokenPipe([process.stdout, process.stderr], () => attached.signal('TERM'))
   try {
     for await (const { stream, data } of attached) await sinks[stream](data)
     return (await attached.exit).exitCode
@@ -58,17 +59,9 @@ async function sendStdin(attached: Attachment): Promise<void> {
   await attached.end()
 }
 
-/** Writes at the reader's speed. When the reader has gone, the program is ended as a pipe would end it. */
-function sink(output: NodeJS.WriteStream, isRaw: boolean, attached: Attachment): (data: Uint8Array) => Promise<void> {
+/** Writes at the reader's speed. */
+function sink(output: NodeJS.WriteStream, isRaw: boolean): (data: Uint8Array) => Promise<void> {
   const clean = output.isTTY && !isRaw ? createSafeOutput() : undefined
-  output.removeAllListeners('error')
-  output.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
-    attached
-      .signal('TERM')
-      .catch(() => undefined)
-      .finally(() => setImmediate(() => process.exit(128 + constants.signals.SIGPIPE)))
-  })
   return async data => {
     if (output.write(clean ? clean(data) : data)) return
     await new Promise<void>(resolve => output.once('drain', resolve))

@@ -1,4 +1,5 @@
-import type { Attachment, Session } from '@sandglass/sdk'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Attachment, SandglassError, type Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { usage } from '../parse.ts'
 import { printable } from '../printable.ts'
@@ -8,12 +9,37 @@ import { openRawTerminal } from './raw-terminal.ts'
 /** A terminal on a shell of a session until the shell ends or the user detaches. Gives the exit code. */
 export async function attachTerminal(session: Session, { shell }: { shell?: string }, { say }: Context): Promise<number> {
   requireTerminal()
-  const attached = await session.attachShell(shell, terminalSize())
+  let attached = await session.attachShell(shell, terminalSize())
   say(`attached to ${printable(session.id)}; ~. at the start of a line detaches, exit ends the shell\r\n`)
-  const code = await runTerminal(attached)
-  if (code === 'detached') say('detached; the shell goes on\n')
-  return code === 'detached' ? 0 : code
+  for (;;) {
+    try {
+      const code = await runTerminal(attached)
+      if (code === 'detached') say('\ndetached; the shell goes on\n')
+      return code === 'detached' ? 0 : code
+    } catch (error) {
+      if (!isLost(error)) throw error
+      say('\nthe connection was lost; attaching again\n')
+      attached = await attachAgain(session, shell)
+    }
+  }
 }
+
+/** A shell outlives the daemon: a restart is waited for. */
+async function attachAgain(session: Session, shell: string | undefined): Promise<Attachment> {
+  const deadline = Date.now() + REATTACH_MS
+  for (;;) {
+    try {
+      return await session.attachShell(shell, terminalSize())
+    } catch (error) {
+      if (!isLost(error) || Date.now() > deadline) throw error
+      await delay(200)
+    }
+  }
+}
+
+const REATTACH_MS = 15_000
+const isLost = (error: unknown) =>
+  error instanceof SandglassError && (error.is('DAEMON_UNREACHABLE') || error.is('SHUTTING_DOWN'))
 
 /** Gives the terminal to what is attached. Every key goes inside, Ctrl-C included. */
 export async function runTerminal(attached: Attachment): Promise<number | 'detached'> {

@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest'
+import { COMMAND_NAMES, loadCommand } from './commands.ts'
+import { commandHelp } from './help-text.ts'
+import { nearest } from './nearest.ts'
+import { oneArgument, parseInput, splitCommand, unknownCommand } from './parse.ts'
+
+const OPTIONS = { all: { type: 'boolean', about: '' }, env: { type: 'string', multiple: true, about: '' } } as const
+
+test('global flags may stand in front of the command and behind it', () => {
+  expect(splitCommand(['--json', '--config', 'ls', 'rm', 'x', '-f'])).toEqual({
+    name: 'rm',
+    rest: ['--json', '--config', 'ls', 'x', '-f'],
+  })
+  expect(splitCommand(['--version'])).toEqual({ name: undefined, rest: ['--version'] })
+  expect(splitCommand(['--', 'ls']).name).toBeUndefined()
+})
+
+test('what follows -- is left alone', () => {
+  const input = parseInput(['box', '--all', '--', 'ls', '--all', '--', '-x'], OPTIONS)
+  expect(input).toMatchObject({ args: ['box'], rest: ['ls', '--all', '--', '-x'], flags: { all: true } })
+  expect(parseInput(['box'], OPTIONS).rest).toBeUndefined()
+})
+
+test('an unknown flag names the nearest one, and never its value', () => {
+  expect(() => parseInput(['--al'], OPTIONS)).toThrow('unknown flag --al; did you mean --all?')
+  expect(() => parseInput(['--secret-key=abc'], OPTIONS)).toThrow(/^unknown flag --secret-key$/)
+  expect(() => parseInput(['--env'], OPTIONS)).toThrow('argument missing')
+  expect(unknownCommand('exce').message).toBe('unknown command exce; did you mean exec?')
+  expect(unknownCommand('frobnicate').message).toBe('unknown command frobnicate')
+})
+
+test('a flag can be turned off with --no-', () => {
+  expect(parseInput(['--no-all'], OPTIONS).flags.all).toBe(false)
+})
+
+test('one name is one name', () => {
+  expect(() => oneArgument({ args: [], rest: undefined, flags: {} }, 'NAME')).toThrow('NAME is missing')
+  expect(() => oneArgument({ args: ['a', 'b'], rest: undefined, flags: {} }, 'NAME')).toThrow('b is too much')
+})
+
+test('the nearest word is one that is near', () => {
+  expect(nearest('ls', ['rm', 'cp'])).toBeUndefined()
+  expect(nearest('pasue', ['pause', 'resume'])).toBe('pause')
+  expect(nearest('insp', ['inspect', 'init'])).toBe('inspect')
+})
+
+test('every command has help that names its flags', async () => {
+  for (const name of COMMAND_NAMES) {
+    const command = await loadCommand(name)
+    const help = commandHelp(name, command, process.stdout)
+    expect(help).toContain(`sandglass ${name}`)
+    for (const [flag, { about }] of Object.entries(command.options)) {
+      expect(help).toContain(`--${flag}`)
+      expect(about, `${name} --${flag}`).not.toBe('')
+    }
+  }
+})

@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs'
+import { SessionSpec } from '@sandglass/contract'
+import { toSnake } from '@sandglass/sdk'
+import { expect, test } from 'vitest'
+import { FLAGS_FILE, renderSessionFlags } from './generate-flags.ts'
+import { parseInput } from './parse.ts'
+import { SESSION_OPTIONS, specFromFlags } from './spec-from-flags.ts'
+
+const spec = (...argv: string[]) => toSnake(specFromFlags(parseInput(argv, SESSION_OPTIONS).flags))
+
+test("the flags of new are those of the contract's schema", () => {
+  expect(readFileSync(FLAGS_FILE, 'utf8'), 'run: node packages/cli/src/generate-flags.ts').toBe(renderSessionFlags())
+})
+
+test('flags become a request that the contract accepts', () => {
+  const made = spec(
+    '--memory-mb',
+    '1024',
+    '--cpu-cores',
+    '1.5',
+    '--ttl-seconds',
+    '1h',
+    '--timeout-sec=90',
+    '--env',
+    'A_B=c=d',
+    '--env',
+    'E=',
+    '--label',
+    'x=y',
+    '--no-start',
+    '--no-readonly-rootfs',
+    '--image',
+    'host',
+  )
+  expect(made).toEqual({
+    memory_mb: 1024,
+    cpu_cores: 1.5,
+    ttl_seconds: 3600,
+    timeout_sec: 90,
+    env: { A_B: 'c=d', E: '' },
+    labels: { x: 'y' },
+    start: false,
+    readonly_rootfs: false,
+    image: 'host',
+  })
+  expect(SessionSpec.parse(made)).toEqual(made)
+  expect(spec()).toEqual({})
+})
+
+test('values that cannot be meant are refused here', () => {
+  expect(() => spec('--memory-mb', 'lots')).toThrow('--memory-mb lots is not a number')
+  expect(() => spec('--ttl-seconds', '5 apples')).toThrow('is not a duration')
+  expect(() => spec('--env', 'NOVALUE')).toThrow('--env takes NAME=VALUE')
+})

@@ -1,0 +1,35 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { createSafeOutput } from './safe-output.ts'
+
+const clean = (text: string) => Buffer.from(createSafeOutput()(Buffer.from(text, 'latin1'))).toString('latin1')
+
+test('clipboard, titles, queries, modes and strings are dropped; text, colours and cursor movement stay', () => {
+  expect(clean('a\x1b]52;c;aGk=\x07b')).toBe('ab')
+  expect(clean('a\x1b]0;title\x1b\\b\x1bP1$r\x1b\\c\x1b_x\x1b\\d\x1b^y\x1b\\e')).toBe('abcde')
+  expect(clean('\x1b[31mred\x1b[0m \x1b[2K\x1b[1A\x1b[10;5H')).toBe('\x1b[31mred\x1b[0m \x1b[2K\x1b[1A\x1b[10;5H')
+  expect(clean('\x1b[6n\x1b[c\x1b[?1049h\x1b[21t\x1bc\x1b(0x')).toBe('x')
+  expect(clean('tab\tline\r\nbell\x07\x00\x05end')).toBe('tab\tline\r\nbell\x07end')
+})
+
+test('bytes that are not ASCII pass unchanged', () => {
+  const bytes = Buffer.from('grüße 漢字')
+  expect(Buffer.from(createSafeOutput()(bytes))).toEqual(bytes)
+})
+
+test('however the bytes are cut and whatever they are, no string, query or mode change comes out', () => {
+  const piece = fc.oneof(
+    fc.constantFrom('\x1b', ']', '[', '?', '52;c;', '\x07', '\\', 'P', 'm', 'h', 'n', '6', '_', 'text'),
+    fc.string({ maxLength: 3 }),
+  )
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 40 }), pieces => {
+      const whole = clean(pieces.join(''))
+      const filter = createSafeOutput()
+      const cut = pieces.map(p => Buffer.from(filter(Buffer.from(p, 'latin1'))).toString('latin1')).join('')
+      expect(cut).toBe(whole)
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with ESC
+      expect(whole.replace(/\x1b\[[\x20-\x3f]*[ABCDEFGHJKfm]/g, '')).not.toContain('\x1b')
+    }),
+  )
+})
