@@ -2,18 +2,13 @@ package main
 
 import (
 	"archive/tar"
-	"errors"
 	"io"
 	"os"
 	"path"
-	"strings"
 	"syscall"
 )
 
-const (
-	maxNameBytes     = 255
-	maxDeferredModes = 100_000
-)
+const maxDeferredModes = 100_000
 
 func putArchive(run *runner, s *stream, q *request) error {
 	args := &target{}
@@ -104,14 +99,6 @@ func (u *unpacker) unpack(r io.Reader) error {
 		}
 		u.entries++
 	}
-}
-
-// archiveError says that it is the archive that is broken, unless something else is known to be.
-func archiveError(err error) error {
-	if codeOrNone(err) != "" {
-		return err
-	}
-	return invalid("not a whole tar archive: %v", err)
 }
 
 func (u *unpacker) add(header *tar.Header, content io.Reader) error {
@@ -212,14 +199,6 @@ func (u *unpacker) addFile(name string, header *tar.Header, content io.Reader) e
 	})
 }
 
-func archiveOrDisk(err error) error {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
-		return errno
-	}
-	return archiveError(err)
-}
-
 // makeRoom removes what has the name already, and refuses a size that the disk cannot
 // take, before a sparse entry of a few bytes has filled it.
 func makeRoom(dir int, name string, size int64) error {
@@ -231,54 +210,6 @@ func makeRoom(dir int, name string, size int64) error {
 		return err
 	}
 	return nil
-}
-
-func (u *unpacker) addSymlink(name string, header *tar.Header) error {
-	target := header.Linkname
-	if target == "" || len(target) >= maxPathBytes || strings.IndexByte(target, 0) >= 0 {
-		return unsafeEntry(header.Name, "its target is not a path")
-	}
-	if strings.HasPrefix(target, "/") || climbs(path.Join(path.Dir(name), target)) {
-		return unsafeEntry(header.Name, "a symbolic link leaves the directory")
-	}
-	dir, base, err := u.enter(name)
-	if err != nil {
-		return err
-	}
-	if err := makeRoom(dir, base, 0); err != nil {
-		return err
-	}
-	return symlinkAt(target, dir, base)
-}
-
-func (u *unpacker) addLink(name string, header *tar.Header) error {
-	target, err := safeName(header.Linkname)
-	if err != nil {
-		return unsafeEntry(header.Name, "a hard link leaves the directory")
-	}
-	if target == name {
-		return nil
-	}
-	source, sourceBase, err := u.open(target)
-	if err != nil {
-		return err
-	}
-	defer syscall.Close(source)
-	st, err := statAt(source, sourceBase)
-	if err != nil {
-		return err
-	}
-	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
-		return unsafeEntry(header.Name, "a hard link to something that is not a regular file")
-	}
-	dir, base, err := u.enter(name)
-	if err != nil {
-		return err
-	}
-	if err := makeRoom(dir, base, 0); err != nil {
-		return err
-	}
-	return linkAt(source, sourceBase, dir, base)
 }
 
 // enter gives the directory that name is in, made if missing, and the last part of name.
@@ -335,33 +266,4 @@ func (u *unpacker) setModes() error {
 		}
 		return nil
 	})
-}
-
-// safeName cleans an entry's name, or says what is wrong with it.
-func safeName(name string) (string, error) {
-	switch {
-	case name == "":
-		return "", errors.New("it has no name")
-	case len(name) > maxPathBytes:
-		return "", errors.New("its name is too long")
-	case strings.IndexByte(name, 0) >= 0:
-		return "", errors.New("its name contains NUL")
-	case strings.HasPrefix(name, "/"):
-		return "", errors.New("its name is absolute")
-	}
-	for _, part := range strings.Split(name, "/") {
-		if part == ".." {
-			return "", errors.New("its name contains ..")
-		}
-		if len(part) > maxNameBytes {
-			return "", errors.New("a part of its name is too long")
-		}
-	}
-	return path.Clean(name), nil
-}
-
-func climbs(cleaned string) bool { return cleaned == ".." || strings.HasPrefix(cleaned, "../") }
-
-func unsafeEntry(name, issue string) error {
-	return &runnerError{codeArchiveUnsafe, "archive refused: " + name + ": " + issue, fields{"entry": name, "issue": issue}}
 }

@@ -177,4 +177,17 @@ func parseMode(text string) (uint32, error) {
 	return uint32(mode), nil
 }
 
-func modifiedAt(st *syscall.Stat_t) int64 { return st.Mtim.Sec*1000 + st.Mtim.Nsec/1e6 }
+// The last millisecond of the year 9999: later ones have no ISO 8601 form of the usual length.
+const maxTime = 253_402_300_799_999
+
+// modifiedAt keeps times that a file can have and a client cannot show within bounds.
+func modifiedAt(st *syscall.Stat_t) int64 {
+	switch seconds := st.Mtim.Sec; {
+	case seconds < 0:
+		return 0
+	case seconds > maxTime/1000:
+		return maxTime
+	default:
+		return seconds*1000 + st.Mtim.Nsec/1e6
+	}
+}

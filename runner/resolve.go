@@ -164,6 +164,15 @@ func (s *fileSpace) explain(path string, err error) error {
 	return pathError(path, errno)
 }
 
+// codeOrNone is the code of an error that has one already.
+func codeOrNone(err error) string {
+	var known *runnerError
+	if errors.As(err, &known) {
+		return known.code
+	}
+	return ""
+}
+
 func outside(path string) error { return pathError(path, syscall.EXDEV) }
 
 func notAFile(path string) error {

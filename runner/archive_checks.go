@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"path"
+	"strings"
+	"syscall"
+)
+
+const maxNameBytes = 255
+
+// safeName cleans an entry's name, or says what is wrong with it.
+func safeName(name string) (string, error) {
+	switch {
+	case name == "":
+		return "", errors.New("it has no name")
+	case len(name) > maxPathBytes:
+		return "", errors.New("its name is too long")
+	case strings.IndexByte(name, 0) >= 0:
+		return "", errors.New("its name contains NUL")
+	case strings.HasPrefix(name, "/"):
+		return "", errors.New("its name is absolute")
+	}
+	for _, part := range strings.Split(name, "/") {
+		if part == ".." {
+			return "", errors.New("its name contains ..")
+		}
+		if len(part) > maxNameBytes {
+			return "", errors.New("a part of its name is too long")
+		}
+	}
+	return path.Clean(name), nil
+}
+
+func climbs(cleaned string) bool { return cleaned == ".." || strings.HasPrefix(cleaned, "../") }
+
+func unsafeEntry(name, issue string) error {
+	return &runnerError{codeArchiveUnsafe, "archive refused: " + name + ": " + issue, fields{"entry": name, "issue": issue}}
+}
+
+// archiveError says that it is the archive that is broken, unless something else is known to be.
+func archiveError(err error) error {
+	if codeOrNone(err) != "" {
+		return err
+	}
+	return invalid("not a whole tar archive: %v", err)
+}
+
+// archiveOrDisk tells a failure to write from a failure to read.
+func archiveOrDisk(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return archiveError(err)
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"archive/tar"
+	"path"
+	"strings"
+	"syscall"
+)
+
+func (u *unpacker) addSymlink(name string, header *tar.Header) error {
+	target := header.Linkname
+	if target == "" || len(target) >= maxPathBytes || strings.IndexByte(target, 0) >= 0 {
+		return unsafeEntry(header.Name, "its target is not a path")
+	}
+	if strings.HasPrefix(target, "/") || climbs(path.Join(path.Dir(name), target)) {
+		return unsafeEntry(header.Name, "a symbolic link leaves the directory")
+	}
+	dir, base, err := u.enter(name)
+	if err != nil {
+		return err
+	}
+	if err := makeRoom(dir, base, 0); err != nil {
+		return err
+	}
+	return symlinkAt(target, dir, base)
+}
+
+func (u *unpacker) addLink(name string, header *tar.Header) error {
+	target, err := safeName(header.Linkname)
+	if err != nil {
+		return unsafeEntry(header.Name, "a hard link leaves the directory")
+	}
+	if target == name {
+		return nil
+	}
+	source, sourceBase, err := u.open(target)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(source)
+	st, err := statAt(source, sourceBase)
+	if err != nil {
+		return err
+	}
+	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return unsafeEntry(header.Name, "a hard link to something that is not a regular file")
+	}
+	dir, base, err := u.enter(name)
+	if err != nil {
+		return err
+	}
+	if err := makeRoom(dir, base, 0); err != nil {
+		return err
+	}
+	return linkAt(source, sourceBase, dir, base)
+}
