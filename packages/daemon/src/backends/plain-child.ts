@@ -58,7 +58,7 @@ export class PlainChildBackend implements Backend {
       const token = randomBytes(16).toString('hex')
       await writeFile(join(folder, 'config.json'), JSON.stringify(runnerConfig(folder, spec, token)), { mode: 0o600 })
       child = await this.#spawn(folder, spec.id)
-      await waitUntilListening(join(folder, 'runner.sock'), child, spec.id, signal)
+      await waitUntilListening(folder, child, spec.id, signal)
       const state: State = { id: spec.id, token, runner: child }
       await writeFile(join(folder, 'state.json.new'), JSON.stringify(state), { mode: 0o600 })
       await rename(join(folder, 'state.json.new'), join(folder, 'state.json'))
@@ -195,16 +195,17 @@ function runnerConfig(folder: string, spec: MachineSpec, token: string) {
   }
 }
 
-async function waitUntilListening(path: string, runner: ProcessId, id: string, signal: AbortSignal): Promise<void> {
+async function waitUntilListening(folder: string, runner: ProcessId, id: string, signal: AbortSignal): Promise<void> {
   const deadline = Date.now() + START_TIMEOUT_MS
   for (;;) {
     signal.throwIfAborted()
-    const socket = await dialSocket(path).catch(() => null)
+    const socket = await dialSocket(join(folder, 'runner.sock')).catch(() => null)
     if (socket) {
       socket.destroy()
       return
     }
-    if (!(await isAlive(runner))) throw new SandglassError('START_FAILED', { id, why: 'the runner ended; boot.log says why' })
+    if (!(await isAlive(runner)))
+      throw new SandglassError('START_FAILED', { id, why: await readFile(join(folder, 'boot.log'), 'utf8') })
     if (Date.now() > deadline) throw new SandglassError('START_FAILED', { id, why: 'the runner does not listen' })
     await new Promise(resolve => setTimeout(resolve, 2))
   }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { Duplex } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { plainChildFixture, RUNNER_PATH, specFixture } from '../backends/plain-child-fixture.ts'
+import { plainChildFixture, RUNNER_PATH, specFixture } from '../backends/plain-child.fixture.ts'
 import type { RunnerLink } from './link.ts'
 import { openLink } from './link.ts'
 
@@ -142,6 +142,16 @@ describe.each([
       for (;;) yield Buffer.alloc(65_536, 0x61)
     })()
     expect(await codeOf(put.upload(endless))).toBe('INVALID_REQUEST')
+  })
+
+  it('hears of a refused upload while its source hangs', async () => {
+    const { link } = await open()
+    const put = await link.stream('archive.put', { path: 'unpacked' })
+    const hanging = (async function* () {
+      yield Buffer.alloc(65_536, 0x61)
+      await new Promise(() => undefined)
+    })()
+    expect(await codeOf(put.upload(hanging))).toBe('INVALID_REQUEST')
   })
 
   it('gives a request up when its signal aborts, and the connection goes on', async () => {

@@ -82,9 +82,9 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
       isAnswered = true
     })
     const sending = this.#sendAll(source, length, () => isAnswered)
-    await Promise.race([sending, answer.then(() => undefined)]).catch(async error => {
+    sending.catch(() => undefined) // the first failure is the one to tell; a source that hangs does not hold it back
+    await Promise.race([sending, answer.then(() => undefined)]).catch(error => {
       this.close()
-      await sending.catch(() => undefined) // the first failure is the one to tell
       throw error
     })
     const last = await answer
