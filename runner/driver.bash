@@ -4,14 +4,18 @@ if [ -r /etc/profile ]; then . /etc/profile 241<&- 242<&- 243>&-; fi
 for __sandglass_text in ~/.bash_profile ~/.bash_login ~/.profile; do
   if [ -r "$__sandglass_text" ]; then . "$__sandglass_text" 241<&- 242<&- 243>&-; break; fi
 done
-__sandglass_ran=0 __sandglass_text= __sandglass_trace= __sandglass_last= __sandglass_keys=
+__sandglass_ran=0 __sandglass_text= __sandglass_trace= __sandglass_last= __sandglass_keys= __sandglass_prompt=
 __sandglass_status() { return "$1"; }
 
 # One step between two commands: report the last one, take the next instruction. Success means: a command to evaluate.
 __sandglass_step() {
   local status=$? letter number
+  __sandglass_prompt=
   case $- in
-    *x*) set +x; __sandglass_trace=$'set -x\n' ;;
+    *x*)
+      set +x
+      __sandglass_trace=$'set -x\n'
+      if (( status )) && [[ $- != *e* ]]; then __sandglass_trace="{ set -x; __sandglass_status $status; } 2>/dev/null"$'\n'; fi ;;
     *) __sandglass_trace= ;;
   esac
   if [[ ${PROMPT_COMMAND-} != "$__sandglass_driver" ]]; then
@@ -31,7 +35,6 @@ __sandglass_step() {
         if [[ $number == "$__sandglass_ran" ]]; then continue; fi
         __sandglass_ran=$number
         IFS= builtin read -r -d '' -u 242 __sandglass_text
-        if [[ $- == *e* ]]; then __sandglass_last=0; fi
         return 0 ;;
       p)
         if [[ -z $__sandglass_keys ]]; then
@@ -40,12 +43,20 @@ __sandglass_step() {
             builtin bind -m $letter -x '"\e[9241~": PROMPT_COMMAND[0]=$__sandglass_driver READLINE_LINE= READLINE_POINT=0'
           done
         fi
+        __sandglass_prompt=1
         if [[ -n $__sandglass_trace ]]; then set -x; fi
         return 1 ;;
     esac
   done
 }
 
-# The loop is top-level code, not a function, so that declare in a command makes global variables.
-__sandglass_driver='while { __sandglass_step; } >/dev/null 2>&1; do __sandglass_status $__sandglass_last; \builtin eval "$__sandglass_trace$__sandglass_text" 241<&- 242<&- 243>&-; done'
+# The loop is top-level code, not a function, so that declare in a command makes global variables. The left side of ||
+# sets $? for the command without setting off errexit or an ERR trap. A command that breaks out of the loop starts it again.
+__sandglass_driver='while { __sandglass_step; } >/dev/null 2>&1; do
+  case $__sandglass_last in
+    0) \builtin eval "$__sandglass_trace$__sandglass_text" 241<&- 242<&- 243>&- ;;
+    *) __sandglass_status $__sandglass_last || \builtin eval "$__sandglass_trace$__sandglass_text" 241<&- 242<&- 243>&- ;;
+  esac
+done
+\builtin test "$__sandglass_prompt" || \builtin eval "$__sandglass_driver"'
 PROMPT_COMMAND=("$__sandglass_driver" ${PROMPT_COMMAND+"${PROMPT_COMMAND[@]}"})

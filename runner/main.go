@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -79,6 +80,9 @@ func prepareProcess(cfg *config) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core dumps: %w", err)
 	}
+	if err := closeOnExec(); err != nil {
+		return err
+	}
 	if os.Getpid() != 1 {
 		if err := prctl(prSetSubreaper, 1); err != nil {
 			return err
@@ -88,6 +92,22 @@ func prepareProcess(cfg *config) error {
 		return err
 	}
 	return dropCapabilities()
+}
+
+// closeOnExec keeps descriptors that the runner was started with from its children.
+//
+// SECURITY: whoever starts the runner may have left any file open, of the host even.
+func closeOnExec() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("list descriptors: %w", err)
+	}
+	for _, entry := range entries {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 // A stdio carrier is stdin and stdout as one.

@@ -24,9 +24,9 @@ type terminal struct {
 // close lets go of the terminal; later calls fail with EBADF.
 func (t *terminal) close() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.fd = -1
-	t.file.Close()
+	t.mu.Unlock()
+	t.file.Close() // waits for reads, which take the lock
 }
 
 // read reads what is there now; EAGAIN means nothing.
