@@ -1,5 +1,6 @@
 // What a session could leave on the host. Taken before and after, two inventories must be equal.
-import { readdirSync, readFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 export type Leftovers = { processes: string[]; mounts: string[]; loops: string[]; cgroups: string[]; folders: string[] }
@@ -10,21 +11,24 @@ export function leftovers(dataDir: string): Leftovers {
     processes: processes(dataDir),
     mounts: mounts(dataDir),
     loops: loops(dataDir),
-    cgroups: cgroups(),
+    cgroups: cgroups(dataDir),
     folders: folders(dataDir),
   }
 }
 
-/** Runners in a user namespace other than ours, and any program that names the folder but the daemon itself. */
+/** Programs in the cgroups of this daemon's machines, and any that names the folder, but for the daemon and its waiting launchers. */
 function processes(dataDir: string): string[] {
   const found: string[] = []
   for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
-    const argv = read(`/proc/${pid}/cmdline`).split('\0')
-    const text = argv.join(' ').trim()
-    if (argv[0] === '/.sandglass/runner' || (text.includes(dataDir) && !text.includes(' serve '))) found.push(text)
+    const text = read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
+    const isOurs = text.includes(dataDir) || read(`/proc/${pid}/cgroup`).includes(`/${cgroupParent(dataDir)}/`)
+    if (isOurs && !text.includes(' serve ') && !text.endsWith(' launch')) found.push(text)
   }
   return found
 }
+
+/** The backend's name for the cgroups of one data folder. */
+const cgroupParent = (dataDir: string) => `sandglass-${createHash('sha256').update(dataDir).digest('hex').slice(0, 8)}`
 
 const mounts = (dataDir: string) =>
   read('/proc/mounts')
@@ -38,18 +42,19 @@ function loops(dataDir: string): string[] {
     .filter(file => file.startsWith(dataDir))
 }
 
-function cgroups(): string[] {
+/** Cgroups with something in them other than a waiting launcher, or with nothing at all. */
+function cgroups(dataDir: string): string[] {
   const roots = ['/sys/fs/cgroup', ...entries('/sys/fs/cgroup').map(name => join('/sys/fs/cgroup', name))]
-  return roots.flatMap(root =>
-    entries(root)
-      .filter(name => name.startsWith('sandglass-'))
-      .flatMap(name =>
-        entries(join(root, name))
-          .filter(child => child.startsWith('sess_'))
-          .map(child => join(root, name, child)),
-      ),
+  const groups = roots.flatMap(root =>
+    entries(join(root, cgroupParent(dataDir))).map(name => join(root, cgroupParent(dataDir), name)),
   )
+  return groups.filter(path => statSync(path, { throwIfNoEntry: false })?.isDirectory() && !holdsLauncher(path))
 }
+
+const holdsLauncher = (group: string) =>
+  read(join(group, 'cgroup.procs'))
+    .split('\n')
+    .some(pid => pid && read(`/proc/${pid}/cmdline`).includes('launch'))
 
 const folders = (dataDir: string) => [
   ...entries(join(dataDir, 'sessions')),

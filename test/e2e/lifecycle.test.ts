@@ -16,7 +16,7 @@ const post = (id: string, verb: string, body?: unknown) => daemon.call('POST', `
 test('cd, export, functions and jobs are still there in the next exec', async () => {
   const { id } = await daemon.create()
   await daemon.exec(id, 'cd /tmp; export NAME=sand; greet() { echo "hello $NAME"; }; sleep 100 &')
-  expect((await daemon.exec(id, 'greet; pwd; jobs | wc -l')).output.trim().split('\n')).toEqual(['hello sand', '/tmp', '1'])
+  expect((await daemon.exec(id, 'greet; pwd; jobs -p | wc -l')).output.trim().split('\n')).toEqual(['hello sand', '/tmp', '1'])
   expect((await daemon.call('GET', `/v1/sessions/${id}`)).json().cwd).toBe('/tmp')
 })
 
@@ -32,7 +32,7 @@ test('pause freezes, resume goes on where it was', async () => {
   expect((await post(id, 'pause')).json().status).toBe('paused')
   expect((await post(id, 'exec', { cmd: 'true' })).status).toBe(409)
   expect((await post(id, 'resume')).json().status).toBe('running')
-  expect((await daemon.exec(id, 'jobs | wc -l')).output.trim()).toBe('1')
+  expect((await daemon.exec(id, 'jobs -p | wc -l')).output.trim()).toBe('1')
 })
 
 test('stop keeps the files, start brings them back', async () => {

@@ -1,0 +1,86 @@
+// A home folder of its own for the command line: its daemon, its sessions, and everything gone at the end.
+import { spawn } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+
+export const SANDGLASS = resolve('sandglass')
+
+export type Ran = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string }
+export type RunOptions = {
+  input?: string | Buffer
+  env?: Record<string, string>
+  cwd?: string
+  onStdout?: (text: string, kill: (signal: NodeJS.Signals) => void) => void
+}
+
+export class CliHome {
+  readonly home: string
+
+  private constructor(home: string) {
+    this.home = home
+  }
+
+  static async open(): Promise<CliHome> {
+    return new CliHome(await mkdtemp(join(tmpdir(), 'sg-cli-')))
+  }
+
+  get env(): Record<string, string> {
+    return { PATH: process.env.PATH ?? '', HOME: this.home, TERM: 'xterm-256color' }
+  }
+
+  get dataDir(): string {
+    return join(this.home, '.sandglass/data')
+  }
+
+  get daemonPid(): number {
+    return Number(readFileSync(join(this.dataDir, 'lock.pid'), 'utf8'))
+  }
+
+  /** Runs the command line as a process. Without `input` its stdin is /dev/null. */
+  run(args: readonly string[], { input, env, cwd, onStdout }: RunOptions = {}): Promise<Ran> {
+    const child = spawn(SANDGLASS, args, {
+      cwd,
+      env: { ...this.env, ...env },
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    })
+    const ran: Ran = { code: null, signal: null, stdout: '', stderr: '' }
+    child.stdout?.setEncoding('utf8').on('data', text => {
+      ran.stdout += text
+      onStdout?.(ran.stdout, signal => child.kill(signal))
+    })
+    child.stderr?.setEncoding('utf8').on('data', text => {
+      ran.stderr += text
+    })
+    // A command that does not read its input may end first.
+    child.stdin?.on('error', () => undefined).end(input)
+    const { promise, resolve: done, reject } = Promise.withResolvers<Ran>()
+    child.once('error', reject)
+    child.once('close', (code, signal) => done({ ...ran, code, signal }))
+    return promise
+  }
+
+  /** Ends every session and the daemon. */
+  async close(): Promise<void> {
+    if (existsSync(join(this.dataDir, 'lock.pid'))) {
+      const { stdout } = await this.run(['ls', '--json'])
+      const names = (JSON.parse(stdout || '[]') as { name: string }[]).map(session => session.name)
+      if (names.length > 0) await this.run(['rm', '-f', '--purge', ...names])
+      process.kill(this.daemonPid, 'SIGTERM')
+      await until(() => !isAlive(this.daemonPid))
+    }
+    await rm(this.home, { recursive: true, force: true })
+  }
+}
+
+export const isAlive = (pid: number) => existsSync(`/proc/${pid}`)
+
+/** Waits for a condition with a deadline. */
+export async function until(condition: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
+  const deadline = Date.now() + ms
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error(`not so within ${ms} ms: ${condition}`)
+    await new Promise(resolve => setTimeout(resolve, 25))
+  }
+}
