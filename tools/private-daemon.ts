@@ -24,7 +24,9 @@ export type PrivateDaemon = {
   stop(): Promise<void>
 }
 
-export async function startPrivateDaemon(options: { allowUnenforced?: readonly string[] } = {}): Promise<PrivateDaemon> {
+export type PrivateOptions = { allowUnenforced?: readonly string[]; signal?: AbortSignal }
+
+export async function startPrivateDaemon(options: PrivateOptions = {}): Promise<PrivateDaemon> {
   const folder = mkdtempSync(join(tmpdir(), 'sandglass-'))
   const apiKey = `sk-private-${randomBytes(24).toString('hex')}`
   const socketPath = join(folder, 'socket')
@@ -42,11 +44,12 @@ export async function startPrivateDaemon(options: { allowUnenforced?: readonly s
   const client = new SandboxClient({ baseUrl: 'http://sandglass', apiKey, fetch: unixFetch(socketPath) })
   const remove = () => rmSync(folder, { recursive: true, force: true })
   try {
-    await answering(client, child)
+    await answering(client, child, options.signal)
   } catch (error) {
-    child.kill('SIGKILL')
+    await ended(child)
     const log = readFileSync(join(folder, 'daemon.log'), 'utf8')
     remove()
+    options.signal?.throwIfAborted()
     throw new Error(`the daemon did not start\n${log}`, { cause: error })
   }
   return {
@@ -73,19 +76,24 @@ async function freePort(): Promise<number> {
   return port
 }
 
-/** Its output goes to a file: a sandbox that outlived the daemon would hold a pipe open. */
+/**
+ * Its output goes to a file: a sandbox that outlived the daemon would hold a pipe open. It has a process group of its own, so that Ctrl-C
+ * reaches whoever started it, and that one ends the sessions first.
+ */
 function serve(configPath: string, logPath: string): ChildProcess {
   const log = openSync(logPath, 'a', 0o600)
   const child = spawn(process.execPath, ['packages/cli/bin/sandglass.mjs', 'serve', '--config', configPath], {
+    detached: true,
     stdio: ['ignore', log, log],
   })
   closeSync(log)
   return child
 }
 
-async function answering(client: SandboxClient, child: ChildProcess): Promise<void> {
+async function answering(client: SandboxClient, child: ChildProcess, signal: AbortSignal | undefined): Promise<void> {
   const deadline = performance.now() + READY_MS
   for (;;) {
+    signal?.throwIfAborted()
     if (child.exitCode !== null) throw new Error(`it ended with code ${child.exitCode}`)
     try {
       await client.health()

@@ -2,6 +2,11 @@
 import { SandglassError, type Session } from '@sandglass/sdk'
 import { type PrivateDaemon, startPrivateDaemon } from './private-daemon.ts'
 
+const interrupted = new AbortController()
+process.stdout.on('error', error => interrupted.abort(error))
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.once(signal, () => interrupted.abort(new Error(`stopped by ${signal}`)))
+
 main().catch((error: Error) => {
   const next = error instanceof SandglassError && error.hint ? error.hint : './sandglass doctor says what this machine lacks'
   console.error(`\nquickstart: ${error.message}\n  next: ${next}`)
@@ -15,7 +20,9 @@ async function main(): Promise<void> {
     await tour(session)
     await timed('end the session', () => session.destroy())
   } finally {
-    await timed('stop the daemon and remove every trace', () => daemon.stop())
+    const start = performance.now()
+    await daemon.stop()
+    printTime(start, 'stop the daemon and remove every trace')
   }
   console.log(NEXT)
 }
@@ -32,18 +39,21 @@ async function tour(session: Session): Promise<void> {
 }
 
 /** Where the host cannot enforce a limit for this user, says so and goes on with exactly those limits allowed to be absent. */
-async function firstSession(): Promise<{ daemon: PrivateDaemon; session: Session }> {
-  const daemon = await timed('start a daemon of its own', () => startPrivateDaemon())
+async function firstSession(allowUnenforced: readonly string[] = []): Promise<{ daemon: PrivateDaemon; session: Session }> {
+  const daemon = await timed('start a daemon of its own', () =>
+    startPrivateDaemon({ allowUnenforced, signal: interrupted.signal }),
+  )
   try {
     return { daemon, session: await create(daemon) }
   } catch (error) {
     await daemon.stop()
-    if (!(error instanceof SandglassError) || !error.is('LIMIT_UNENFORCEABLE')) throw error
+    if (!(error instanceof SandglassError) || !error.is('LIMIT_UNENFORCEABLE') || allowUnenforced.length > 0) throw error
     const { limits, why } = error.detail
     const setting = `backends.oci.allow_unenforced: [${limits.join(', ')}]`
-    console.log(`note: this user cannot limit ${limits.join(', ')} here (${why}); going on with ${setting} for this demo alone\n`)
-    const lenient = await timed('start the daemon again', () => startPrivateDaemon({ allowUnenforced: limits }))
-    return { daemon: lenient, session: await create(lenient) }
+    console.log(
+      `   note: this user cannot limit ${limits.join(', ')} here (${why}); going on with ${setting} for this demo alone`,
+    )
+    return firstSession(limits)
   }
 }
 
@@ -64,10 +74,15 @@ async function run(session: Session, cmd: string, remark = ''): Promise<void> {
 }
 
 async function timed<T>(what: string, work: () => Promise<T>): Promise<T> {
+  interrupted.signal.throwIfAborted()
   const start = performance.now()
   const result = await work()
-  console.log(`${(performance.now() - start).toFixed(1).padStart(8)} ms  ${what}`)
+  printTime(start, what)
   return result
+}
+
+function printTime(start: number, what: string): void {
+  console.log(`${(performance.now() - start).toFixed(1).padStart(8)} ms  ${what}`)
 }
 
 function show(text: string): void {
