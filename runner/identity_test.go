@@ -90,3 +90,14 @@ func TestEveryThreadIsItselfAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestSearchNamesWhatItMayNotEnter(t *testing.T) {
+	f := sandboxFixture(t)
+	f.must(os.Mkdir(f.work+"/closed", 0o700))
+	f.put(f.work+"/closed/hidden", "x")
+	f.ok("write", fields{"path": "open"}, []byte("x"))
+	_, body := f.ok("fs.search", fields{"name": "*"}, nil)
+	if want := fmt.Sprintf(`[{"path":"%s/closed"},{"path":"%s/open"}]`, f.work, f.work); string(body) != want {
+		t.Errorf("got %s, want %s", body, want)
+	}
+}

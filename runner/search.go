@@ -152,21 +152,11 @@ func (s *search) entry(dir *os.File, name, at string, depth int) error {
 		if st, err = statAt(int(dir.Fd()), name); err != nil {
 			return err
 		}
-		switch st.Mode & syscall.S_IFMT {
-		case syscall.S_IFDIR:
-			fd, openErr := openDirAt(int(dir.Fd()), name)
-			if err = openErr; err == nil {
-				file = os.NewFile(uintptr(fd), name)
-			}
-		case syscall.S_IFREG:
-			if fits && s.text != nil {
-				file, st, err = openRegularAt(int(dir.Fd()), name)
-			}
-		}
+		file, err = s.open(dir, name, st, fits)
 		return err
 	})
-	if err != nil {
-		return skippable(err)
+	if err = skippable(err); err != nil || st == nil {
+		return err
 	}
 	if file != nil {
 		defer file.Close()
@@ -184,6 +174,25 @@ func (s *search) entry(dir *os.File, name, at string, depth int) error {
 		return nil
 	}
 	return s.dir(file, at, depth+1)
+}
+
+// open opens what is to be looked into; what cannot be opened still has a name.
+func (s *search) open(dir *os.File, name string, st *syscall.Stat_t, fits bool) (*os.File, error) {
+	switch st.Mode & syscall.S_IFMT {
+	case syscall.S_IFDIR:
+		fd, err := openDirAt(int(dir.Fd()), name)
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), name), nil
+	case syscall.S_IFREG:
+		if !fits || s.text == nil {
+			return nil, nil
+		}
+		file, _, err := openRegularAt(int(dir.Fd()), name)
+		return file, err
+	}
+	return nil, nil
 }
 
 func (s *search) fits(name string) bool {

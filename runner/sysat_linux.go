@@ -68,7 +68,10 @@ func statAt(dir int, name string) (*syscall.Stat_t, error) {
 	st := &syscall.Stat_t{}
 	_, _, errno := syscall.Syscall6(sysFstatat, uintptr(dir), uintptr(unsafe.Pointer(p)),
 		uintptr(unsafe.Pointer(st)), atSymlinkNofollow, 0, 0)
-	return st, errnoError(errno)
+	if errno != 0 {
+		return nil, errno
+	}
+	return st, nil
 }
 
 func readlinkAt(dir int, name string) (string, error) {
