@@ -70,7 +70,11 @@ func removeShell(run *runner, q *request) (fields, []byte, error) {
 	case <-sh.ended:
 	case <-time.After(hangupGrace):
 	}
-	killAll(append(members, sessionProcesses(sh.pid)...))
+	deadline := time.Now().Add(hangupGrace)
+	for left := members; len(left) > 0 && time.Now().Before(deadline); left = sessionProcesses(sh.pid) {
+		killAll(left)
+		time.Sleep(time.Millisecond)
+	}
 	<-sh.ended
 	return fields{"ok": true}, nil, nil
 }
