@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Duplex } from 'node:stream'
+import { Duplex, duplexPair } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { plainChildFixture, RUNNER_PATH, specFixture } from '../backends/plain-child.fixture.ts'
@@ -229,6 +229,18 @@ it('dials again after the connection broke', async () => {
   expect((await link.request('ping')).message.ok).toBe(true)
   expect(dialled.length).toBe(2)
   expect(link.bootId).toBe(bootId)
+})
+
+it('gives up at once on a runner that does not answer when the signal aborts', async () => {
+  const [silent] = duplexPair()
+  const link = openLink({ id: ID, dial: async () => silent, token: 'any' })
+  const abort = new AbortController()
+  const request = link.request('ping', {}, { signal: abort.signal })
+  const stream = link.stream('fs.watch', { path: '.' }, { signal: abort.signal })
+  abort.abort(new Error('enough'))
+  await expect(request).rejects.toThrow('enough')
+  await expect(stream).rejects.toThrow('enough')
+  silent.destroy()
 })
 
 it('a wrong token is a lost runner, not a wrong API key', async () => {

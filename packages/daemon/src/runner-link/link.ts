@@ -75,8 +75,7 @@ class Link implements RunnerLink {
     { body, signal }: { body?: Uint8Array; signal?: AbortSignal } = {},
   ): Promise<Reply> {
     signal?.throwIfAborted()
-    const control = await this.#controlConnection()
-    signal?.throwIfAborted()
+    const control = await abortable(this.#controlConnection(), signal)
     let reply: Reply
     try {
       reply = await control.request(type, fields, body, signal)
@@ -89,8 +88,9 @@ class Link implements RunnerLink {
 
   async stream(type: string, fields: Fields = {}, { signal }: { signal?: AbortSignal } = {}): Promise<RunnerStream> {
     signal?.throwIfAborted()
-    const connection = await this.#open(encodeMessage({ ...fields, id: 's', type }))
-    if (signal) closeOnAbort(connection, signal)
+    const opening = this.#open(encodeMessage({ ...fields, id: 's', type }))
+    if (signal) opening.then(connection => closeOnAbort(connection, signal)).catch(() => undefined) // told below
+    const connection = await abortable(opening, signal)
     const reply = await this.#firstReply(connection, signal)
     if (reply.type === 'error') {
       connection.duplex.destroy()
@@ -154,6 +154,17 @@ class Link implements RunnerLink {
   #lost(cause: unknown): SandglassError {
     return cause instanceof SandglassError ? cause : new SandglassError('RUNNER_LOST', { id: this.#id }, { cause })
   }
+}
+
+/** Rejects as soon as the signal aborts; the promise itself goes on. */
+async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return await promise
+  return await new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort)
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
 }
 
 function closeOnAbort({ duplex }: Connection, signal: AbortSignal): void {
