@@ -14,6 +14,7 @@ import { endTree, isAlive, processId, signalTree, treeUsage } from './process-tr
 const START_TIMEOUT_MS = 10_000
 /** sun_path holds 108 bytes with its NUL. */
 const MAX_SOCKET_PATH = 107
+const NO_PROCESS: ProcessId = { pid: -1, startTicks: -1 }
 const LIMITS: readonly LimitKind[] = ['cpu', 'memory', 'pids', 'disk']
 
 interface State {
@@ -82,8 +83,10 @@ export class PlainChildBackend implements Backend {
 
   async discard(id: string): Promise<void> {
     const machine = await this.#find(id)
-    if (machine) await machine.destroy()
-    else await rm(join(this.#folder, id), { recursive: true, force: true })
+    if (machine) return await machine.destroy()
+    // The daemon died while it started one: there is no record, and perhaps a runner.
+    await endTree(NO_PROCESS, marker(id))
+    await rm(join(this.#folder, id), { recursive: true, force: true })
   }
 
   async #find(id: string): Promise<PlainChildMachine | null> {

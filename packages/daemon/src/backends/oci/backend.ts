@@ -10,7 +10,7 @@ import { CompiledSeccomp } from './compiled-seccomp.ts'
 import { sweepGroups } from './delegation.ts'
 import { EmptyDisks } from './disks.ts'
 import { IdSlots } from './id-ranges.ts'
-import { endJob, keptFiles, runtimeArgv, type StartInput, startJob } from './jobs.ts'
+import { endJob, hasLeft, keptFiles, runtimeArgv, type StartInput, startJob } from './jobs.ts'
 import { LaunchError, Launcher } from './launcher.ts'
 import { ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
@@ -162,6 +162,8 @@ class OciBackend implements Backend {
     const before = await readRecord(folder)
     const state = await readState(folder)
     if (state !== null && isAlive(state)) throw new SandglassError('START_FAILED', { id: spec.id, why: 'it already runs' })
+    // It ended by itself, or a daemon died while it started: what was left would be in the way.
+    if (before !== null && (state !== null || hasLeft(host, this.#paths, before))) await this.#end(spec.id, before, true)
     const slot = before?.slot ?? this.#slots.take()
     if (slot === null) throw new SandglassError('HOST_FULL', { what: `all ${host.pool.slots} blocks of user ids are taken` })
     const record: Omit<MachineRecord, 'group'> = {
@@ -190,7 +192,7 @@ class OciBackend implements Backend {
       return ociMachine(host, this.#paths, { ...record, group }, state, this.#ends)
     } catch (error) {
       // Whatever happened, nothing of this attempt stays; a disk that was there before does.
-      await this.#end(spec.id, { ...record, group }, false)
+      if (group !== '') await this.#end(spec.id, { ...record, group }, false)
       if (before === null) {
         await rm(folder, { recursive: true, force: true })
         this.#slots.release(slot)

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { MachineStats } from '../backend.ts'
-import type { CgroupLayout, Controller } from './cgroups.ts'
+import { type CgroupLayout, type Controller, RUNTIME_GROUP } from './cgroups.ts'
 
 const FREEZE_DEADLINE_MS = 10_000
 const NO_STATS: MachineStats = {
@@ -26,8 +26,7 @@ export async function readStats(layout: CgroupLayout | null, parent: string, gro
 /** How many processes the kernel killed because the machine ran out of memory; null where nothing counts them. */
 export async function oomKills(layout: CgroupLayout | null, parent: string, group: string): Promise<number | null> {
   if (layout === null) return null
-  const file = layout.version === 1 ? 'memory.oom_control' : 'memory.events'
-  return field(await readIn(layout, parent, group, 'memory', file), 'oom_kill')
+  return await countOomKills(layout.version, (controller, file) => readIn(layout, parent, group, controller, file))
 }
 
 /** Stops or continues every process of the machine; resolves when the kernel says that it is so. */
@@ -51,6 +50,17 @@ export async function setFrozen(layout: CgroupLayout, parent: string, group: str
   }
 }
 
+// v1 counts a kill in the victim's own group alone, which is the one that a runtime other than crun makes inside the machine's.
+async function countOomKills(version: 1 | 2, read: Read): Promise<number | null> {
+  if (version === 2) return field(await read('memory', 'memory.events'), 'oom_kill')
+  const [own, inner] = await Promise.all([
+    read('memory', 'memory.oom_control'),
+    read('memory', `${RUNTIME_GROUP}/memory.oom_control`),
+  ])
+  const count = field(own, 'oom_kill')
+  return count === null ? null : count + (field(inner, 'oom_kill') ?? 0)
+}
+
 type Read = (controller: Controller, file: string) => Promise<string>
 
 async function statsV1(read: Read): Promise<MachineStats> {
@@ -60,7 +70,7 @@ async function statsV1(read: Read): Promise<MachineStats> {
     read('memory', 'memory.stat'),
     read('memory', 'memory.limit_in_bytes'),
     read('memory', 'memory.max_usage_in_bytes'),
-    read('memory', 'memory.oom_control'),
+    countOomKills(1, read),
     read('pids', 'pids.current'),
     read('pids', 'pids.max'),
   ])
@@ -70,7 +80,7 @@ async function statsV1(read: Read): Promise<MachineStats> {
     memoryBytes: Math.max(0, Number(used) - (field(stat, 'total_inactive_file') ?? 0)),
     memoryLimit: bound(limit),
     memoryPeakBytes: bound(peak),
-    oomKills: field(oom, 'oom_kill'),
+    oomKills: oom,
     pids: Number(pids),
     pidsLimit: bound(pidsMax),
   }

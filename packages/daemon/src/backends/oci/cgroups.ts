@@ -49,6 +49,10 @@ export interface Limits {
   readonly pidsLimit: number
 }
 
+/** Names that launchers make up for the groups of one machine. */
+export const GROUP_NAME = /^[0-9a-f]{16}$/
+/** The group that a runtime which keeps cgroups itself is told to make inside the machine's. */
+export const RUNTIME_GROUP = 'machine'
 const CPU_PERIOD_USEC = 100_000
 
 /** Reads the layout from /proc/self/mountinfo; null where no cgroup filesystem is mounted. */
@@ -129,6 +133,8 @@ export function preparation(layout: CgroupLayout | null, parent: string, group: 
 
 /** The groups of one machine, one per mounted hierarchy. */
 export function groupsOf(layout: CgroupLayout, parent: string, group: string, limits: Limits | null, enter: boolean): Group[] {
+  // SECURITY: an empty or foreign name would be a folder of many machines, and whatever is in it is killed when it ends.
+  if (!GROUP_NAME.test(group)) throw new RangeError(`not the name of a machine's cgroup: ${JSON.stringify(group)}`)
   const groups = new Map<string, { controllers: Set<Controller>; root: string }>()
   for (const controller of CONTROLLERS) {
     const root = layout.roots[controller]

@@ -1,9 +1,10 @@
 // What the launcher is asked to do, as data: one start or one end of a machine.
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
 import { ociBundle, RUNNER_PATH } from './bundle.ts'
-import { groupsOf, leftGroups } from './cgroups.ts'
+import { groupsOf, leftGroups, RUNTIME_GROUP } from './cgroups.ts'
 import { type IdRange, outsideId } from './id-ranges.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
@@ -34,7 +35,8 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   const { spec, record } = input
   const ids = host.pool.ranges(record.slot)
   const { cgroups } = host
-  const ownGroup = !host.isCrun && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/machine` : null
+  const ownGroup =
+    !host.isCrun && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/${RUNTIME_GROUP}` : null
   const bundle = ociBundle({
     hostname: spec.name,
     rootfs: host.stage,
@@ -100,6 +102,12 @@ export function endJob(
       shown: shownOnDisk(true),
     },
   }
+}
+
+/** True when something of an earlier run that was not ended is still there. */
+export function hasLeft(host: Host, paths: OciPaths, record: MachineRecord): boolean {
+  const groups = host.cgroups === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, record.group)
+  return [join(paths.runtimeRoot, record.id), ...groups.map(group => group.dir)].some(path => existsSync(path))
 }
 
 export function diskImage(paths: OciPaths, id: string): string {

@@ -26,7 +26,7 @@ type Kind = 'plain' | 'start'
 
 interface Waiting {
   readonly child: ChildProcessWithoutNullStreams
-  /** Name of the cgroups it is in; '' for none. */
+  /** Name of the cgroups that are its machine's. */
   readonly group: string
 }
 
@@ -103,8 +103,8 @@ export class Launcher {
     // A launcher that cannot be started or dies early shows as a missing reply.
     child.on('error', () => child.stdout.destroy())
     child.stdin.on('error', () => child.stdin.destroy())
-    if (kind === 'plain' || this.#preparation === null) return { child, group: '' }
     const group = randomBytes(8).toString('hex')
+    if (kind === 'plain' || this.#preparation === null) return { child, group }
     child.stdin.write(`${JSON.stringify({ prepare: this.#preparation(group) })}\n`)
     return { child, group }
   }

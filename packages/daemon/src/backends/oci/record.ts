@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { GROUP_NAME } from './cgroups.ts'
 
 const Limit = z.enum(['cpu', 'memory', 'pids', 'disk'])
 
@@ -17,7 +18,7 @@ const MachineRecord = z.object({
   rootfs: z.string(),
   slot: z.int(),
   /** Name of its cgroups, below the daemon's. */
-  group: z.string(),
+  group: z.string().regex(GROUP_NAME),
   token: z.string(),
   runtime: z.array(z.string()),
   readonlyRootfs: z.boolean(),

@@ -40,6 +40,7 @@ const FOLDERS = [
   '.sandglass',
 ]
 const VAR_FOLDERS = ['var/cache', 'var/lib', 'var/log', 'var/spool']
+const TMP_MODE = 0o1777
 const LINKS: Record<string, string> = {
   'var/run': '/run',
   'var/lock': '/run/lock',
@@ -160,6 +161,8 @@ async function build(folder: string, hostRoot: string, copied: string[], program
   await rm(folder, { recursive: true, force: true })
   const mounted = programs.filter(program => program.link === null).map(program => program.name)
   for (const name of ['', ...FOLDERS, ...VAR_FOLDERS, ...mounted]) await folderForAll(join(folder, name))
+  // runc gives a tmpfs the mode of the folder that it covers.
+  await chmod(join(folder, 'tmp'), TMP_MODE)
   for (const { name, link } of programs) if (link !== null) await symlink(link, join(folder, name))
   for (const [path, target] of Object.entries(LINKS)) await symlink(target, join(folder, path))
   for (const path of copied) await copyReadable(join(hostRoot, 'etc', path), join(folder, 'etc', path))
@@ -206,7 +209,7 @@ async function programFolders(hostRoot: string): Promise<Program[]> {
 }
 
 async function fingerprint(hostRoot: string, copied: string[], programs: Program[]): Promise<string> {
-  const hash = createHash('sha256').update(JSON.stringify([FILES, FOLDERS, VAR_FOLDERS, LINKS, programs]))
+  const hash = createHash('sha256').update(JSON.stringify([FILES, FOLDERS, VAR_FOLDERS, TMP_MODE, LINKS, programs]))
   for (const path of copied) {
     const info = await stat(join(hostRoot, 'etc', path)).catch(missing)
     hash.update(`${path} ${info?.mtimeMs} ${info?.size}\n`)

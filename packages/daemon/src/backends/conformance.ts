@@ -1,0 +1,37 @@
+// The suite that every backend passes, with real machines. A backend that lacks something skips checks by their exact name, with a reason.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Backend } from './backend.ts'
+import { ISOLATION } from './conformance/isolation.ts'
+import { KERNEL } from './conformance/kernel.ts'
+import { LIFECYCLE } from './conformance/lifecycle.ts'
+import { LIMITS_HOLD } from './conformance/limits.ts'
+import type { Check, Subject } from './conformance/subject.ts'
+
+const CHECKS: Readonly<Record<string, Check>> = { ...LIFECYCLE, ...LIMITS_HOLD, ...ISOLATION, ...KERNEL }
+
+export function conformance(name: string, subject: Subject, skips: Readonly<Record<string, string>>): void {
+  describe(`${name} conforms`, () => {
+    let backend: Backend | undefined
+    beforeAll(async () => {
+      backend = await subject.open()
+    })
+    afterAll(async () => {
+      for (const id of (await backend?.residents()) ?? []) await backend?.discard(id)
+    })
+    test('every skip names a check and a reason', () => {
+      for (const [check, reason] of Object.entries(skips)) {
+        expect(Object.keys(CHECKS)).toContain(check)
+        expect(reason).not.toBe('')
+      }
+    })
+    for (const [title, check] of Object.entries(CHECKS)) {
+      const reason = skips[title]
+      if (reason !== undefined) test.skip(`${title} (skipped: ${reason})`)
+      else
+        test(title, async () => {
+          if (backend === undefined) throw new Error('the backend did not open')
+          await check(backend, subject)
+        })
+    }
+  })
+}

@@ -1,0 +1,191 @@
+// Nothing of the host, and nothing of another machine, is within reach.
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'vitest'
+import { hostProcesses } from './host-view.ts'
+import { boxOf, type Check, inBox, specOf } from './subject.ts'
+
+const CANARY = 'canary-7f3a9c'
+
+export const ISOLATION: Record<string, Check> = {
+  'loopback is the only interface, with 127.0.0.53 on it': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      expect((await box.run('cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d " "')).output).toBe('lo')
+      expect((await box.run('cat /proc/net/route | tail -n +2')).output).toBe('')
+      const connect = (address: string) =>
+        `python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(("${address}", 53)); print(s.getsockname()[0])' 2>&1 | tail -1`
+      expect((await box.run(connect('127.0.0.53'))).output).toBe('127.0.0.1')
+      expect(
+        (await box.run('python3 -c \'import socket; s = socket.socket(); s.bind(("127.0.0.53", 53)); print("bound")\'')).output,
+      ).toBe('bound')
+      expect((await box.run(connect('1.1.1.1'))).output).toContain('Network is unreachable')
+      expect((await box.run(connect('169.254.169.254'))).output).toContain('Network is unreachable')
+    })
+  },
+
+  'root inside is not root outside': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      await box.asRoot('sleep 98761 & true')
+      await box.run('sleep 98762 & true')
+      const [root, user] = [98761, 98762].map(n => hostProcesses().find(({ argv }) => argv.trim() === `sleep ${n}`)?.uid)
+      expect((await box.asRoot('id -u')).output).toBe('0')
+      expect(root).toBeGreaterThan(0)
+      expect(user).toBe((root ?? 0) + 1000)
+      expect(root).not.toBe(process.getuid?.())
+    })
+  },
+
+  'two machines have different ids on the host': async (backend, subject) => {
+    await inBox(backend, subject, {}, async one => {
+      await inBox(backend, subject, {}, async two => {
+        await one.asRoot('sleep 98763 & true')
+        await two.asRoot('sleep 98764 & true')
+        const uids = [98763, 98764].map(n => hostProcesses().find(({ argv }) => argv.trim() === `sleep ${n}`)?.uid)
+        expect(uids[0]).not.toBe(uids[1])
+      })
+    })
+  },
+
+  'setuid programs give nothing': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      await box.asRoot('cp /bin/bash /workspace/sh && chmod 4755 /workspace/sh')
+      expect((await box.run('./sh -p -c "id -u; grep CapEff /proc/self/status"')).output).toBe('1000\nCapEff:\t0000000000000000')
+      expect((await box.run('grep -E "NoNewPrivs|CapEff" /proc/self/status')).output).toBe(
+        'CapEff:\t0000000000000000\nNoNewPrivs:\t1',
+      )
+    })
+  },
+
+  'host files are out of sight': async (backend, subject) => {
+    const canaries = [homedir(), '/root', '/home', '/tmp', '/var/tmp', '/opt', '/srv', '/mnt', '/run', '/etc'].flatMap(plant)
+    try {
+      expect(canaries.length).toBeGreaterThan(0)
+      await inBox(backend, subject, {}, async box => {
+        for (const path of canaries) expect((await box.asRoot(`cat ${path}`)).output).toContain('No such file')
+        const search =
+          'find / \\( -path /proc -o -path /usr -o -path /sys \\) -prune -o -name "*canary-7f3a9c*" -print 2>/dev/null; find /home /root /var /opt /srv /mnt /run /etc -type s 2>/dev/null; ls -A /root /home'
+        expect((await box.asRoot(search)).output).toBe('/home:\nsandbox\n\n/root:')
+        expect(
+          (await box.asRoot('cat /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh/ssh_host_rsa_key 2>&1 | grep -vc "No such file"'))
+            .output,
+        ).toBe('0')
+        expect((await box.asRoot('cut -d: -f1 /etc/passwd | paste -sd,')).output).toBe('root,sandbox,nobody')
+      })
+    } finally {
+      for (const path of canaries) rmSync(join(path, '..'), { recursive: true, force: true })
+    }
+  },
+
+  "what only the host's root may read in /usr stays unreadable for root inside": async (backend, subject) => {
+    const [path] = plant('/usr/local/share')
+    if (path === undefined) return
+    try {
+      chmodSync(path, 0o600)
+      await inBox(backend, subject, {}, async box => {
+        expect((await box.asRoot(`cat ${path}`)).output).toContain('Permission denied')
+      })
+    } finally {
+      rmSync(join(path, '..'), { recursive: true, force: true })
+    }
+  },
+
+  'host processes are out of sight': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      const { output } = await box.asRoot("ls /proc | grep -c '^[0-9]'; tr '\\0' ' ' < /proc/1/cmdline")
+      expect(Number(output.split('\n')[0])).toBeLessThan(12)
+      expect(output).toContain('/.sandglass/runner')
+      expect(hostProcesses().some(({ pid }) => pid === process.pid)).toBe(true)
+    })
+  },
+
+  "another machine's files and processes are out of sight": async (backend, subject) => {
+    await inBox(backend, subject, {}, async one => {
+      const spec = specOf(subject)
+      const two = boxOf(await backend.start(spec, AbortSignal.timeout(20_000)), spec)
+      try {
+        await one.run(
+          `echo secret > /workspace/${CANARY}; echo secret > /tmp/${CANARY}; echo secret > ~/${CANARY}; echo secret > /dev/shm/${CANARY}; sleep 98765 & true`,
+        )
+        expect(
+          (
+            await two.asRoot(
+              `find / \\( -path /proc -o -path /usr -o -path /sys \\) -prune -o -name "*${CANARY}*" -print 2>/dev/null; ls -A /workspace /tmp /home/sandbox /dev/shm | grep canary`,
+            )
+          ).output,
+        ).toBe('')
+        expect((await two.asRoot('pgrep -cx sleep')).output).toBe('0')
+        expect((await two.asRoot('ipcs -m | grep -c 0x')).output).toBe('0')
+      } finally {
+        two.link.close()
+        await two.machine.destroy()
+      }
+    })
+  },
+
+  'a read-only root stays read-only, even for root': async (backend, subject) => {
+    await inBox(backend, subject, { readonlyRootfs: true }, async box => {
+      for (const path of ['/x', '/etc/x', '/usr/x', '/usr/bin/x', '/var/x', '/root/x', '/.sandglass/x'])
+        expect((await box.asRoot(`touch ${path}`)).output).toContain('Read-only file system')
+      expect((await box.asRoot('echo 1.2.3.4 evil >> /etc/hosts')).output).toMatch(/Read-only file system|Permission denied/)
+      for (const target of ['/', '/usr', '/etc/hosts', '/proc/sys'])
+        expect((await box.asRoot(`mount -o remount,rw,bind ${target}`)).code).not.toBe(0)
+      expect((await box.asRoot('umount /etc/hosts')).code).not.toBe(0)
+      for (const path of ['/workspace/x', '/tmp/x', '/home/sandbox/x']) expect((await box.run(`touch ${path}`)).code).toBe(0)
+    })
+  },
+
+  'a writable root takes changes that only this machine sees': async (backend, subject) => {
+    await inBox(backend, subject, { readonlyRootfs: false }, async box => {
+      const change =
+        'echo mine > /etc/canary && echo mine > /usr/share/canary-7f3a9c && rm /usr/bin/env && mkdir /opt/made && echo ok'
+      expect((await box.asRoot(change)).output).toBe('ok')
+      expect(
+        (await box.asRoot('cat /etc/canary /usr/share/canary-7f3a9c; ls /usr/bin/env; stat -c %U /usr/bin/bash')).output,
+      ).toMatch(/^mine\nmine\n.*No such file or directory\nroot$/)
+      expect((await box.run('touch /usr/x')).output).toContain('Permission denied')
+      box.link.close()
+      await box.machine.stop()
+      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec)
+      expect((await again.asRoot('cat /etc/canary')).output).toBe('mine')
+      again.link.close()
+      await inBox(backend, subject, {}, async other => {
+        expect((await other.run('ls /usr/bin/env /etc/canary /usr/share/canary-7f3a9c 2>/dev/null')).output).toBe('/usr/bin/env')
+      })
+    })
+  },
+
+  'no descriptor of the daemon is inside': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      const listed = (
+        await box.run('ls -l /proc/self/fd | sed -n "s/.* -> //p" | grep -vE "^(/dev/pts/[0-9]+|/proc/[0-9]+/fd|pipe:.*)$"')
+      ).output
+      expect(listed).toBe('')
+      const pid = hostProcesses().find(({ argv }) => argv.startsWith('/.sandglass/runner') && argv.includes('--listen-fd'))?.pid
+      expect(pid).toBeDefined()
+    })
+  },
+
+  'secrets in the environment are in no command line on the host': async (backend, subject) => {
+    const secret = `sk-${Math.random().toString(36).slice(2)}`
+    await inBox(backend, subject, { env: { API_KEY: secret } }, async box => {
+      expect((await box.run('echo $API_KEY')).output).toBe(secret)
+      const lines = hostProcesses().map(({ argv }) => argv)
+      expect(lines.filter(argv => argv.includes(secret) || argv.includes(box.machine.token))).toEqual([])
+    })
+  },
+}
+
+/** A file with a known name in a folder of its own below `dir`, where this process may make one. */
+function plant(dir: string): string[] {
+  try {
+    const folder = mkdtempSync(join(dir, `${CANARY}-`))
+    const path = join(folder, CANARY)
+    writeFileSync(path, 'canary\n')
+    chmodSync(folder, 0o755)
+    return [path]
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) return []
+    throw error
+  }
+}

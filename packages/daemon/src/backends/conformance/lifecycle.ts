@@ -1,0 +1,177 @@
+// A machine comes, is used, goes, and outlives the daemon.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect } from 'vitest'
+import type { Backend } from '../backend.ts'
+import { traces } from './host-view.ts'
+import { boxOf, type Check, inBox, type Subject, specOf, until } from './subject.ts'
+
+export const LIFECYCLE: Record<string, Check> = {
+  'a started machine runs commands as the user sandbox in /workspace': async (backend, subject) => {
+    await inBox(backend, subject, { env: { GREETING: 'hello world' } }, async box => {
+      expect(await box.machine.isRunning()).toBe(true)
+      expect((await box.run('id -un; pwd; echo $GREETING; hostname')).output).toBe('sandbox\n/workspace\nhello world\nconforming')
+    })
+  },
+
+  'a wrong token is refused': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      const stream = await box.machine.dial()
+      stream.write(`${JSON.stringify({ type: 'hello', version: 1, token: 'wrong' })}\n`)
+      const [answer] = await once(stream, 'data')
+      stream.destroy()
+      expect(String(answer)).toContain('UNAUTHORIZED')
+    })
+  },
+
+  'an unknown image is refused': async backend => {
+    await expect(backend.prepare('no-such-image:1', AbortSignal.timeout(5000))).rejects.toThrow('no image')
+  },
+
+  'stop keeps files and start brings them back': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      await box.run('echo kept > f; mkdir d; ln -s f d/g; echo mine > ~/h; chmod 700 d')
+      box.link.close()
+      await box.machine.stop()
+      await box.machine.stop()
+      expect(await box.machine.isRunning()).toBe(false)
+      expect(await backend.residents()).toContain(box.machine.id)
+      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec)
+      expect((await again.run('cat f ~/h; readlink d/g; stat -c %U:%a d')).output).toBe('kept\nmine\nf\nsandbox:700')
+      again.link.close()
+    })
+  },
+
+  'fifty streams at once each get their own answer': async (backend, subject) => {
+    await inBox(backend, subject, {}, async ({ machine }) => {
+      const links = Array.from({ length: 50 }, () => boxOf(machine, specOf(subject)).link)
+      const answers = await Promise.all(links.map(async link => (await link.request('ping')).message.ok))
+      for (const link of links) link.close()
+      expect(answers).toEqual(links.map(() => true))
+    })
+  },
+
+  'pause stops every process and resume continues them': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      await box.run('(while :; do echo >> ticks; sleep 0.01; done) & true')
+      await box.machine.pause?.()
+      const before = (await box.machine.stats()).cpuUsageUsec
+      await delay(300)
+      expect((await box.machine.stats()).cpuUsageUsec).toBe(before)
+      await box.machine.resume?.()
+      const ticks = async () => Number((await box.run('wc -l < ticks')).output)
+      const count = await ticks()
+      await until('the loop goes on', async () => (await ticks()) > count)
+    })
+  },
+
+  'a paused machine can be destroyed': async (backend, subject) => {
+    const machine = await backend.start(specOf(subject), AbortSignal.timeout(20_000))
+    await machine.pause?.()
+    await machine.destroy()
+    expect(await machine.isRunning()).toBe(false)
+    expect(traces(machine.id)).toEqual([])
+  },
+
+  'destroy leaves nothing behind, and twice is the same as once': async (backend, subject) => {
+    const spec = specOf(subject)
+    const box = boxOf(await backend.start(spec, AbortSignal.timeout(20_000)), spec)
+    await box.run('for i in 1 2 3 4 5; do setsid sleep 1000 & done; (trap "" TERM HUP INT; sleep 1000) & true')
+    box.link.close()
+    await box.machine.destroy()
+    expect(traces(spec.id)).toEqual([])
+    expect(await backend.residents()).not.toContain(spec.id)
+    expect(await box.machine.isRunning()).toBe(false)
+    await box.machine.destroy()
+    await backend.discard(spec.id)
+  },
+
+  'a machine whose first process was killed is seen to be gone': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      await box.link.request('shutdown', { grace_ms: 0 })
+      await until('the machine is gone', async () => !(await box.machine.isRunning()))
+      expect(await box.machine.epitaph()).toMatchObject({ outOfMemory: false })
+      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec)
+      expect((await again.run('echo back')).output).toBe('back')
+      again.link.close()
+    })
+  },
+
+  'an aborted start leaves nothing behind': async (backend, subject) => {
+    for (const afterMs of [0, 2, 5, 10, 20]) {
+      const spec = specOf(subject)
+      const abort = new AbortController()
+      const started = backend.start(spec, abort.signal).then(
+        machine => machine.destroy(),
+        () => undefined,
+      )
+      await delay(afterMs)
+      abort.abort()
+      await started
+      expect(await backend.residents()).not.toContain(spec.id)
+      expect(traces(spec.id)).toEqual([])
+    }
+  },
+
+  'ten machines start at once': async (backend, subject) => {
+    const machines = await Promise.all(
+      Array.from({ length: 10 }, () => backend.start(specOf(subject), AbortSignal.timeout(25_000))),
+    )
+    const answers = await Promise.all(
+      machines.map(async machine => {
+        const box = boxOf(machine, specOf(subject))
+        const { output } = await box.run('echo $((6*7))')
+        box.link.close()
+        return output
+      }),
+    )
+    await Promise.all(machines.map(machine => machine.destroy()))
+    expect(answers).toEqual(machines.map(() => '42'))
+  },
+
+  'a daemon that is killed leaves its machines running for the next one': async (backend, subject) => {
+    const spec = specOf(subject)
+    const child = starter(subject, spec)
+    await once(child.stdout, 'data')
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    const next = await subject.open()
+    const machine = (await next.recover()).find(({ id }) => id === spec.id)
+    if (machine === undefined) throw new Error('the machine was not found again')
+    const box = boxOf(machine, spec)
+    expect((await box.run('echo alive')).output).toBe('alive')
+    box.link.close()
+    await machine.destroy()
+    expect(traces(spec.id)).toEqual([])
+    expect(await backend.residents()).not.toContain(spec.id)
+  },
+
+  'a daemon that is killed in the middle of a start leaves only what discard removes': async (_, subject) => {
+    for (const afterMs of [100, 150, 200, 250, 300, 350, 400]) {
+      const spec = specOf(subject)
+      const child = starter(subject, spec)
+      await Promise.race([delay(afterMs), once(child.stdout, 'data')])
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+      const next = await subject.open()
+      await settled(next, spec.id)
+      for (const id of await next.residents()) if (id === spec.id) await next.discard(id)
+      expect(await next.residents()).not.toContain(spec.id)
+      await until('nothing bears its id', () => traces(spec.id).length === 0)
+    }
+  },
+}
+
+function starter(subject: Subject, spec: object) {
+  const [program = '', ...args] = subject.starter
+  return spawn(program, [...args, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'inherit'] })
+}
+
+/** A start that was under way when its daemon died goes on without it for a moment. */
+async function settled(backend: Backend, id: string): Promise<void> {
+  await until('the start is over', async () => {
+    const isLaunching = traces(id).some(line => line.startsWith('process'))
+    return !isLaunching || (await backend.recover()).some(machine => machine.id === id)
+  })
+}

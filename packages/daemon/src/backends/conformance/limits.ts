@@ -1,0 +1,75 @@
+// Limits hold against programs that try to pass them, and the machine lives on.
+import { expect } from 'vitest'
+import { boxOf, type Check, inBox, specOf } from './subject.ts'
+
+export const LIMITS_HOLD: Record<string, Check> = {
+  'statistics show what runs and the limits': async (backend, subject) => {
+    await inBox(backend, subject, { memoryMb: 256, pidsLimit: 64 }, async box => {
+      await box.run('i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done')
+      const stats = await box.machine.stats()
+      expect(stats.memoryLimit).toBe(256 * 1024 * 1024)
+      expect(stats.pidsLimit).toBe(64)
+      expect(stats.cpuUsageUsec).toBeGreaterThan(1000)
+      expect(stats.memoryBytes).toBeGreaterThan(100_000)
+      expect(stats.pids).toBeGreaterThan(1)
+    })
+  },
+
+  'busy loops get their share of the cpu and no more': async (backend, subject) => {
+    await inBox(backend, subject, { cpuCores: 0.5 }, async box => {
+      const [before, began] = [(await box.machine.stats()).cpuUsageUsec, performance.now()]
+      await box.run('for i in 1 2 3 4; do timeout 1.5 sh -c "while :; do :; done" & done; wait')
+      const [after, ended] = [(await box.machine.stats()).cpuUsageUsec, performance.now()]
+      // Half a core, plus one period that may have begun before.
+      expect(after - before).toBeLessThan((ended - began) * 1000 * 0.5 + 100_000)
+    })
+  },
+
+  'memory past the limit ends the program and not the machine': async (backend, subject) => {
+    await inBox(backend, subject, { memoryMb: 256 }, async box => {
+      const { code } = await box.run('python3 -c "b = bytearray(400 << 20)"')
+      expect(code).toBe(137)
+      expect((await box.run('echo alive')).output).toBe('alive')
+      expect((await box.machine.stats()).oomKills).toBeGreaterThan(0)
+      expect((await box.machine.stats()).memoryPeakBytes).toBeLessThanOrEqual(256 * 1024 * 1024)
+    })
+  },
+
+  'files in /tmp count as memory': async (backend, subject) => {
+    await inBox(backend, subject, { memoryMb: 256 }, async box => {
+      const { output } = await box.run('head -c 200M /dev/zero > /tmp/big; echo $?; df --output=size -m /tmp | tail -1')
+      expect(output).toMatch(/No space left on device\n1\n\s*128$/)
+    })
+  },
+
+  'a fork bomb stops at the limit': async (backend, subject) => {
+    await inBox(backend, subject, { pidsLimit: 48 }, async box => {
+      const bomb =
+        'import os, time\nn = 0\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(1000)\n    n += 1\nexcept OSError as e: print("stopped", e.errno, n < 48)'
+      const { output } = await box.run(`python3 -c '${bomb}'; pkill -f os.fork; true`)
+      expect(output).toContain('stopped 11 True')
+      expect((await box.machine.stats()).pids).toBeLessThanOrEqual(48)
+      expect((await box.run('echo alive')).output).toBe('alive')
+    })
+  },
+
+  "a full disk is that session's own": async (backend, subject) => {
+    await inBox(backend, subject, { diskMb: 1024, memoryMb: 1536 }, async box => {
+      const spec = specOf(subject)
+      const other = boxOf(await backend.start(spec, AbortSignal.timeout(20_000)), spec)
+      try {
+        // fallocate takes the space without the time that writing it would.
+        const { output } = await box.run(
+          'fallocate -l 2G big; echo $?; fallocate -l 900M a; fallocate -l 900M b; echo $?; head -c 300M /dev/zero > c; echo $?',
+        )
+        expect(output.match(/No space left on device/g)?.length).toBeGreaterThanOrEqual(2)
+        expect(output).toMatch(/1$/)
+        expect((await other.run('head -c 50M /dev/zero > fine && wc -c < fine')).output).toBe('52428800')
+        expect((await box.run('rm -f a b c big; echo again > f; cat f')).output).toBe('again')
+      } finally {
+        other.link.close()
+        await other.machine.destroy()
+      }
+    })
+  },
+}

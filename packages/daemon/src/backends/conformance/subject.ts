@@ -1,0 +1,95 @@
+// What the checks work with: a backend under test and machines of it to run commands in.
+import { newId } from '@sandglass/contract/tables'
+import { openLink, type RunnerLink } from '../../runner-link/link.ts'
+import type { Backend, LimitKind, Machine, MachineSpec } from '../backend.ts'
+
+export interface Subject {
+  /** Opens the backend over the same data each time, as a daemon that starts again would. */
+  open(): Promise<Backend>
+  /**
+   * A program that opens the same backend, starts a machine for the spec in its last argument (JSON), prints a line with `started`, and
+   * waits to be killed.
+   */
+  readonly starter: readonly string[]
+  /** Limits that this host cannot enforce for this backend. */
+  readonly allowUnenforced: readonly LimitKind[]
+}
+
+export type Check = (backend: Backend, subject: Subject) => Promise<void>
+
+export interface Ran {
+  readonly output: string
+  readonly code: number
+}
+
+/** A machine and a way to run command lines in it. */
+export interface Box {
+  readonly machine: Machine
+  readonly spec: MachineSpec
+  readonly link: RunnerLink
+  run(command: string, timeoutMs?: number): Promise<Ran>
+  asRoot(command: string, timeoutMs?: number): Promise<Ran>
+}
+
+export function specOf(subject: Subject, changes: Partial<MachineSpec> = {}): MachineSpec {
+  return {
+    id: newId('sess_'),
+    name: 'conforming',
+    image: 'host',
+    cpuCores: 1,
+    memoryMb: 256,
+    diskMb: 1024,
+    pidsLimit: 64,
+    readonlyRootfs: true,
+    env: {},
+    allowUnenforced: subject.allowUnenforced,
+    ...changes,
+  }
+}
+
+/** Starts a machine, gives it to the work, and destroys it whatever happened. */
+export async function inBox(
+  backend: Backend,
+  subject: Subject,
+  changes: Partial<MachineSpec>,
+  work: (box: Box) => Promise<void>,
+): Promise<void> {
+  const spec = specOf(subject, changes)
+  const machine = await backend.start(spec, AbortSignal.timeout(20_000))
+  const box = boxOf(machine, spec)
+  try {
+    await work(box)
+  } finally {
+    box.link.close()
+    await machine.destroy()
+  }
+}
+
+export function boxOf(machine: Machine, spec: MachineSpec): Box {
+  const link = openLink({ id: machine.id, dial: () => machine.dial(), token: machine.token })
+  let hasRootShell = false
+  const exec = async (command: string, shell: string, timeoutMs: number): Promise<Ran> => {
+    const { message, body } = await link.request('exec', { cmd: command, shell, timeout_ms: timeoutMs })
+    return { output: body.toString('utf8').replaceAll('\r\n', '\n').trim(), code: Number(message.exit_code) }
+  }
+  return {
+    machine,
+    spec,
+    link,
+    run: (command, timeoutMs = 15_000) => exec(command, 'main', timeoutMs),
+    asRoot: async (command, timeoutMs = 15_000) => {
+      if (!hasRootShell) await link.request('shell.create', { name: 'root', user: 'root' })
+      hasRootShell = true
+      return await exec(command, 'root', timeoutMs)
+    },
+  }
+}
+
+/** Waits for a condition; fails with what it was when the time is over. */
+export async function until(what: string, condition: () => boolean | Promise<boolean>, deadlineMs = 10_000): Promise<void> {
+  const end = Date.now() + deadlineMs
+  while (!(await condition())) {
+    if (Date.now() > end) throw new Error(`not in time: ${what}`)
+    await new Promise(resolve => setTimeout(resolve, 5))
+  }
+}

@@ -1,0 +1,22 @@
+import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { conformance } from '../conformance.ts'
+import { openOci } from './backend.ts'
+
+const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
+const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
+
+for (const runtime of ['crun', 'runc']) {
+  const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
+  conformance(
+    `oci with ${runtime}`,
+    {
+      open: () => openOci({ dataDir, runtime, runnerPath }),
+      starter: [process.execPath, starter, dataDir, runtime, runnerPath],
+      allowUnenforced: [],
+    },
+    {},
+  )
+}

@@ -1,0 +1,9 @@
+// Starts a machine and waits to be killed: the daemon's part in tests of its death.
+import type { MachineSpec } from '../backend.ts'
+import { openOci } from './backend.ts'
+
+const [dataDir = '', runtime = '', runnerPath = '', spec = ''] = process.argv.slice(2)
+const backend = await openOci({ dataDir, runtime, runnerPath })
+await backend.start(JSON.parse(spec) as MachineSpec, AbortSignal.timeout(20_000))
+process.stdout.write('started\n')
+setInterval(() => process.stdout.write(''), 60_000)
