@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"reflect"
+	"testing"
+)
+
+// The golden files, read by the tests of both sides. <name>.bin is what travels and <name>.json what it means:
+// a message with its body, or a list of frames. UPDATE_GOLDEN=1 writes them anew.
+type golden struct {
+	From    string        `json:"from"`
+	Message fields        `json:"message,omitempty"`
+	Body    *string       `json:"body,omitempty"`
+	Frames  []goldenFrame `json:"frames,omitempty"`
+}
+
+type goldenFrame struct {
+	From    string `json:"from,omitempty"` // in a conversation
+	Kind    string `json:"kind"`
+	Stream  uint32 `json:"stream"`
+	Payload string `json:"payload,omitempty"`
+	Credit  uint32 `json:"credit,omitempty"`
+}
+
+var frameKinds = map[string]byte{"OPEN": muxOpen, "DATA": muxData, "CREDIT": muxCredit, "END": muxEnd, "RESET": muxReset}
+
+func (g goldenFrame) frame() frame {
+	if g.Kind == "CREDIT" {
+		return credit(g.Stream, g.Credit)
+	}
+	return frame{frameKinds[g.Kind], g.Stream, []byte(g.Payload)}
+}
+
+var pingLine, pingReply = `{"id":"1","type":"ping"}` + "\n", `{"id":"1","ok":true,"type":"ping"}` + "\n"
+
+func body(s string) *string { return &s }
+
+var goldens = map[string]golden{
+	"hello":        {From: "client", Message: fields{"type": "hello", "version": 1.0, "token": "0123456789abcdef"}},
+	"hello-mux":    {From: "client", Message: fields{"type": "hello", "version": 1.0, "token": "0123456789abcdef", "mux": true}},
+	"ready":        {From: "runner", Message: fields{"type": "ready", "ready": true, "version": 1.0, "runner": "0.1.0", "boot_id": "00112233445566778899aabbccddeeff", "pid": 1.0}},
+	"exec-request": {From: "client", Message: fields{"id": "a", "type": "exec", "cmd": "printf 'é\\n'", "shell": "main", "timeout_ms": 30000.0, "max_output_bytes": 1048576.0}},
+	"exec-reply": {From: "runner", Message: fields{
+		"id": "a", "type": "exec", "exit_code": 0.0, "cwd": "/workspace", "truncated": false, "timed_out": false, "shell_exited": false, "duration_ms": 1.5, "bytes": 4.0,
+	}, Body: body("é\r\n")},
+	"exec-empty-reply": {From: "runner", Message: fields{
+		"id": "a", "type": "exec", "exit_code": 1.0, "cwd": "/", "truncated": false, "timed_out": false, "shell_exited": false, "duration_ms": 0.25, "bytes": 0.0,
+	}, Body: body("")},
+	"exec-chunk":    {From: "runner", Message: fields{"type": "exec_chunk", "bytes": 6.0}, Body: body("{\"a\"}\n")},
+	"error":         {From: "runner", Message: fields{"id": "b", "type": "error", "code": "FILE_NOT_FOUND", "message": "no such file or directory: /workspace/x", "detail": map[string]any{"path": "/workspace/x"}}},
+	"stdin-request": {From: "client", Message: fields{"id": "c", "type": "process.stdin", "pid": 42.0, "close": true, "bytes": 3.0}, Body: body("a\x00b")},
+
+	"mux-open":   {From: "client", Frames: []goldenFrame{{Kind: "OPEN", Stream: 1}}},
+	"mux-data":   {From: "client", Frames: []goldenFrame{{Kind: "DATA", Stream: 1, Payload: "hello\n"}}},
+	"mux-credit": {From: "runner", Frames: []goldenFrame{{Kind: "CREDIT", Stream: 4294967295, Credit: 65536}}},
+	"mux-end":    {From: "client", Frames: []goldenFrame{{Kind: "END", Stream: 3}}},
+	"mux-reset":  {From: "runner", Frames: []goldenFrame{{Kind: "RESET", Stream: 2049}}},
+	"mux-conversation": {From: "both", Frames: []goldenFrame{
+		{From: "client", Kind: "OPEN", Stream: 1}, {From: "client", Kind: "DATA", Stream: 1, Payload: pingLine},
+		{From: "runner", Kind: "DATA", Stream: 1, Payload: pingReply},
+		{From: "client", Kind: "END", Stream: 1}, {From: "runner", Kind: "END", Stream: 1},
+		{From: "client", Kind: "OPEN", Stream: 3}, {From: "client", Kind: "RESET", Stream: 3}, {From: "client", Kind: "CREDIT", Stream: 3, Credit: 5},
+		{From: "client", Kind: "OPEN", Stream: 5}, {From: "client", Kind: "DATA", Stream: 5, Payload: pingLine[:10]}, {From: "client", Kind: "DATA", Stream: 5, Payload: pingLine[10:]},
+		{From: "runner", Kind: "DATA", Stream: 5, Payload: pingReply},
+	}},
+}
+
+func (g golden) encode(t *testing.T) []byte {
+	var raw []byte
+	for _, f := range g.Frames {
+		raw = append(raw, f.frame().encode()...)
+	}
+	if g.Message != nil {
+		line, err := json.Marshal(g.Message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = append(line, '\n')
+		if g.Body != nil {
+			raw = append(raw, *g.Body...)
+		}
+	}
+	return raw
+}
+
+func TestGoldenFilesMeanWhatTheySay(t *testing.T) {
+	for name, want := range goldens {
+		raw := want.encode(t)
+		meaning, err := json.MarshalIndent(want, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := map[string][]byte{".bin": raw, ".json": append(meaning, '\n')}
+		for ext, content := range files {
+			path := "testdata/" + name + ext
+			if os.Getenv("UPDATE_GOLDEN") != "" {
+				if err := os.WriteFile(path, content, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%s differs (%v): UPDATE_GOLDEN=1 writes it", path, err)
+			}
+		}
+		if want.Message == nil {
+			continue
+		}
+		in := newWireReader(bytes.NewReader(raw))
+		line, err := in.line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fields{}
+		if err := json.Unmarshal(line, &got); err != nil || !reflect.DeepEqual(got, want.Message) {
+			t.Errorf("%s: %v", name, got)
+		}
+		n, _ := got["bytes"].(float64)
+		rest, err := io.ReadAll(in.body(int64(n)))
+		if err != nil || want.Body != nil && string(rest) != *want.Body {
+			t.Errorf("%s: body %q, %v", name, rest, err)
+		}
+	}
+}
+
+func TestTheRunnerSendsMessagesAsInTheGoldenFiles(t *testing.T) {
+	for name, want := range goldens {
+		if want.Message == nil || want.From != "runner" {
+			continue
+		}
+		var out bytes.Buffer
+		f := fields{}
+		for k, v := range want.Message {
+			if k != "type" && k != "id" && k != "bytes" {
+				f[k] = v
+			}
+		}
+		var content []byte
+		if want.Body != nil {
+			content = []byte(*want.Body)
+		}
+		id, _ := want.Message["id"].(string)
+		if err := (&wireWriter{w: &out}).message(want.Message["type"].(string), id, f, content); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(out.Bytes(), want.encode(t)) {
+			t.Errorf("%s: sent %q", name, out.String())
+		}
+	}
+}
+
+// The runner's side of the conversation, played against the real multiplexer.
+func TestTheGoldenConversation(t *testing.T) {
+	run := &runner{cfg: &config{}}
+	ours, theirs := socketPair(t)
+	carrierEnd := newSocket(t, theirs)
+	done := make(chan error, 1)
+	go func() { done <- serveMux(bufio.NewReader(carrierEnd), carrierEnd, run.serveMessages) }()
+	m := &testMux{t: t, conn: ours, in: newWireReader(ours)}
+	for i, f := range goldens["mux-conversation"].Frames {
+		if f.From == "client" {
+			m.write(f.frame())
+			continue
+		}
+		// The end of a stream that was reset may come at any time: it is dropped.
+		got, ok := m.read()
+		for ok && got.number == 3 {
+			got, ok = m.read()
+		}
+		if !ok || !bytes.Equal(got.encode(), f.frame().encode()) {
+			t.Fatalf("frame %d: got %+v, want %+v", i, got, f)
+		}
+	}
+	ours.Close()
+	if err := <-done; err != nil {
+		t.Errorf("the carrier ended with %v", err)
+	}
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// needsRoot skips where the machine gives the tests no rights of its own: what
+// is shown here is that the runner gives rights up.
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("changing users and namespaces needs root")
+	}
+}
+
+// startPID1 starts a runner as PID 1 of fresh namespaces, listening on an inherited descriptor.
+func startPID1(t *testing.T, overrides fields) *sandbox {
+	t.Helper()
+	needsRoot(t)
+	dir, err := os.MkdirTemp("", "rt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chown(dir, 1000, 1000); err != nil {
+		t.Fatal(err)
+	}
+	cfg := fields{
+		"token": testToken, "workdir": dir, "home": dir, "user": fields{"name": "sandbox", "uid": 1000, "gid": 1000}, "loopback": []string{"127.0.0.53/8"},
+	}
+	for k, v := range overrides {
+		cfg[k] = v
+	}
+	config, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", dir+"/sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	socket, err := listener.(*net.UnixListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s := &sandbox{t: t, dir: dir, socket: dir + "/sock", stderr: &bytes.Buffer{}}
+	s.cmd = exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--net", "--kill-child", runnerBinary, "--listen-fd", "3", "--config-fd", "4")
+	s.cmd.Stderr, s.cmd.ExtraFiles = s.stderr, []*os.File{socket, r}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.cmd.Process.Kill()
+		s.cmd.Wait()
+	})
+	if _, err := w.Write(config); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	return s
+}
+
+func TestPID1GivesUpWhatItDoesNotNeed(t *testing.T) {
+	s := startPID1(t, nil)
+	c := s.dial()
+	for _, x := range []struct{ title, cmd, user, want string }{
+		{"the user", "id -u; id -g; id -G", "sandbox", "1000\n1000\n1000\n"},
+		{"no capabilities", "grep -hE 'Cap(Eff|Prm|Inh)' /proc/self/status | sort -u -k2 | wc -l; grep CapBnd /proc/self/status", "sandbox", "1\nCapBnd:\t00000000000004fb\n"},
+		{"root has few", "id -u; grep -hE 'Cap(Eff|Bnd)' /proc/self/status", "root", "0\nCapEff:\t00000000000004fb\nCapBnd:\t00000000000004fb\n"},
+		{"no new privileges", "grep NoNewPrivs /proc/self/status", "root", "NoNewPrivs:\t1\n"},
+		{"every thread of the runner", "cat /proc/1/task/*/status | grep CapEff | sort | uniq -c | wc -l; grep CapEff /proc/1/status", "root", "1\nCapEff:\t00000000000004fb\n"},
+		{"the runner's memory", "cat /proc/1/environ; cat /proc/1/maps", "sandbox", "*denied*denied*"},
+		{"the runner's descriptors", "ls /proc/1/fd", "sandbox", "*denied*"},
+		{"no mounts, no raw devices", "mount -t tmpfs x /mnt; mknod d b 8 0", "root", "*denied*not permitted*"},
+		{"loopback", "ip -4 -o addr show lo 2>/dev/null | grep -c 'inet 127' || cat /proc/net/fib_trie | grep -c 127.0.0.53", "sandbox", "2\n"},
+		{"the terminal is the user's", "echo by name > $(tty)", "sandbox", "by name\n"},
+	} {
+		name := "as-" + x.user
+		c.call("shell.create", fields{"name": name, "user": x.user})
+		if got := c.exec(x.cmd, fields{"shell": name}); !matches(x.want, got.out) {
+			t.Errorf("%s: got %q, want %q", x.title, got.out, x.want)
+		}
+	}
+}
+
+func TestPID1ReapsOrphansAndKnowsPorts(t *testing.T) {
+	s := startPID1(t, nil)
+	c := s.dial()
+	c.exec("for i in 1 2 3 4 5; do (setsid sh -c 'sleep 0.01' &); done")
+	eventually(t, "no zombie is left", func() bool { return c.exec("grep -l '^State:.Z' /proc/[0-9]*/status").code != 0 })
+	c.exec("python3 -m http.server 8123 --bind 127.0.0.53 >/dev/null 2>&1 &")
+	var ports string
+	eventually(t, "the server listens", func() bool {
+		f, _ := c.call("ports", nil)
+		data, _ := json.Marshal(f["ports"])
+		ports = string(data)
+		return len(f["ports"].([]any)) == 1
+	})
+	if !strings.Contains(ports, `"address":"127.0.0.53","command":"python3","pid":`) {
+		t.Errorf("ports: %s", ports)
+	}
+}
+
+func TestPID1EndsOnSIGTERMWithEverything(t *testing.T) {
+	s := startPID1(t, nil)
+	c := s.dial()
+	c.start(fields{"argv": sh("trap '' TERM HUP; while :; do sleep 0.1; done")})
+	if f, _ := c.call("shutdown", fields{"grace_ms": 100}); f["ok"] != true {
+		t.Errorf("got %v", f)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("ended with %v: %s", err, s.stderr)
+	}
+}
+
+func TestAStepThatCannotBeDoneIsFatal(t *testing.T) {
+	needsRoot(t)
+	dir, err := os.MkdirTemp("", "rt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	config := `{"token":"` + testToken + `","workdir":"/tmp","home":"/tmp","loopback":["127.0.0.54/8"]}`
+	if err := os.WriteFile(dir+"/config", []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(runnerBinary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/runner", binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(dir+"/runner", "--listen", dir+"/sock", "--config-file", dir+"/config")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, _ := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "add 127.0.0.54/8 to loopback") {
+		t.Errorf("exit %d: %s", cmd.ProcessState.ExitCode(), out)
+	}
+}
