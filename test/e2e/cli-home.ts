@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { deadline } from './deadline.ts'
 
 export const SANDGLASS = resolve('sandglass')
 
@@ -67,20 +68,12 @@ export class CliHome {
       const { stdout } = await this.run(['ls', '--json'])
       const names = (JSON.parse(stdout || '[]') as { name: string }[]).map(session => session.name)
       if (names.length > 0) await this.run(['rm', '-f', '--purge', ...names])
-      process.kill(this.daemonPid, 'SIGTERM')
-      await until(() => !isAlive(this.daemonPid))
+      const pid = this.daemonPid
+      process.kill(pid, 'SIGTERM')
+      await deadline('the daemon ends', () => !isAlive(pid))
     }
     await rm(this.home, { recursive: true, force: true })
   }
 }
 
 export const isAlive = (pid: number) => existsSync(`/proc/${pid}`)
-
-/** Waits for a condition with a deadline. */
-export async function until(condition: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
-  const deadline = Date.now() + ms
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not so within ${ms} ms: ${condition}`)
-    await new Promise(resolve => setTimeout(resolve, 25))
-  }
-}

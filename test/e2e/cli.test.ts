@@ -1,7 +1,8 @@
 import { chmod, mkdir, mkdtemp, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { CliHome, isAlive, SANDGLASS, until } from './cli-home.ts'
+import { CliHome, isAlive, SANDGLASS } from './cli-home.ts'
+import { deadline } from './deadline.ts'
 
 let cli: CliHome
 
@@ -188,7 +189,10 @@ describe('exec', () => {
       { env: cli.env },
     )
     expect(first.toString()).toBe('marker-1\nmarker-2\n')
-    await until(async () => !(await sh('cat /proc/[0-9]*/cmdline | tr "\\0" " "')).stdout.includes('yes marker'))
+    await deadline(
+      'yes has ended',
+      async () => !(await sh('cat /proc/[0-9]*/cmdline | tr "\\0" " "')).stdout.includes('yes marker'),
+    )
   })
 })
 
@@ -233,14 +237,14 @@ test('forward carries many connections at once, and ports lists what listens', a
   await sh(
     'cd /tmp && mkdir -p www && echo served > www/index.html && (python3 -m http.server 8123 --bind 127.0.0.1 -d www >/dev/null 2>&1 &)',
   )
-  await until(async () => (await run('ports', 'box')).stdout.includes('8123'))
+  await deadline('the port is listed', async () => (await run('ports', 'box')).stdout.includes('8123'))
   const { spawn } = await import('node:child_process')
   const forward = spawn(SANDGLASS, ['forward', 'box', '0:8123', '--json'], { env: cli.env })
   let said = ''
   forward.stdout.on('data', text => {
     said += text
   })
-  await until(() => said.includes('\n'))
+  await deadline('forward says its port', () => said.includes('\n'))
   const { local, remote }: { local: number; remote: number } = JSON.parse(said)
   expect(remote).toBe(8123)
   const replies = await Promise.all(Array.from({ length: 20 }, async () => (await fetch(`http://127.0.0.1:${local}/`)).text()))
@@ -301,7 +305,7 @@ test('logs shows the boot log, and -f goes on with state changes until the sessi
 test('a daemon that was killed is started again and knows its sessions', async () => {
   const before = cli.daemonPid
   process.kill(before, 'SIGKILL')
-  await until(() => !isAlive(before))
+  await deadline('the daemon is gone', () => !isAlive(before))
   expect(await sh('cd /tmp; echo $GREETING')).toMatchObject({ code: 0, stdout: 'hello\n' })
   expect(cli.daemonPid).not.toBe(before)
 })

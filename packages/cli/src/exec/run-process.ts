@@ -2,7 +2,7 @@ import { type Attachment, type ProcessOptions, SandglassError, type Session } fr
 import type { Context } from '../command.ts'
 import { runTerminal } from '../terminal/attach-terminal.ts'
 import { createSafeOutput } from '../terminal/safe-output.ts'
-import { onBrokenPipe } from './broken-pipe.ts'
+import { BROKEN_PIPE, onBrokenPipe, written } from './broken-pipe.ts'
 
 type ProcessRun = ProcessOptions & { isRaw: boolean }
 
@@ -44,10 +44,11 @@ async function carry(attached: Attachment, hasStdin: boolean, isRaw: boolean): P
   })
   if (hasStdin) sendStdin(attached).catch(() => undefined) // likewise
   const sinks = { stdout: sink(process.stdout, isRaw), stderr: sink(process.stderr, isRaw) }
-  onBrokenPipe([process.stdout, process.stderr], () => attached.signal('TERM'))
+  onBrokenPipe([process.stdout, process.stderr], () => void attached.signal('TERM').catch(() => undefined)) // likewise
   try {
     for await (const { stream, data } of attached) await sinks[stream](data)
-    return (await attached.exit).exitCode
+    const { exitCode } = await attached.exit
+    return process.stdout.errored ? BROKEN_PIPE : exitCode
   } finally {
     for (const [signal, handler] of handlers) process.off(signal, handler)
     process.stdin.destroy()
@@ -59,11 +60,7 @@ async function sendStdin(attached: Attachment): Promise<void> {
   await attached.end()
 }
 
-/** Writes at the reader's speed. */
 function sink(output: NodeJS.WriteStream, isRaw: boolean): (data: Uint8Array) => Promise<void> {
   const clean = output.isTTY && !isRaw ? createSafeOutput() : undefined
-  return async data => {
-    if (output.write(clean ? clean(data) : data)) return
-    await new Promise<void>(resolve => output.once('drain', resolve))
-  }
+  return data => written(output, clean ? clean(data) : data)
 }

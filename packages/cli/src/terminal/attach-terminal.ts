@@ -55,7 +55,8 @@ export async function runTerminal(attached: Attachment): Promise<number | 'detac
   }
   const onEnd = () => attached.close()
   const onResize = () => send(attached.resize(terminalSize()))
-  process.stdin.on('data', onData).on('end', onEnd)
+  // A terminal that was given back before is paused, and a listener alone does not wake it.
+  process.stdin.on('data', onData).on('end', onEnd).resume()
   process.stdout.on('resize', onResize)
   try {
     // The size may have changed between asking for it and listening.

@@ -1,0 +1,151 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CliHome, isAlive, SANDGLASS } from './cli-home.ts'
+import { deadline } from './deadline.ts'
+import { Tmux } from './tmux.ts'
+
+let cli: CliHome
+
+beforeAll(async () => {
+  cli = await CliHome.open()
+  expect(await cli.run(['new', 'box'])).toMatchObject({ code: 0 })
+})
+afterAll(() => cli.close())
+
+const terminal = () => new Tmux({ ...cli.env, SG: SANDGLASS }, { cols: 100, rows: 30 })
+
+test('a shell has the size of the terminal and follows it', async () => {
+  using tmux = terminal()
+  tmux.line('"$SG" shell box')
+  await tmux.shows(/~\. at the start of a line detaches/)
+  await tmux.shows(/box:\S*\$$/m)
+  tmux.line('stty size')
+  await tmux.shows(/^30 100$/m)
+  tmux.resize(80, 20)
+  await deadline('the window is resized', () => tmux.value('window_width') === '80')
+  tmux.line('until [ "$(stty size)" = "20 80" ]; do sleep 0.1; done; echo re"sized"')
+  await tmux.shows(/^resized$/m)
+})
+
+test('Ctrl-C and Ctrl-Z go inside, and the exit code of the shell comes out', async () => {
+  using tmux = terminal()
+  tmux.line('"$SG" shell box --shell keys')
+  await tmux.shows(/box:\S*\$$/m)
+  tmux.line('echo start"ed"; sleep 1000')
+  await tmux.shows(/^started$/m)
+  tmux.key('C-c')
+  tmux.line('echo aft"er"')
+  await tmux.shows(/^after$/m)
+  tmux.line('sleep 1000')
+  tmux.key('C-z')
+  await tmux.shows(/Stopped/)
+  tmux.line('kill %1; wait; exit 7')
+  await tmux.shows(/^host\$$/m)
+  tmux.line('echo "code $?"')
+  await tmux.shows(/^code 7$/m)
+})
+
+test('detaching leaves the shell running and gives the terminal back as it was', async () => {
+  using tmux = terminal()
+  tmux.line('stty -g > "$HOME/before"; "$SG" shell box --shell detach')
+  await tmux.shows(/box:\S*\$$/m)
+  tmux.line(String.raw`printf '\033[?1049h\033[?1000h\033[?25l'; V=kept`)
+  await deadline('the other screen is on', () => tmux.value('alternate_on') === '1')
+  tmux.key('Enter')
+  tmux.text('~.')
+  await tmux.shows(/detached; the shell goes on/)
+  tmux.line('stty -g > "$HOME/after"; echo do"ne"')
+  await tmux.shows(/^done$/m)
+  expect(await readFile(join(cli.home, 'after'), 'utf8')).toBe(await readFile(join(cli.home, 'before'), 'utf8'))
+  expect([tmux.value('alternate_on'), tmux.value('mouse_any_flag'), tmux.value('cursor_flag')]).toEqual(['0', '0', '1'])
+  expect((await cli.run(['exec', 'box', '--shell', 'detach', '-c', 'echo $V'])).stdout).toBe('kept\n')
+})
+
+test.each(['TERM', 'HUP', 'INT', 'QUIT'])('SIG%s restores the terminal before it ends the command line', async signal => {
+  using tmux = terminal()
+  tmux.line('stty -g > "$HOME/before"; "$SG" shell box')
+  await tmux.shows(/box:\S*\$$/m)
+  const pane = Number(tmux.value('pane_pid'))
+  const child = (await readFile(`/proc/${pane}/task/${pane}/children`, 'utf8')).trim().split(' ').map(Number)[0] ?? 0
+  process.kill(child, `SIG${signal}`)
+  await deadline('the command line ends', () => !isAlive(child))
+  tmux.line('stty -g > "$HOME/after"; echo do"ne"')
+  await tmux.shows(/^done$/m)
+  expect(await readFile(join(cli.home, 'after'), 'utf8')).toBe(await readFile(join(cli.home, 'before'), 'utf8'))
+})
+
+test('a program on a terminal has one of the right size', async () => {
+  using tmux = terminal()
+  tmux.line('"$SG" exec box -t -- sh -c "stty size; tty; exit 4"; echo "code $?"')
+  await tmux.shows(/^30 100\s+\/dev\/pts\/\d+\s+code 4$/m)
+})
+
+test('what a program prints to a terminal cannot set its title or leave it in another mode', async () => {
+  using tmux = terminal()
+  const before = tmux.value('pane_title')
+  tmux.line(String.raw`"$SG" exec box -- printf '\033]0;owned\007\033[?1049h\033[31mred\033[0m end\n'`)
+  await tmux.shows(/^red end$/m)
+  expect([tmux.value('pane_title'), tmux.value('alternate_on')]).toEqual([before, '0'])
+  tmux.line(String.raw`"$SG" exec box --raw -- printf '\033]0;asked\007done\n'`)
+  await tmux.shows(/^done$/m)
+  expect(tmux.value('pane_title')).toBe('asked')
+})
+
+test('a daemon that is killed under a shell is started again, and the shell goes on', async () => {
+  using tmux = terminal()
+  tmux.line('"$SG" shell box --shell survivor')
+  await tmux.shows(/box:\S*\$$/m)
+  tmux.line('X=still-here')
+  process.kill(cli.daemonPid, 'SIGKILL')
+  await tmux.shows(/attaching again/)
+  tmux.key('Enter')
+  await tmux.shows(/attaching again[\s\S]*box:\S*\$/)
+  tmux.line('echo "=$X="')
+  await tmux.shows(/^=still-here=$/m)
+})
+
+test('rm asks, and anything but yes keeps the session', async () => {
+  await cli.run(['new', 'doomed'])
+  using tmux = terminal()
+  tmux.line('"$SG" rm doomed')
+  await tmux.shows(/End session doomed and remove the files in it\? \[y\/N\]$/m)
+  tmux.key('Enter')
+  await tmux.shows(/nothing was removed/)
+  tmux.line('"$SG" rm doomed')
+  await tmux.shows(/nothing was removed[\s\S]*\[y\/N\]$/m)
+  tmux.line('y')
+  await tmux.shows(/^doomed$/m)
+})
+
+test('init asks, keeps with Enter, and echoes no secret', async () => {
+  using tmux = terminal()
+  const file = join(cli.home, 'asked.yaml')
+  const init = `SANDGLASS_CONFIG=${file} "$SG" init`
+  tmux.line(init)
+  await tmux.shows(/Default agent.*:$/m)
+  tmux.line('codex')
+  await tmux.shows(/API key of that agent:$/m)
+  tmux.line('sk-hidden')
+  await tmux.shows(/Sprites token.*:$/m)
+  tmux.key('Enter')
+  await tmux.shows(/Default image:$/m)
+  tmux.key('Enter')
+  await tmux.shows(/Data folder:$/m)
+  tmux.key('Enter')
+  await tmux.shows(/wrote /)
+  const written = await readFile(file, 'utf8')
+  expect(written).toBe('default_agent: codex\nagent_api_keys:\n  codex: sk-hidden\n')
+  tmux.line(`clear; ${init}`)
+  await tmux.shows(/Default agent.*\[codex\]:$/m)
+  tmux.key('Enter')
+  await tmux.shows(/API key of that agent \[set\]:$/m)
+  for (const prompt of [/Sprites token.*:$/m, /Default image:$/m, /Data folder:$/m]) {
+    tmux.key('Enter')
+    await tmux.shows(prompt)
+  }
+  tmux.key('Enter')
+  await tmux.shows(/wrote /)
+  expect(await readFile(file, 'utf8')).toBe(written)
+  expect(tmux.screen()).not.toContain('sk-hidden')
+})
