@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 	"unsafe"
@@ -45,6 +46,9 @@ func dropCapabilities() error {
 	kept := uint64(0)
 	for _, c := range keptCapabilities {
 		kept |= 1 << c
+	}
+	if _, _, errno := syscall.AllThreadsSyscall(syscall.SYS_GETPID, 0, 0, 0); errno == syscall.ENOTSUP {
+		return errors.New("drop capabilities: the runner must be built with CGO_ENABLED=0")
 	}
 	if err := capget(); err != nil {
 		return fmt.Errorf("read capabilities: %w", err)

@@ -14,7 +14,8 @@ var errSlowReader = &runnerError{codeSlowReader, "the reader fell too far behind
 // While a reader is attached the writer waits for it, so that it misses
 // nothing; a reader that takes nothing for 30 seconds is cut off.
 type output struct {
-	max int
+	max      int
+	patience time.Duration // with a reader that takes nothing
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -35,7 +36,7 @@ type outputReader struct {
 }
 
 func newOutput(max int, hold bool) *output {
-	o := &output{max: max, hold: hold, readers: map[*outputReader]bool{}}
+	o := &output{max: max, patience: slowReaderAfter, hold: hold, readers: map[*outputReader]bool{}}
 	o.changed = sync.NewCond(&o.mu)
 	return o
 }
@@ -73,7 +74,7 @@ func (o *output) room() int {
 // for too long while the writer waited.
 func (o *output) waitForReaders(since time.Time) {
 	if len(o.readers) > 0 {
-		timer := time.AfterFunc(slowReaderAfter/10, func() {
+		timer := time.AfterFunc(o.patience/10, func() {
 			o.mu.Lock()
 			o.changed.Broadcast()
 			o.mu.Unlock()
@@ -83,7 +84,7 @@ func (o *output) waitForReaders(since time.Time) {
 	o.changed.Wait()
 	for r := range o.readers {
 		stuck := r.at+int64(o.max) <= o.end
-		if stuck && time.Since(since) > slowReaderAfter && time.Since(r.moved) > slowReaderAfter {
+		if stuck && time.Since(since) > o.patience && time.Since(r.moved) > o.patience {
 			r.err = errSlowReader
 			delete(o.readers, r)
 			o.changed.Broadcast()

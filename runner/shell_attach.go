@@ -66,6 +66,9 @@ func attachShell(run *runner, s *stream, q *request) error {
 		return err
 	}
 	defer sh.leave()
+	if sh.program == "sh" {
+		return run.attachBeside(sh, s, &spec)
+	}
 	if spec.Rows > 0 && spec.Cols > 0 {
 		if err := sh.term.resize(spec.Rows, spec.Cols); err != nil {
 			return err
@@ -177,4 +180,35 @@ func (sh *shell) takeKeys(s *stream) error {
 			return invalid("unknown message type %q", m.Type)
 		}
 	}
+}
+
+// attachBeside gives the terminal an interactive sh of its own in the directory
+// of the shell: a driven sh has no prompt to share. It ends with the terminal.
+func (run *runner) attachBeside(sh *shell, s *stream, spec *shellSpec) error {
+	tag := "terminal:" + sh.name
+	p, err := run.startProcess(&processSpec{
+		Argv: []string{"sh", "-i"}, Cwd: sh.directory(), User: sh.user, Tag: &tag, TTY: &size{Cols: spec.Cols, Rows: spec.Rows},
+	})
+	if err != nil {
+		return err
+	}
+	defer p.signal("HUP", true)
+	screen := p.stdout.attach(0)
+	screen.onCut = func() { time.AfterFunc(cutGrace, func() { s.conn.Close() }) }
+	defer screen.detach()
+	if err := s.reply(fields{"shell": sh.describe()}); err != nil {
+		return err
+	}
+	output, input := make(chan error, 1), make(chan error, 1)
+	go func() { output <- sendScreen(s, screen) }()
+	go func() { input <- p.takeInput(s) }()
+	select {
+	case err := <-input:
+		return err
+	case err := <-output:
+		if err != nil {
+			return err
+		}
+	}
+	return s.send("exit", fields{"exit_code": p.describe()["exit_code"]}, nil)
 }

@@ -271,3 +271,24 @@ func TestOrphansAreReaped(t *testing.T) {
 		return !ok
 	})
 }
+
+func TestATerminalOnShGetsAnShBesideIt(t *testing.T) {
+	s := startRunner(t, fields{"shell": "sh"})
+	c := s.dial()
+	c.exec("cd /usr")
+	v := s.attachShell(fields{"name": "main", "cols": 70, "rows": 20})
+	v.key("pwd; stty size\n")
+	v.shows("/usr\r\n20 70\r\n")
+	if got := c.exec("echo meanwhile"); got.out != "meanwhile\r\n" {
+		t.Errorf("got %+v", got)
+	}
+	v.key("exit 4\n")
+	eventually(t, "the exit arrives", func() bool {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return v.exit != nil
+	})
+	if v.exit["exit_code"] != 4.0 {
+		t.Errorf("got %v", v.exit)
+	}
+}
