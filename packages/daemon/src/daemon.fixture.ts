@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import type { Backend } from './backends/backend.ts'
-import { PlainChildBackend } from './backends/plain-child.ts'
 import { RUNNER_PATH } from './backends/plain-child.fixture.ts'
+import { PlainChildBackend } from './backends/plain-child.ts'
 import { loadConfig } from './config/load.ts'
 import { type Daemon, startDaemon } from './daemon.ts'
 import { createLogger } from './log.ts'
@@ -50,7 +50,7 @@ export async function daemonFixture(options: FixtureOptions = {}): Promise<TestD
   const dataDir = options.dataDir ?? (await temporaryFolder())
   const machines = await temporaryFolder()
   const flags = { ...FLAGS, 'data-dir': [dataDir], ...options.flags }
-  const loaded = loadConfig({ flags, env: {}, home: dataDir, userId: process.getuid?.() ?? 0 })
+  const loaded = loadConfig({ flags, env: {}, home: machines, userId: process.getuid?.() ?? 0 })
   const logged: Record<string, unknown>[] = []
   const log = createLogger('debug', { write: line => void logged.push(JSON.parse(line)) })
   const backends = options.backends ?? (() => [plainChild(machines)])

@@ -1,7 +1,7 @@
 // The data folder: made for its owner alone, locked for one daemon, with the keys that live in it.
 import { randomBytes } from 'node:crypto'
-import { accessSync, chmodSync, constants, mkdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { accessSync, chmodSync, constants, existsSync, mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { DATA_FILES, SandglassError } from '@sandglass/contract'
 import { acquireLock, type Lock } from './lock.ts'
 import { readOrCreatePrivate } from './private-file.ts'
@@ -17,7 +17,7 @@ export type DataDir = {
 
 export function openDataDir(path: string): DataDir {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
+    makeFolder(path)
     accessSync(path, constants.W_OK | constants.X_OK)
     // SECURITY: the sandboxes' disks and keys lie below; no other user may even look them up.
     chmodSync(path, 0o700)
@@ -29,6 +29,18 @@ export function openDataDir(path: string): DataDir {
   } catch (error) {
     if (error instanceof SandglassError) throw error
     throw new SandglassError('DATA_DIR_UNWRITABLE', { path, why: (error as Error).message }, { cause: error })
+  }
+}
+
+/** Node's own recursive mkdir never returns where the kernel answers ENOENT below a folder that is there, as in /proc. */
+function makeFolder(path: string): void {
+  if (existsSync(path)) return
+  if (dirname(path) !== path) makeFolder(dirname(path))
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    // Another daemon may make it at the same moment; the lock decides between the two.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }
 

@@ -81,9 +81,17 @@ const PATTERNS = (Object.keys(PATHS) as RouteName[])
 function match(pathname: string): { name: RouteName; params: Record<string, string> } | null {
   for (const { name, pattern } of PATTERNS) {
     const groups = pattern.exec(pathname)?.groups
-    if (groups) return { name, params: Object.fromEntries(Object.entries(groups).map(([k, v]) => [k, decodeURIComponent(v)])) }
+    if (groups) return { name, params: Object.fromEntries(Object.entries(groups).map(([param, text]) => [param, decoded(text)])) }
   }
   return null
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch (cause) {
+    throw new SandglassError('INVALID_REQUEST', { issue: `the path is not well encoded: ${text}` }, { cause })
+  }
 }
 
 function refuse(socket: Duplex, error: SandglassError, requestId: string): void {

@@ -3,7 +3,11 @@ import type { Writable } from 'node:stream'
 import { LIMITS, SandglassError } from '@sandglass/contract'
 
 /** Resolves when more may be written or the client is gone; SLOW_READER when it has taken nothing for too long. */
-export function written(to: Writable, data: string | Uint8Array): Promise<void> | undefined {
+export function written(
+  to: Writable,
+  data: string | Uint8Array,
+  patienceMs = LIMITS.slow_reader_seconds.max * 1000,
+): Promise<void> | undefined {
   if (to.write(data) || to.destroyed) return undefined
   return new Promise((resolve, reject) => {
     const settle = (outcome: () => void) => {
@@ -13,10 +17,7 @@ export function written(to: Writable, data: string | Uint8Array): Promise<void> 
       outcome()
     }
     const onReady = () => settle(resolve)
-    const timer = setTimeout(
-      () => settle(() => reject(new SandglassError('SLOW_READER', {}))),
-      LIMITS.slow_reader_seconds.max * 1000,
-    )
+    const timer = setTimeout(() => settle(() => reject(new SandglassError('SLOW_READER', {}))), patienceMs)
     to.once('drain', onReady)
     to.once('close', onReady)
   })
