@@ -24,7 +24,16 @@ async function main(): Promise<void> {
     await daemon.stop()
     printTime(start, 'stop the daemon and remove every trace')
   }
-  console.log(NEXT)
+  console.log(`\nNext:${permission(session.info.unenforced)}${NEXT}`)
+}
+
+/** What a user whose limits cannot be enforced has to allow before sessions of their own are made. */
+function permission(unenforced: readonly string[]): string {
+  if (unenforced.length === 0) return ''
+  const setting = `backends: { oci: { allow_unenforced: [${unenforced.join(', ')}] } }`
+  return `
+  # once, to allow sessions of your own without these limits (./sandglass doctor says how to get them instead):
+  (umask 077; mkdir -p ~/.sandglass; echo '${setting}' >> ~/.sandglass/config.yaml)`
 }
 
 async function tour(session: Session): Promise<void> {
@@ -94,7 +103,6 @@ print(*primes)
 `
 
 const NEXT = `
-Next:
   ./sandglass new demo                        a session that stays for half an hour after its last use
   ./sandglass exec demo -c 'uname -a'         a command in it
   ./sandglass shell demo                      a terminal in it
