@@ -56,8 +56,16 @@ async function unixWebSocket(socketPath: string): Promise<SocketConstructor> {
         this.terminate()
       })
     }
+
+    /** The other side's part of the closing is waited for, but not for long: the command line has nothing else to do. */
+    override close(code?: number, reason?: string): void {
+      super.close(code, reason)
+      setTimeout(() => this.terminate(), CLOSE_MS).unref()
+    }
   }
 }
+
+const CLOSE_MS = 500
 
 function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined

@@ -17,7 +17,7 @@ export async function runProcess(
   if (typeof started === 'number') return started
   const attached = await session.processes.attach(started.pid)
   if (!options.tty) return carry(attached, options.stdin === true, isRaw)
-  const code = await runTerminal(attached)
+  const code = await runTerminal(attached, options.tty)
   if (code === 'detached') say(`detached; process ${started.pid} goes on\n`)
   return code === 'detached' ? 0 : code
 }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Attachment, SandglassError, type Session } from '@sandglass/sdk'
+import { type Attachment, SandglassError, type Session, type TerminalSize } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { usage } from '../parse.ts'
 import { printable } from '../printable.ts'
@@ -9,27 +9,29 @@ import { openRawTerminal } from './raw-terminal.ts'
 /** A terminal on a shell of a session until the shell ends or the user detaches. Gives the exit code. */
 export async function attachTerminal(session: Session, { shell }: { shell?: string }, { say }: Context): Promise<number> {
   requireTerminal()
-  let attached = await session.attachShell(shell, terminalSize())
+  let size = terminalSize()
+  let attached = await session.attachShell(shell, size)
   say(`attached to ${printable(session.id)}; ~. at the start of a line detaches, exit ends the shell\r\n`)
   for (;;) {
     try {
-      const code = await runTerminal(attached)
+      const code = await runTerminal(attached, size)
       if (code === 'detached') say('\ndetached; the shell goes on\n')
       return code === 'detached' ? 0 : code
     } catch (error) {
       if (!isLost(error)) throw error
       say('\nthe connection was lost; attaching again\n')
-      attached = await attachAgain(session, shell)
+      size = terminalSize()
+      attached = await attachAgain(session, shell, size)
     }
   }
 }
 
 /** A shell outlives the daemon: a restart is waited for. */
-async function attachAgain(session: Session, shell: string | undefined): Promise<Attachment> {
+async function attachAgain(session: Session, shell: string | undefined, size: TerminalSize): Promise<Attachment> {
   const deadline = Date.now() + REATTACH_MS
   for (;;) {
     try {
-      return await session.attachShell(shell, terminalSize())
+      return await session.attachShell(shell, size)
     } catch (error) {
       if (!isLost(error) || Date.now() > deadline) throw error
       await delay(200)
@@ -41,8 +43,8 @@ const REATTACH_MS = 15_000
 const isLost = (error: unknown) =>
   error instanceof SandglassError && (error.is('DAEMON_UNREACHABLE') || error.is('SHUTTING_DOWN'))
 
-/** Gives the terminal to what is attached. Every key goes inside, Ctrl-C included. */
-export async function runTerminal(attached: Attachment): Promise<number | 'detached'> {
+/** Gives the terminal to what is attached. Every key goes inside, Ctrl-C included. `known` is the size it was attached with. */
+export async function runTerminal(attached: Attachment, known: TerminalSize): Promise<number | 'detached'> {
   const terminal = openRawTerminal(process.stdin, process.stdout)
   const readKeys = createDetachReader()
   let isDetached = false
@@ -59,8 +61,8 @@ export async function runTerminal(attached: Attachment): Promise<number | 'detac
   process.stdin.on('data', onData).on('end', onEnd).resume()
   process.stdout.on('resize', onResize)
   try {
-    // The size may have changed between asking for it and listening.
-    onResize()
+    // The size may have changed before anyone listened. Saying it again would be one more message to a program that may have ended.
+    if (terminalSize().cols !== known.cols || terminalSize().rows !== known.rows) onResize()
     for await (const { data } of attached) terminal.show(data)
     return isDetached ? 'detached' : (await attached.exit).exitCode
   } finally {
