@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -139,6 +140,11 @@ func (run *runner) serveMessages(conn carrier, in *wireReader, out *wireWriter) 
 
 // answer runs one handler and sends what it gives.
 func (run *runner) answer(h handler, q *request, out *wireWriter) {
+	defer func() {
+		if p := recover(); p != nil {
+			out.fail(q.id, fmt.Errorf("%s failed: %v", q.kind, p)) // PID 1 lives on
+		}
+	}()
 	reply, body, err := h(run, q)
 	if err != nil {
 		out.fail(q.id, err)
@@ -148,6 +154,11 @@ func (run *runner) answer(h handler, q *request, out *wireWriter) {
 }
 
 func (run *runner) serveStream(take streamHandler, s *stream, q *request) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.out.fail("", fmt.Errorf("%s failed: %v", q.kind, p))
+		}
+	}()
 	err := take(run, s, q)
 	if err == nil || isClosed(err) {
 		return

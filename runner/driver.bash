@@ -32,7 +32,7 @@ __sandglass_step() {
     case $letter in
       r)
         IFS= builtin read -r -d '' -u 242 number
-        if [[ $number == "$__sandglass_ran" ]]; then continue; fi
+        if [[ -z $number || $number == "$__sandglass_ran" ]]; then continue; fi
         __sandglass_ran=$number
         IFS= builtin read -r -d '' -u 242 __sandglass_text
         return 0 ;;

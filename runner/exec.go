@@ -11,6 +11,7 @@ const (
 	maxCommandBytes    = 1 << 20
 	interruptGrace     = 300 * time.Millisecond // between SIGINT and SIGKILL
 	returnGrace        = time.Second            // for the shell itself after SIGKILL
+	stopPolling        = 15 * time.Millisecond
 	timeoutCode        = 124
 )
 
@@ -20,6 +21,12 @@ type execRequest struct {
 	TimeoutMS      int64  `json:"timeout_ms"`
 	MaxOutputBytes *int   `json:"max_output_bytes"`
 }
+
+// notBegun is the failure of a command that never reached its shell.
+type notBegun struct{ reason *runnerError }
+
+func (e *notBegun) Error() string { return e.reason.message }
+func (e *notBegun) Unwrap() error { return e.reason }
 
 // An execResult is how a command ended.
 type execResult struct {
@@ -53,9 +60,9 @@ func (sh *shell) run(cmd string, timeout time.Duration, into *capture, begin fun
 	started := time.Now()
 	sinceTicks := bootTicks()
 	sh.mu.Lock()
-	sh.number++
 	err := sh.putCommand(cmd)
 	if err == nil {
+		sh.isTold = true
 		sh.instruct(instructRun)
 	}
 	sh.mu.Unlock()
@@ -75,7 +82,9 @@ func (sh *shell) claim() error {
 		sh.mu.Lock()
 		state := sh.state
 		if state == shellIdle {
-			sh.state = shellRunning
+			// From here on a late report about the last command has a number that is past.
+			sh.state, sh.isTold = shellRunning, false
+			sh.number++
 			select {
 			case <-sh.reports:
 			default:
@@ -88,7 +97,7 @@ func (sh *shell) claim() error {
 		case shellPrompt:
 			sh.takeFromPrompt()
 		default:
-			return &runnerError{codeShellExited, "shell " + sh.name + " ended before the command did", fields{"name": sh.name}}
+			return &notBegun{&runnerError{codeShellExited, "shell " + sh.name + " ended before the command began", fields{"name": sh.name}}}
 		}
 	}
 }
@@ -133,19 +142,20 @@ func (sh *shell) await(timeout time.Duration, sinceTicks int64) *execResult {
 // stop ends the foreground job. It is true when the shell lives on.
 func (sh *shell) stop(sinceTicks int64) bool {
 	victims := sh.foregroundJob(sinceTicks)
-	if group := sh.term.foregroundGroup(); group > 0 {
-		syscall.Kill(-group, syscall.SIGINT)
-		syscall.Kill(-group, syscall.SIGCONT)
-	}
-	if done, alive := sh.doneWithin(interruptGrace); done {
-		killAll(victims) // the interrupt ended the job, but not those of its processes that ignore it
-		return alive
+	by := &interrupter{sh: sh}
+	for deadline := time.Now().Add(interruptGrace); time.Now().Before(deadline); {
+		by.interrupt()
+		if done, alive := sh.doneWithin(stopPolling); done {
+			killAll(victims) // the interrupt ended the job, but not those of its processes that ignore it
+			return by.settle(alive)
+		}
 	}
 	for deadline := time.Now().Add(returnGrace); time.Now().Before(deadline); {
 		killAll(append(sh.foregroundJob(sinceTicks), victims...))
 		syscall.Kill(sh.pid, syscall.SIGCONT)
-		if done, alive := sh.doneWithin(50 * time.Millisecond); done {
-			return alive
+		by.interrupt()
+		if done, alive := sh.doneWithin(stopPolling); done {
+			return by.settle(alive)
 		}
 	}
 	sh.kill()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"time"
 )
@@ -37,15 +38,23 @@ func joinShell(run *runner, q *request) error {
 func (run *runner) execute(q *request, into *capture, begin func(*shell)) (*execResult, error) {
 	defer q.turn.end()
 	q.turn.wait()
-	sh, _, err := run.openShell(&shellSpec{Name: q.exec.Shell})
-	if err != nil {
-		return nil, err
-	}
 	timeout := defaultTimeout
 	if q.exec.TimeoutMS > 0 {
 		timeout = time.Duration(q.exec.TimeoutMS) * time.Millisecond
 	}
-	return sh.run(q.exec.Cmd, timeout, into, func() { begin(sh) })
+	for {
+		sh, isNew, err := run.openShell(&shellSpec{Name: q.exec.Shell})
+		if err != nil {
+			return nil, err
+		}
+		result, err := sh.run(q.exec.Cmd, timeout, into, func() { begin(sh) })
+		var gone *notBegun
+		if errors.As(err, &gone) && !isNew {
+			<-sh.ended // it died idle: the command gets a fresh one
+			continue
+		}
+		return result, err
+	}
 }
 
 func answerExec(run *runner, q *request) (fields, []byte, error) {

@@ -386,3 +386,18 @@ func TestShWhereThereIsNoBash(t *testing.T) {
 		t.Errorf("after the timeout: %+v", got)
 	}
 }
+
+func TestATimeoutThatMeetsTheEndOfTheCommandDisturbsNothing(t *testing.T) {
+	t.Parallel()
+	c := startRunner(t, nil).dial()
+	c.exec("A=kept")
+	for i := 0; i < 60; i++ {
+		cmd := []string{"sleep 0.02", "read -t 0.02 x", "while :; do /bin/true; done"}[i%3]
+		if got := c.exec(cmd, fields{"timeout_ms": 20 + i%5}); got.exited {
+			t.Fatalf("round %d: %+v", i, got)
+		}
+		if got := c.exec(fmt.Sprintf("echo %d $A", i)); got.out != fmt.Sprintf("%d kept\r\n", i) {
+			t.Fatalf("round %d, after: %+v", i, got)
+		}
+	}
+}

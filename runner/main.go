@@ -179,11 +179,25 @@ func openListener(opts *options) (net.Listener, error) {
 	if opts.listen == "" {
 		return nil, errors.New("--listen-fd, --listen or --stdio is required")
 	}
+	removeStale(opts.listen)
 	listener, err := net.Listen("unix", opts.listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	return listener, nil
+}
+
+// removeStale removes a socket that a runner before this one has left.
+func removeStale(path string) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&os.ModeSocket == 0 {
+		return
+	}
+	if conn, err := net.Dial("unix", path); err == nil {
+		conn.Close()
+		return
+	}
+	os.Remove(path)
 }
 
 // accept serves connections for as long as the runner lives.

@@ -117,9 +117,10 @@ func TestSignalsReachTheProcessOrItsGroup(t *testing.T) {
 		group          bool
 		code           float64
 	}{
-		{"sleep 60; :", "TERM", true, 143}, {"trap 'exit 9' USR1; while :; do sleep 0.01; done", "USR1", false, 9}, {"sleep 60; :", "KILL", true, 137},
+		{"echo up; sleep 60; :", "TERM", true, 143}, {"trap 'exit 9' USR1; echo up; while :; do sleep 0.01; done", "USR1", false, 9},
+		{"echo up; sleep 60; :", "KILL", true, 137},
 	} {
-		pid := c.start(fields{"argv": sh("echo up; " + x.script)})
+		pid := c.start(fields{"argv": sh(x.script)})
 		a := s.attach(pid, nil)
 		a.receive()
 		if f, _ := c.call("process.signal", fields{"pid": pid, "signal": x.signal, "group": x.group}); f["ok"] != true {

@@ -56,12 +56,14 @@ type shell struct {
 	exitCode            int
 
 	readMu  sync.Mutex // held across a read of the terminal and the delivery of what it gave
+	buf     [4096]byte // as much as the kernel gives at once
 	capture *capture   // takes the output of the running command; when idle, of background jobs, for the next command
 
 	mu       sync.Mutex
 	state    shellState
 	cwd      string
 	number   int64 // of the last command
+	isTold   bool  // that command is in text and the driver was woken for it
 	reports  chan report
 	wanted   bool // an exec waits for the prompt to end
 	attached int

@@ -20,10 +20,9 @@ func (sh *shell) readTerminal() {
 	if err != nil {
 		return
 	}
-	buf := make([]byte, 4096)
-	raw.Read(func(fd uintptr) bool {
+	raw.Read(func(uintptr) bool {
 		for {
-			n, err := sh.readOnce(buf)
+			n, err := sh.readOnce()
 			switch {
 			case n > 0:
 			case errors.Is(err, syscall.EAGAIN):
@@ -36,36 +35,34 @@ func (sh *shell) readTerminal() {
 }
 
 // readOnce reads what is there now and delivers it.
-func (sh *shell) readOnce(buf []byte) (int, error) {
+func (sh *shell) readOnce() (int, error) {
 	sh.readMu.Lock()
 	defer sh.readMu.Unlock()
-	n, err := sh.term.read(buf)
-	if n > 0 {
-		sh.deliver(buf[:n])
-	}
-	return n, err
+	return sh.readLocked()
 }
 
-func (sh *shell) deliver(p []byte) {
-	if sh.capture != nil {
-		sh.capture.write(p)
+func (sh *shell) readLocked() (int, error) {
+	n, err := sh.term.read(sh.buf[:])
+	if n > 0 {
+		if sh.capture != nil {
+			sh.capture.write(sh.buf[:n])
+		}
+		sh.screen.write(sh.buf[:n])
 	}
-	sh.screen.write(p)
+	return n, err
 }
 
 // drain delivers everything that was written to the terminal before the call,
 // then sets where later output is captured. A read that finds nothing makes the
 // kernel pass on what is still on its way from writers, so nothing is missed.
 func (sh *shell) drain(next *capture) (last *capture) {
-	buf := make([]byte, 4096)
 	sh.readMu.Lock()
 	defer sh.readMu.Unlock()
 	for total := 0; total < terminalBuffered; {
-		n, _ := sh.term.read(buf)
-		if n <= 0 {
+		n, err := sh.readLocked()
+		if n <= 0 || err != nil {
 			break
 		}
-		sh.deliver(buf[:n])
 		total += n
 	}
 	last, sh.capture = sh.capture, next
@@ -116,9 +113,12 @@ func (sh *shell) ready(r report) {
 		sh.reports <- r
 	case shellRunning:
 		if r.number != sh.number {
-			// An interrupt reached the driver before it took the instruction, perhaps with it: say it again. The
-			// driver runs a number once only.
-			sh.instruct(instructRun)
+			if sh.isTold {
+				// An interrupt reached the driver before it took the instruction, perhaps with it: say it again. The
+				// driver runs a number once only.
+				sh.text.Seek(0, io.SeekStart)
+				sh.instruct(instructRun)
+			}
 			return
 		}
 		select {

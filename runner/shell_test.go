@@ -84,8 +84,8 @@ func TestATerminalAndExecShareAShell(t *testing.T) {
 
 func TestExecWaitsForAProgramAtThePrompt(t *testing.T) {
 	s := startRunner(t, nil)
+	s.dial().exec("PS1='" + prompt + "'")
 	v := s.attachShell(fields{"name": "main"})
-	v.key("PS1='" + prompt + "'\r")
 	v.shows(prompt)
 	v.key("until test -e go; do sleep 0.02; done; echo typed\r")
 	v.shows("echo typed\r\n")
@@ -290,5 +290,17 @@ func TestATerminalOnShGetsAnShBesideIt(t *testing.T) {
 	})
 	if v.exit["exit_code"] != 4.0 {
 		t.Errorf("got %v", v.exit)
+	}
+}
+
+func TestAShellThatDiedIdleIsReplaced(t *testing.T) {
+	s := startRunner(t, nil)
+	c := s.dial()
+	for i := 0; i < 20; i++ {
+		pid := strings.TrimSpace(c.exec("echo $$").out)
+		s.dial().start(fields{"argv": []string{"kill", "-9", pid}})
+		if got := c.exec("echo here"); got.out != "here\r\n" && !got.exited {
+			t.Errorf("got %+v", got)
+		}
 	}
 }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// processFiles opens what the process gets as 0, 1 and 2, and what the runner reads from.
+func (run *runner) processFiles(p *process) (theirs, sources []*os.File, err error) {
+	if p.spec.TTY != nil {
+		who, err := run.cfg.account(p.spec.User)
+		if err != nil {
+			return nil, nil, err
+		}
+		term, slave, err := openPty(orDefault(p.spec.TTY.Rows, shellRows), orDefault(p.spec.TTY.Cols, shellCols), who)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.term, p.stdin = term, term.file
+		return []*os.File{slave, slave, slave}, []*os.File{term.file}, nil
+	}
+	defer func() {
+		if err != nil {
+			for _, file := range append(theirs, sources...) {
+				file.Close()
+			}
+			p.closeInput()
+		}
+	}()
+	if p.spec.Stdin {
+		r, w, err := pipe()
+		if err != nil {
+			return theirs, sources, err
+		}
+		p.stdin, theirs = unblock(w), append(theirs, r)
+	} else {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return theirs, sources, fmt.Errorf("open null device: %w", err)
+		}
+		theirs = append(theirs, null)
+	}
+	for i := 0; i < 2; i++ {
+		r, w, err := pipe()
+		if err != nil {
+			return theirs, sources, err
+		}
+		theirs, sources = append(theirs, w), append(sources, unblock(r))
+	}
+	p.stderr = newOutput(processKept, p.spec.HoldOutput)
+	return theirs, sources, nil
+}
+
+// follow moves what the source gives into out until its end. Once the process
+// has exited, what is already there is taken and the stream counts as
+// complete; a descendant that writes on is read, so that it does not block, and dropped.
+func follow(source *os.File, out *output, exited <-chan struct{}, complete func()) {
+	var once sync.Once
+	done := func() { once.Do(complete) }
+	defer done()
+	go func() {
+		<-exited
+		source.SetReadDeadline(time.Now())
+	}()
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := source.Read(buf)
+		if n > 0 {
+			out.write(buf[:n])
+		}
+		if os.IsTimeout(err) {
+			break
+		}
+		if err != nil {
+			return
+		}
+	}
+	if raw, err := source.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) {
+			for {
+				n, err := syscall.Read(int(fd), buf)
+				if n <= 0 || err != nil {
+					return
+				}
+				out.write(buf[:n])
+			}
+		})
+	}
+	done()
+	source.SetReadDeadline(time.Time{})
+	io.Copy(io.Discard, source)
+}
+
+func (p *process) closeInput() {
+	p.stdinMu.Lock()
+	defer p.stdinMu.Unlock()
+	if p.stdin != nil && p.term == nil {
+		p.stdin.Close()
+	}
+	p.stdin = nil
+}
