@@ -66,7 +66,7 @@ function sessionCarrier(session: Session, signal: AbortSignal): Carrier {
       await session.files.upload(INSIDE, await openAsBlob(from), { signal })
     },
     down: async to => {
-      await pipeline(await session.files.download(INSIDE, { signal }), createWriteStream(to))
+      await pipeline(await session.files.download(INSIDE, { signal }), createWriteStream(to, { highWaterMark: 1024 * 1024 }))
     },
   }
 }

@@ -2,7 +2,7 @@
 import { LIMITS } from '@sandglass/contract/tables'
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
 import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
-import { command, descendants, inCgroup, kernelMib, privateMib } from './proc.ts'
+import { command, descendants, kernelMib, privateMib } from './proc.ts'
 import { type Figures, figures, median } from './quantiles.ts'
 import { type Sandglass, startSandglass } from './sandglass.ts'
 
@@ -24,20 +24,22 @@ async function measureMemory({ full, withPeer, signal, say }: Options): Promise<
   return [lessIsBetter('idle session', 'MiB', ours, await measureContainers(engine, count))]
 }
 
-async function measureSessions({ client, pid }: Sandglass, count: number, signal: AbortSignal): Promise<Figures> {
+async function measureSessions({ client, pid, machinePid }: Sandglass, count: number, signal: AbortSignal): Promise<Figures> {
   const open = async () => {
     const session = await client.createSession({}, { signal })
     await session.exec('true', { signal })
     return session.id
   }
-  const warmUp = await open()
+  await open()
   const before = await privateMib(pid)
   const ids: string[] = []
   for (let i = 0; i < count; i++) ids.push(await open())
   const growth = ((await privateMib(pid)) - before) / count
   const sessions: Unshared[] = []
-  for (const id of ids) sessions.push(await unshared(await inCgroup(id), `session ${id}`))
-  await client.getSession(warmUp, { signal })
+  for (const id of ids) {
+    const runner = await machinePid(id)
+    sessions.push(await unshared([runner, ...(await descendants(runner))]))
+  }
   return summary(sessions, growth)
 }
 
@@ -52,7 +54,7 @@ async function measureContainers(engine: DockerEngine, count: number): Promise<F
   const fresh = (await descendants(engine.pid)).filter(pid => !known.has(pid))
   const shims = await named(fresh, ['containerd-shim'])
   const containers: Unshared[] = []
-  for (const shim of shims) containers.push(await unshared([shim, ...(await descendants(shim))], `shim ${shim}`))
+  for (const shim of shims) containers.push(await unshared([shim, ...(await descendants(shim))]))
   if (containers.length !== count) throw new Error(`found ${containers.length} shims of ${count} containers`)
   return summary(containers, growth)
 }
@@ -62,9 +64,10 @@ interface Unshared {
   readonly kernelMib: number
 }
 
-async function unshared(pids: readonly number[], what: string): Promise<Unshared> {
+/** The shim itself is outside the container's cgroup; what it started last is inside. */
+async function unshared(pids: readonly number[]): Promise<Unshared> {
   const last = pids.at(-1)
-  if (last === undefined) throw new Error(`no processes of ${what}`)
+  if (last === undefined || pids.length < 2) throw new Error(`${pids.length} processes where a shell and its parent should be`)
   return { processesMib: await total(pids), kernelMib: (await kernelMib(last)) ?? 0 }
 }
 

@@ -26,12 +26,6 @@ async function parents(): Promise<[number, number][]> {
   return found
 }
 
-/** Processes in a cgroup whose path contains this. */
-export async function inCgroup(part: string): Promise<number[]> {
-  const found = await eachProcess(async pid => ((await readFile(`/proc/${pid}/cgroup`, 'utf8')).includes(part) ? pid : undefined))
-  return found.filter(pid => pid !== undefined)
-}
-
 /** A process that ends while /proc is read is left out. */
 async function eachProcess<T>(look: (pid: number) => Promise<T>): Promise<T[]> {
   const pids = (await readdir('/proc')).filter(name => /^\d+$/.test(name)).map(Number)

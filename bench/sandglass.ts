@@ -19,6 +19,8 @@ export interface Sandglass extends AsyncDisposable {
   readonly client: SandboxClient
   /** The daemon's process. */
   readonly pid: number
+  /** The first process of a session's machine, as its folder names it. */
+  machinePid(sessionId: string): Promise<number>
 }
 
 export async function startSandglass(options: { runtime?: string }, signal: AbortSignal): Promise<Sandglass> {
@@ -38,7 +40,12 @@ export async function startSandglass(options: { runtime?: string }, signal: Abor
       if (child.exitCode !== null) throw new Error(`the daemon exited with ${child.exitCode}`)
       return isReady(address)
     })
-    return { client, pid: child.pid ?? 0, [Symbol.asyncDispose]: () => stopSandglass(child, client, folder) }
+    return {
+      client,
+      pid: child.pid ?? 0,
+      machinePid: async id => JSON.parse(await readFile(join(folder, 'data/sessions', id, 'state.json'), 'utf8')).pid,
+      [Symbol.asyncDispose]: () => stopSandglass(child, client, folder),
+    }
   } catch (error) {
     const log = await readFile(join(folder, 'daemon.log'), 'utf8').catch(() => '')
     await stopSandglass(child, client, folder)
