@@ -31,18 +31,34 @@ export async function command(log: string, argv: string[], cwd = '.'): Promise<O
   return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skips: [], report: tail(output) }
 }
 
+/** A stage that takes longer hangs: it is ended whole, and fails. */
+const STAGE_MS = 12 * 60_000
+
+/** Runs a command in a process group of its own, so that nothing of it stays: neither after a hang nor after Ctrl-C. */
 export async function capture(log: string, argv: string[], cwd = '.'): Promise<{ code: number; output: string }> {
   mkdirSync('.cache/test', { recursive: true })
   const path = `.cache/test/${log}.log`
   const file = createWriteStream(path)
   const [program = '', ...args] = argv
-  const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  const end = () => void (child.pid && process.kill(-child.pid, 'SIGKILL'))
+  const onSignal = () => {
+    end()
+    process.exit(130)
+  }
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
+  const tooLong = setTimeout(() => {
+    file.write(`\nended after ${STAGE_MS / 60_000} minutes: ${argv.join(' ')}\n`)
+    end()
+  }, STAGE_MS)
   child.stdout.pipe(file, { end: false })
   child.stderr.pipe(file, { end: false })
   const code = await new Promise<number>((resolve, reject) => {
     child.on('error', reject)
     child.on('close', exit => resolve(exit ?? 1))
   })
+  clearTimeout(tooLong)
+  process.off('SIGINT', onSignal).off('SIGTERM', onSignal)
   file.end()
   await finished(file)
   return { code, output: readFileSync(path, 'utf8') }
