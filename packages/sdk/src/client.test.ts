@@ -1,8 +1,8 @@
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROUTES, type RouteName } from '@sandglass/contract'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { type FetchLike, SandboxClient, SandglassError } from './index.ts'
 import { nodeFetch, unixFetch } from './node.ts'
 import { json, SESSION, startServer } from './server.fixture.ts'
@@ -108,7 +108,9 @@ test('the calls that carry an idempotency key are those that the contract says c
 })
 
 test('bodies stream both ways through a unix socket', async () => {
-  const socket = join(await mkdtemp(join(tmpdir(), 'sdk-')), 'daemon.sock')
+  const folder = await mkdtemp(join(tmpdir(), 'sdk-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const socket = join(folder, 'daemon.sock')
   await using server = await startServer(
     (request, reply) => {
       if (request.method === 'PUT') json(reply, 200, { ok: true, path: '/workspace/f', size: request.text.length })
