@@ -43,9 +43,9 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const addresses = parseAddresses(loaded.config.listen, loaded.dataDir, loaded.config.api_key !== undefined)
   const dataDir = openDataDir(loaded.dataDir)
   try {
-    const world = await openWorld(options, dataDir)
     const closing = new AbortController()
-    const api: Api = { world, apiKey: loaded.config.api_key ?? dataDir.apiKey(), version: version(), closing: closing.signal }
+    const world = await openWorld(options, dataDir, closing.signal)
+    const api: Api = { world, apiKey: loaded.config.api_key ?? dataDir.apiKey(), version: version() }
     await reconcile(world)
     world.reaper.start(() => sweep(world))
     world.leases.onDue(() => flush(world))
@@ -74,7 +74,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   }
 }
 
-async function openWorld({ loaded, backends, log, now = Date.now }: DaemonOptions, dataDir: DataDir): Promise<World> {
+async function openWorld(
+  { loaded, backends, log, now = Date.now }: DaemonOptions,
+  dataDir: DataDir,
+  closing: AbortSignal,
+): Promise<World> {
   const store = await openStore(loaded.storePath)
   return {
     config: loaded.config,
@@ -89,6 +93,7 @@ async function openWorld({ loaded, backends, log, now = Date.now }: DaemonOption
     changes: new Changes(),
     starting: new Map(),
     leftovers: new Map(),
+    closing,
     metrics: createMetrics(store),
     log,
     now,

@@ -9,8 +9,6 @@ export type Api = {
   readonly world: World
   readonly apiKey: string
   readonly version: string
-  /** Aborts when the daemon stops: streams end, and no request is taken any more. */
-  readonly closing: AbortSignal
 }
 
 /** One request, parsed. */

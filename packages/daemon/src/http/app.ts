@@ -39,7 +39,7 @@ export function createApp(api: Api): FastifyInstance {
     const route: Route | null = name ? ROUTES[name] : null
     // SECURITY: before the body is read, and also for paths that do not exist.
     if (!route?.public && !isKey(bearerKey(request.raw))) throw new SandglassError('UNAUTHORIZED', {})
-    if (api.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
+    if (api.world.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
   })
   app.addHook('onResponse', async (request, response) => {
     const route = request.routeOptions.config.name ?? 'none'
@@ -96,7 +96,7 @@ export function createApp(api: Api): FastifyInstance {
       request,
       // Made when first asked for: most requests need neither.
       get signal() {
-        signal ??= AbortSignal.any([api.closing, closed(request)])
+        signal ??= AbortSignal.any([api.world.closing, closed(request)])
         return signal
       },
       get log() {

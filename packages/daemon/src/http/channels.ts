@@ -85,7 +85,8 @@ function receiveInOrder(socket: WebSocket, pump: Pump, fail: (error: unknown) =>
       .catch(fail)
       .finally(() => {
         waiting--
-        if (waiting === 0 && socket.readyState === socket.OPEN) socket.resume()
+        // Also while it closes: the client's answer to the close has to be read.
+        if (waiting === 0) socket.resume()
       })
   })
 }

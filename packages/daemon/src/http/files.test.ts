@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { daemonFixture, until } from '../daemon.fixture.ts'
 import { parseRange } from './range.ts'
@@ -21,10 +22,12 @@ describe('files', () => {
   it('of unknown length go in as they arrive', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
-    const body = ReadableStream.from(
-      (async function* () {
-        for (let i = 0; i < 10; i++) yield Buffer.from(`line ${i}\n`)
-      })(),
+    const body = Readable.toWeb(
+      Readable.from(
+        (async function* () {
+          for (let i = 0; i < 10; i++) yield Buffer.from(`line ${i}\n`)
+        })(),
+      ),
     )
     const put = await daemon.fetch(`/v1/sessions/${id}/files?path=s`, { method: 'PUT', body, duplex: 'half' } as RequestInit)
     expect(await put.json()).toMatchObject({ size: 70 })
@@ -91,12 +94,14 @@ describe('files', () => {
     const { id } = await daemon.create()
     await daemon.call('POST', `/v1/sessions/${id}/fs/write`, { path: 'f', text: 'old' })
     const leave = new AbortController()
-    const body = ReadableStream.from(
-      (async function* () {
-        yield Buffer.from('new')
-        await until(() => daemon.world.live.get(id)?.holds === 1)
-        leave.abort()
-      })(),
+    const body = Readable.toWeb(
+      Readable.from(
+        (async function* () {
+          yield Buffer.from('new')
+          await until(() => daemon.world.live.get(id)?.holds === 1)
+          leave.abort()
+        })(),
+      ),
     )
     await daemon
       .fetch(`/v1/sessions/${id}/files?path=f`, { method: 'PUT', body, duplex: 'half', signal: leave.signal } as RequestInit)

@@ -21,7 +21,8 @@ export async function reply(
       .send(JSON.stringify(result))
   }
   response.hijack()
-  if (kind === 'sse') await sendEvents(response.raw, result as AsyncIterable<SseEvent>, call.request.id, api.closing, call.log)
+  if (kind === 'sse')
+    await sendEvents(response.raw, result as AsyncIterable<SseEvent>, call.request.id, api.world.closing, call.log)
   else await sendBytes(response, result as BytesReply, call)
   return response
 }

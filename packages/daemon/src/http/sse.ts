@@ -13,7 +13,7 @@ export async function sendEvents(
   response: ServerResponse,
   events: AsyncIterable<SseEvent>,
   requestId: string,
-  signal: AbortSignal,
+  closing: AbortSignal,
   log: Logger,
 ): Promise<void> {
   response.writeHead(200, {
@@ -24,17 +24,22 @@ export async function sendEvents(
   })
   response.flushHeaders()
   const heartbeat = setInterval(() => {
-    if (!response.writableNeedDrain) response.write(': heartbeat\n\n')
+    if (!response.destroyed && !response.writableNeedDrain) response.write(': heartbeat\n\n')
   }, HEARTBEAT_MS)
+  // A source that is silent does not keep the daemon from stopping.
+  const stop = () =>
+    void response.end(encode({ event: 'error', data: new SandglassError('SHUTTING_DOWN', {}).toWire(requestId) }))
+  closing.addEventListener('abort', stop)
   try {
     for await (const event of events) {
+      if (isOver(response)) return
       await written(response, encode(event))
-      if (response.destroyed) return
+      if (isOver(response)) return
     }
-    response.end()
+    if (!isOver(response)) response.end()
   } catch (error) {
-    if (response.destroyed) return
-    const failure = signal.aborted ? new SandglassError('SHUTTING_DOWN', {}) : toSandglassError(error, log)
+    if (isOver(response)) return
+    const failure = toSandglassError(error, log)
     if (failure.code === 'SLOW_READER') {
       log.warn({ seconds: LIMITS.slow_reader_seconds.max }, 'slow reader cut off')
       response.destroy()
@@ -43,8 +48,11 @@ export async function sendEvents(
     response.end(encode({ event: 'error', data: failure.toWire(requestId) }))
   } finally {
     clearInterval(heartbeat)
+    closing.removeEventListener('abort', stop)
   }
 }
+
+const isOver = (response: ServerResponse) => response.destroyed || response.writableEnded
 
 /** JSON has no line breaks of its own, so one data line holds it. */
 function encode({ id, event, data }: SseEvent): string {

@@ -12,6 +12,7 @@ import { requestIds } from './request-id.ts'
 
 const MAX_MESSAGE = 1024 * 1024
 const RESTARTING = 1012
+const CLOSE_MS = 500
 
 export type Upgrades = { attach(server: Server, isLoopback: boolean): void; closeAll(): void }
 
@@ -34,7 +35,7 @@ export function createUpgrades(api: Api): Upgrades {
         const log = api.world.log.child({ requestId })
         socket.on('error', err => log.debug({ err }, 'connection failed'))
         socket.once('close', () => gone.abort())
-        open(request, isLoopback, AbortSignal.any([api.closing, gone.signal]), log)
+        open(request, isLoopback, AbortSignal.any([api.world.closing, gone.signal]), log)
           .then(run => {
             if (socket.destroyed) return
             sockets.handleUpgrade(request, socket, head, run)
@@ -43,7 +44,11 @@ export function createUpgrades(api: Api): Upgrades {
       })
     },
     closeAll() {
-      for (const socket of sockets.clients) socket.close(RESTARTING, 'the daemon is stopping')
+      for (const socket of sockets.clients) {
+        socket.close(RESTARTING, 'the daemon is stopping')
+        // A client that does not answer would keep the server from closing.
+        setTimeout(() => socket.terminate(), CLOSE_MS).unref()
+      }
     },
   }
 
@@ -59,7 +64,7 @@ export function createUpgrades(api: Api): Upgrades {
     // SECURITY: a page of another site must itself know the key; what else a browser might attach does not count for it.
     const offered = protocolKey(request) ?? (isSameOrigin(headers.origin, headers.host) ? bearerKey(request) : null)
     if (!isKey(offered)) throw new SandglassError('UNAUTHORIZED', {})
-    if (api.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
+    if (api.world.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
     const { pathname, searchParams } = new URL(url, 'http://daemon')
     const found = match(pathname)
     if (!found) throw new SandglassError('ROUTE_NOT_FOUND', { method: 'GET', path: pathname })

@@ -11,6 +11,9 @@ import { transition } from './transition.ts'
 import { watchMachine } from './watch-machine.ts'
 import type { World } from './world.ts'
 
+/** Where a fresh main shell begins. */
+export const WORKSPACE = '/workspace'
+
 /** The caller has the session's turn and stored it as creating or starting. On failure nothing runs, and the state is the caller's to change. */
 export async function bringUp(world: World, row: SessionRow, log: Logger): Promise<LiveSession> {
   const abort = new AbortController()
@@ -25,6 +28,7 @@ export async function bringUp(world: World, row: SessionRow, log: Logger): Promi
       container_id: machine.containerId,
       unenforced: JSON.stringify(machine.unenforced),
       started_at: world.now(),
+      cwd: WORKSPACE,
     } as const
     live.row = await transition(world, row, 'ready', change, log)
     return live

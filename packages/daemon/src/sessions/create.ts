@@ -5,7 +5,7 @@ import type { Logger } from '../log.ts'
 import { seal } from '../store/seal.ts'
 import { deleteSession, insertSession } from '../store/sessions.ts'
 import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
-import { bringUp, isRefusal, startFailure } from './bring-up.ts'
+import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
 import { chooseBackend } from './choose-backend.ts'
 import { madeUpName } from './names.ts'
 import { transition } from './transition.ts'
@@ -99,7 +99,7 @@ function newRow(world: World, spec: SessionSpec, image: string, backend: string)
     error_message: null,
     mode,
     agent_id: spec.agent_id ?? (mode === 'persistent' ? name : null),
-    cwd: '/workspace',
+    cwd: WORKSPACE,
     cpu_cores: spec.cpu_cores ?? config.defaults.cpu_cores,
     memory_mb: spec.memory_mb ?? config.defaults.memory_mb,
     disk_mb: spec.disk_mb ?? config.defaults.disk_mb,

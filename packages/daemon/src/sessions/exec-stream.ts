@@ -13,17 +13,16 @@ export type ExecEvent = { event: 'chunk'; data: z.infer<typeof ExecChunk> } | { 
 
 /**
  * Refusals that can be known before the command runs are thrown at once, so that they are plain replies. If the reader goes away
- * the command runs on, like one whose terminal was closed; the lease is held as long as somebody reads.
+ * the command runs on, like one whose terminal was closed, and holds the lease until it ends.
  */
 export async function execStream(
   world: World,
   ref: string,
   request: ExecRequest,
-  signal: AbortSignal,
 ): Promise<AsyncGenerator<ExecEvent, void, undefined>> {
   const fields = execFields(world, request)
   const live = await runningSession(world, ref, 'exec in')
-  return events(world, live, request.raw_output === true, fields, signal)
+  return events(world, live, request.raw_output === true, fields)
 }
 
 async function* events(
@@ -31,18 +30,19 @@ async function* events(
   live: LiveSession,
   isRaw: boolean,
   fields: ReturnType<typeof execFields>,
-  signal: AbortSignal,
 ): AsyncGenerator<ExecEvent, void, undefined> {
   const cleaner = new OutputCleaner(isRaw)
   const release = hold(world, live)
   let stream: RunnerStream | undefined
+  let isOver = false
   try {
-    stream = await live.link.stream('exec', { ...fields, stream: true }, { signal })
+    stream = await live.link.stream('exec', { ...fields, stream: true }, { signal: world.closing })
     // The first message back may already be output: a command has no other reply.
     for (let message: Message | null = stream.reply; message !== null; message = await stream.next()) {
       if (message.type === 'exec_chunk') {
         for await (const bytes of stream.replyBody()) yield* chunk(world, cleaner.push(bytes))
       } else if (message.type === 'exec_done') {
+        isOver = true
         yield* chunk(world, cleaner.end())
         const done = execDone(live, fields.shell, message)
         world.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
@@ -51,10 +51,29 @@ async function* events(
       }
     }
     throw new SandglassError('RUNNER_LOST', { id: live.row.id })
+  } catch (error) {
+    isOver = true
+    throw error
   } finally {
-    stream?.close()
-    release()
+    if (stream && !isOver) runOn(world, live, fields.shell, stream, release)
+    else {
+      stream?.close()
+      release()
+    }
   }
+}
+
+/** Nobody reads any more: output is dropped, and the end still counts. */
+function runOn(world: World, live: LiveSession, shell: string, stream: RunnerStream, release: () => void): void {
+  const drain = async () => {
+    for await (const { message } of stream) if (message.type === 'exec_done') execDone(live, shell, message)
+  }
+  drain()
+    .catch(err => world.log.debug({ err, sessionId: live.row.id }, 'a command without a reader was lost'))
+    .finally(() => {
+      stream.close()
+      release()
+    })
 }
 
 function* chunk(world: World, text: string): Generator<ExecEvent> {

@@ -45,6 +45,8 @@ export async function runningSession(world: World, ref: string, verb: string): P
   const live = world.live.get(ref)
   if (live?.row.status === 'running') return live
   const row = live?.row ?? (await storedSession(world, ref))
+  // Stored as running, yet not found again: its backend is missing from this daemon.
+  if (row.status === 'running') throw new SandglassError('RUNNER_LOST', { id: row.id })
   throw new SandglassError('WRONG_STATE', { id: row.id, state: row.status, event: verb })
 }
 

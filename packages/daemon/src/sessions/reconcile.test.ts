@@ -1,8 +1,9 @@
 import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { socketProtocols } from '@sandglass/contract'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { plainChild, temporaryFolder, until } from '../daemon.fixture.ts'
-import { type DaemonProcess, endDaemon, spawnDaemon } from '../daemon-process.fixture.ts'
+import { type DaemonProcess, endDaemon, KEY, spawnDaemon } from '../daemon-process.fixture.ts'
 
 async function ground(): Promise<{ dataDir: string; machines: string; start(): Promise<DaemonProcess> }> {
   const folder = await temporaryFolder()
@@ -25,7 +26,7 @@ async function ground(): Promise<{ dataDir: string; machines: string; start(): P
   }
 }
 
-type Shown = { id: string; status: string; reason: string; cwd: string; error_message: string | null }
+type Shown = { id: string; status: string; reason: string; cwd: string; expires_at: string; error_message: string | null }
 const create = async (daemon: DaemonProcess, spec: object = {}) => (await daemon.call('POST', '/v1/sessions', spec)).body as Shown
 const get = async (daemon: DaemonProcess, id: string) => (await daemon.call('GET', `/v1/sessions/${id}`)).body as Shown
 const exec = async (daemon: DaemonProcess, id: string, cmd: string) =>
@@ -75,7 +76,7 @@ describe('the next daemon', () => {
     const { start } = await ground()
     const first = await start()
     const { id } = await create(first, { ttl_seconds: 77 })
-    const before = (await get(first, id)) as unknown as { expires_at: string; ttl_seconds: number }
+    const before = await get(first, id)
     await endDaemon(first, 'SIGKILL')
     const second = await start()
     expect(await get(second, id)).toMatchObject({ expires_at: before.expires_at, ttl_seconds: 77 })
@@ -121,12 +122,36 @@ describe('the next daemon', () => {
   it('ends what expired while no daemon ran', async () => {
     const { start, machines } = await ground()
     const first = await start()
-    const { id } = await create(first, { ttl_seconds: 1 })
+    const { id, expires_at } = await create(first, { ttl_seconds: 1 })
     await endDaemon(first, 'SIGKILL')
-    await new Promise(resolve => setTimeout(resolve, 1100))
+    await until(() => Date.now() > Date.parse(expires_at))
     const second = await start()
     await until(async () => (await get(second, id)).status === 'timeout')
     await until(async () => (await readdir(machines)).length === 0)
+  })
+})
+
+describe('a daemon that is asked to stop', () => {
+  it('ends in time with a command, a stream and a terminal open, and the command is not disturbed', async () => {
+    const { start } = await ground()
+    const first = await start()
+    const { id } = await create(first)
+    const running = first
+      .call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo begun > f; sleep 4; echo ended >> f' })
+      .catch(() => undefined)
+    const following = fetch(`${first.url}/v1/events`, { headers: { authorization: `Bearer ${KEY}` } }).then(r => r.text())
+    const terminal = new WebSocket(`${first.url.replace('http', 'ws')}/v1/sessions/${id}/shells/b/attach`, socketProtocols(KEY))
+    await new Promise(resolve => terminal.addEventListener('open', resolve))
+    const closed = new Promise<number>(resolve => terminal.addEventListener('close', event => resolve(event.code)))
+    await until(async () => (await first.call('GET', `/v1/sessions/${id}/fs/stat?path=f`)).status === 200)
+    const asked = performance.now()
+    expect(await endDaemon(first, 'SIGTERM')).toBe(0)
+    expect(performance.now() - asked).toBeLessThan(5000)
+    expect(await following).toContain('SHUTTING_DOWN')
+    expect(await closed).toBe(1012)
+    await running
+    const second = await start()
+    expect(await exec(second, id, 'cat f')).toMatchObject({ output: 'begun\nended\n' })
   })
 })
 

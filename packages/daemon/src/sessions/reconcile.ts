@@ -5,7 +5,7 @@ import type { Backend, Machine } from '../backends/backend.ts'
 import { openLink } from '../runner-link/link.ts'
 import { isEnded, unendedSessions } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
-import { adopt, enlist } from './bring-up.ts'
+import { adopt, enlist, release, WORKSPACE } from './bring-up.ts'
 import { forEachAtOnce } from './for-each-at-once.ts'
 import { transition } from './transition.ts'
 import type { World } from './world.ts'
@@ -86,6 +86,7 @@ async function finishStart(world: World, { row, backend, machine }: Found): Prom
         container_id: machine.containerId,
         unenforced: JSON.stringify(machine.unenforced),
         started_at: world.now(),
+        cwd: WORKSPACE,
       } as const
       live.row = await transition(world, row, 'ready', change)
       return
@@ -113,8 +114,13 @@ async function relink(world: World, { row, machine }: Found): Promise<void> {
     await machine.resume?.().catch(err => world.log.debug({ err, sessionId: row.id }, 'not frozen'))
   }
   try {
-    await adopt(world, row, machine)
+    const { row: linked, link } = await adopt(world, row, machine)
+    // A command that ended while no daemon looked may have moved the main shell.
+    const { message } = await link.request('stats')
+    if (typeof message.cwd === 'string' && message.cwd !== '') linked.cwd = message.cwd
   } catch (error) {
+    const live = world.live.get(row.id)
+    if (live) release(world, live)
     await machine.stop()
     await transition(world, row, 'fail', {
       reason: 'runner_exited',

@@ -14,6 +14,7 @@ export type Change = {
   container_id?: string | null
   unenforced?: string
   started_at?: number
+  cwd?: string
 }
 
 /** The caller has the session's turn. */
@@ -26,7 +27,7 @@ export async function transition(
 ): Promise<SessionRow> {
   const status = nextState(row.id, row.status, event)
   const now = world.now()
-  const patch = { error_message: null, ...change, status, ...timesOf(row, status, now), cwd: row.cwd }
+  const patch = { error_message: null, cwd: row.cwd, ...change, status, ...timesOf(row, status, now) }
   const { row: stored } = await changeState(world.store, row, patch, now)
   const live = world.live.get(row.id)
   if (live) live.row = stored

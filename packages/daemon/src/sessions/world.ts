@@ -26,6 +26,8 @@ export type World = {
   readonly starting: Map<string, AbortController>
   /** Ended sessions whose machine could not be removed yet, with their backend. */
   readonly leftovers: Map<string, string>
+  /** Aborts when the daemon stops: streams end, and no request is taken any more. */
+  readonly closing: AbortSignal
   readonly metrics: Metrics
   readonly log: Logger
   /** Milliseconds since the epoch. */

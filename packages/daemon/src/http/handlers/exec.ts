@@ -19,7 +19,7 @@ import { numbered } from '../sse.ts'
 export const execHandlers = ({ world }: Api) =>
   ({
     exec: ({ params, body }) => execCommand(world, params.id, body),
-    execStream: async ({ params, body, signal }) => numbered(await execStream(world, params.id, body, signal)),
+    execStream: async ({ params, body }) => numbered(await execStream(world, params.id, body)),
 
     createShell: ({ params, body, request }) =>
       answerOnce(world, request, 'createShell', params, body, () => createShell(world, params.id, body)),
