@@ -6,7 +6,10 @@ import (
 	"time"
 )
 
-const cutGrace = 5 * time.Second // for a slow reader to take the error, before its connection closes
+const (
+	cutGrace  = 5 * time.Second // for a slow reader to take the error, before its connection closes
+	exitGrace = 2 * time.Second // for a client to close after it was told the exit
+)
 
 // attachProcess passes a process's output to a client and the client's input to
 // the process, until the process ends or the client closes.
@@ -48,7 +51,20 @@ func attachProcess(run *runner, s *stream, q *request) error {
 	}
 	<-p.ended
 	end := p.describe()
-	return s.send("exit", fields{"exit_code": end["exit_code"], "timed_out": end["timed_out"]}, nil)
+	return sendExit(s, fields{"exit_code": end["exit_code"], "timed_out": end["timed_out"]}, input)
+}
+
+// sendExit tells the end and leaves closing to the client, which input ends with.
+// A client that is writing when we close finds a broken pipe and never reads the exit.
+func sendExit(s *stream, f fields, input <-chan error) error {
+	if err := s.send("exit", f, nil); err != nil {
+		return err
+	}
+	select {
+	case <-input:
+	case <-time.After(exitGrace):
+	}
+	return nil
 }
 
 // sendOutput sends one stream to its end.
@@ -103,7 +119,8 @@ func (p *process) takeMessage(m *message) error {
 		if err := checkSize(call.Rows, call.Cols); err != nil || p.term == nil {
 			return err
 		}
-		return p.term.resize(call.Rows, call.Cols)
+		_ = p.term.resize(call.Rows, call.Cols) // fails once the terminal is closed, and the exit tells that
+		return nil
 	}
 	return invalid("unknown message type %q", m.Type)
 }

@@ -93,7 +93,7 @@ func attachShell(run *runner, s *stream, q *request) error {
 		}
 	}
 	<-sh.ended
-	return s.send("exit", fields{"exit_code": sh.exitCode}, nil)
+	return sendExit(s, fields{"exit_code": sh.exitCode}, input)
 }
 
 // attachable opens the shell in its turn and counts the terminal.
@@ -163,7 +163,7 @@ func (sh *shell) takeKeys(s *stream) error {
 		switch m.Type {
 		case "stdin":
 			if _, err := io.Copy(sh.term.file, m.body); err != nil {
-				return err
+				io.Copy(io.Discard, m.body) // the shell has ended, which the client is about to read
 			}
 		case "resize":
 			var to size
@@ -173,9 +173,7 @@ func (sh *shell) takeKeys(s *stream) error {
 			if err := checkSize(to.Rows, to.Cols); err != nil {
 				return err
 			}
-			if err := sh.term.resize(to.Rows, to.Cols); err != nil {
-				return err
-			}
+			_ = sh.term.resize(to.Rows, to.Cols) // likewise
 		default:
 			return invalid("unknown message type %q", m.Type)
 		}
@@ -210,5 +208,5 @@ func (run *runner) attachBeside(sh *shell, s *stream, spec *shellSpec) error {
 			return err
 		}
 	}
-	return s.send("exit", fields{"exit_code": p.describe()["exit_code"]}, nil)
+	return sendExit(s, fields{"exit_code": p.describe()["exit_code"]}, input)
 }
