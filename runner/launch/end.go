@@ -38,6 +38,11 @@ func end(j *endJob, r *result) error {
 			return err
 		}
 	}
+	if len(j.Groups) == 0 {
+		if err := endStragglers(j.Folder, deadline); err != nil {
+			return err
+		}
+	}
 	r.mark("kill")
 	if _, err := os.Stat(j.Records); err == nil {
 		if err := deleteMachine(j.Runtime, j.ID); err != nil {
@@ -63,18 +68,37 @@ func end(j *endJob, r *result) error {
 	return nil
 }
 
+// killMachine ends the machine and then saves what its keeper holds.
 func killMachine(j *endJob, deadline time.Time) error {
+	if err := killFirst(j, deadline); err != nil || j.State.Keeper == nil {
+		return err
+	}
+	keeper, err := j.State.Keeper.open()
+	if err != nil || keeper == nil {
+		return err
+	}
+	defer keeper.close()
+	if j.Keep != "" {
+		held, err := hold(j.State.Keeper, j.Shown)
+		if err != nil {
+			return err
+		}
+		if err := pack(held, j.Keep); err != nil {
+			return err
+		}
+	}
+	if err := keeper.kill(); err != nil {
+		return fmt.Errorf("end the disk's keeper: %w", err)
+	}
+	return keeper.wait(deadline)
+}
+
+func killFirst(j *endJob, deadline time.Time) error {
 	first, err := j.State.open()
 	if err != nil || first == nil {
 		return err
 	}
 	defer first.close()
-	var held []kept
-	if j.Keep != "" {
-		if held, err = hold(j.State.Pid, j.Shown); err != nil {
-			return err
-		}
-	}
 	if err := first.kill(); err != nil {
 		return fmt.Errorf("kill the sandbox: %w", err)
 	}
@@ -88,9 +112,6 @@ func killMachine(j *endJob, deadline time.Time) error {
 	}
 	if err := first.wait(deadline); err != nil {
 		return fmt.Errorf("kill the sandbox: %w", err)
-	}
-	if held != nil {
-		return pack(held, j.Keep)
 	}
 	return nil
 }

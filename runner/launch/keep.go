@@ -7,33 +7,101 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
-// A disk in memory ends with its machine. Its files are carried over a stop in a tar beside the session's record.
+// A disk in memory lives as long as something uses it. A keeper is a process that does nothing but hold its folders open, so that
+// files outlive a machine that ended by itself; a stop carries them over in a tar beside the session's record.
 
-// A kept is a folder of a running machine, held open so that it outlives the machine's processes.
+// A kept is a folder that is held open.
 type kept struct {
 	name string
 	dir  *os.File
 }
 
-// hold opens the folders of the machine that are on its disk.
-func hold(pid int, shown []onDisk) ([]kept, error) {
-	var held []kept
-	for _, s := range shown {
-		if s.Readonly {
-			continue
-		}
-		// The target is a mount point: nothing in the sandbox can put a link in its place.
-		dir, err := os.Open(filepath.Join(fmt.Sprintf("/proc/%d/root", pid), s.Target))
+type keeper struct {
+	state *state // nil where none is needed
+	word  *os.File
+}
+
+// startKeeper makes the keeper of a disk in memory. It ends when it loses this process, unless it was released.
+func startKeeper(mounted string, d *disk) (*keeper, error) {
+	if d.Image != "" {
+		return &keeper{}, nil
+	}
+	waiting, word, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make pipe: %w", err)
+	}
+	defer waiting.Close()
+	held := []*os.File{waiting}
+	for _, s := range keptFolders(d.Shown) {
+		dir, err := os.Open(filepath.Join(mounted, s.Path))
 		if err != nil {
-			return nil, fmt.Errorf("hold %s: %w", s.Target, err)
+			return nil, fmt.Errorf("hold %s: %w", s.Path, err)
+		}
+		defer dir.Close()
+		held = append(held, dir)
+	}
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"runner", "launch", "keep"}, Dir: "/", ExtraFiles: held,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the disk's keeper: %w", err)
+	}
+	s, err := describe(cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	return &keeper{s, word}, nil
+}
+
+// release lets the keeper live on without this process. Before it, a launcher that is killed takes the keeper along.
+func (k *keeper) release() error {
+	if k.state == nil {
+		return nil
+	}
+	if _, err := k.word.Write([]byte(".")); err != nil {
+		return fmt.Errorf("release the disk's keeper: %w", err)
+	}
+	return k.word.Close()
+}
+
+// keep is the keeper's life: descriptor 3 is the pipe, those after it the folders. The end job kills it.
+func keep() error {
+	var word [1]byte
+	if n, err := os.NewFile(3, "pipe").Read(word[:]); n == 0 {
+		return fmt.Errorf("not released: %w", err)
+	}
+	for {
+		time.Sleep(24 * time.Hour)
+	}
+}
+
+// hold takes over the folders that a keeper has open.
+func hold(keeper *state, shown []onDisk) ([]kept, error) {
+	var held []kept
+	for i, s := range keptFolders(shown) {
+		dir, err := os.Open(fmt.Sprintf("/proc/%d/fd/%d", keeper.Pid, 4+i))
+		if err != nil {
+			return nil, fmt.Errorf("hold %s: %w", s.Path, err)
 		}
 		held = append(held, kept{s.Path, dir})
 	}
 	return held, nil
+}
+
+// keptFolders are the places on the disk that the sandbox writes to.
+func keptFolders(shown []onDisk) []onDisk {
+	var folders []onDisk
+	for _, s := range shown {
+		if s.Folder {
+			folders = append(folders, s)
+		}
+	}
+	return folders
 }
 
 // pack writes the held folders to a tar, which appears at path only when it is whole.

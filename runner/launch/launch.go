@@ -54,6 +54,10 @@ func Main() int {
 		fmt.Fprintln(os.Stderr, "runner launch enter:", enter(os.Args[3:]))
 		return 1
 	}
+	if len(os.Args) > 2 && os.Args[2] == "keep" {
+		fmt.Fprintln(os.Stderr, "runner launch keep:", keep())
+		return 1
+	}
 	// Namespaces belong to threads: every step, and every child, must come from the one that unshared.
 	runtime.LockOSThread()
 	r := &result{}

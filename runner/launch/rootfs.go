@@ -36,6 +36,7 @@ type onDisk struct {
 	Path     string `json:"path"`
 	Target   string `json:"target"`
 	Readonly bool   `json:"readonly"`
+	Folder   bool   `json:"folder"` // the user's, and kept
 }
 
 // A layer is a host folder that the sandbox sees: as it is and read-only, or under an overlay that takes its changes.

@@ -35,6 +35,8 @@ type state struct {
 	Pid       int    `json:"pid"`
 	StartTime uint64 `json:"start_time"` // clock ticks after boot: with the pid, names one process for as long as the host is up
 	BootID    string `json:"boot_id"`
+	// Keeper holds a disk in memory, so that its files outlive the machine.
+	Keeper *state `json:"keeper,omitempty"`
 }
 
 // start brings one machine up. It undoes nothing when it fails: mounts and loop devices go with this process, and the
@@ -87,7 +89,15 @@ func start(j *startJob, r *result) error {
 	if err := limitGroups(j.Groups); err != nil {
 		return err
 	}
+	keeper, err := startKeeper(mounted, &j.Disk)
+	if err != nil {
+		return err
+	}
+	s.Keeper = keeper.state
 	if err := writeWhole(filepath.Join(j.Folder, "state.json"), s); err != nil {
+		return err
+	}
+	if err := keeper.release(); err != nil {
 		return err
 	}
 	r.mark("limits")

@@ -87,13 +87,14 @@ export const LIFECYCLE: Record<string, Check> = {
     await backend.discard(spec.id)
   },
 
-  'a machine whose first process was killed is seen to be gone': async (backend, subject) => {
+  'a machine that ended by itself is seen to be gone, and its files are there at the next start': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
+      await box.run('echo kept > f')
       await box.link.request('shutdown', { grace_ms: 0 })
       await until('the machine is gone', async () => !(await box.machine.isRunning()))
       expect(await box.machine.epitaph()).toMatchObject({ outOfMemory: false })
       const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec)
-      expect((await again.run('echo back')).output).toBe('back')
+      expect((await again.run('cat f')).output).toBe('kept')
       again.link.close()
     })
   },

@@ -143,8 +143,8 @@ function diskFolders(ids: readonly IdRange[], layers: number, readonlyRootfs: bo
 
 function shownOnDisk(readonlyRootfs: boolean): object[] {
   return [
-    { path: 'workspace', target: '/workspace', readonly: false },
-    { path: 'home', target: '/home/sandbox', readonly: false },
+    { path: 'workspace', target: '/workspace', readonly: false, folder: true },
+    { path: 'home', target: '/home/sandbox', readonly: false, folder: true },
     { path: 'etc/hosts', target: '/etc/hosts', readonly: readonlyRootfs },
     { path: 'etc/hostname', target: '/etc/hostname', readonly: readonlyRootfs },
   ]

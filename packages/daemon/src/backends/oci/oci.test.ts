@@ -1,7 +1,8 @@
-import { mkdtempSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { afterAll } from 'vitest'
 import { conformance } from '../conformance.ts'
 import { openOci } from './backend.ts'
 
@@ -10,6 +11,7 @@ const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
 
 for (const runtime of ['crun', 'runc']) {
   const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
+  afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
   conformance(
     `oci with ${runtime}`,
     {

@@ -110,7 +110,7 @@ function describe(host: Host, version: string): Probe {
     })
   if (host.mkfs === null) {
     weaker.push({
-      what: 'session files are kept in memory and are lost if the host goes down before the session is stopped',
+      what: 'session files are kept in memory until the session is stopped, and are lost if the host goes down before',
       fix: host.rootless ? 'run the daemon as root' : 'make /dev/loop-control available and install e2fsprogs',
     })
   }

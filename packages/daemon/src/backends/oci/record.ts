@@ -28,7 +28,8 @@ const MachineRecord = z.object({
 export type MachineRecord = z.infer<typeof MachineRecord>
 
 /** state.json, written by the launcher once the machine runs. */
-const MachineState = z.object({ pid: z.int(), start_time: z.int(), boot_id: z.string() })
+const ProcessState = z.object({ pid: z.int(), start_time: z.int(), boot_id: z.string() })
+const MachineState = ProcessState.extend({ keeper: ProcessState.optional().describe('holds a disk in memory') })
 export type MachineState = z.infer<typeof MachineState>
 
 export async function writeRecord(folder: string, record: MachineRecord): Promise<void> {
