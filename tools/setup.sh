@@ -29,12 +29,17 @@ open_cache() {
   mkdir -p -m 700 "$CACHE" && [ -O "$CACHE" ] || die "cannot write to .cache or $CACHE"
 }
 
-# The copy of the lock file is written last, so an interrupted install is done again.
+# The copy of the lock file is written last, so an interrupted install is done again. An install by hand counts: npm writes
+# its hidden lock file when it is done.
 npm_packages() {
-  cmp -s package-lock.json node_modules/.sandglass-lock && return
+  local stamp=node_modules/.sandglass-lock
+  cmp -s package-lock.json $stamp && return
+  if [ ! -e $stamp ] && [ node_modules/.package-lock.json -nt package-lock.json ]; then
+    cp package-lock.json $stamp && return
+  fi
   command -v npm >/dev/null || die 'npm is missing: install Node.js 20 or newer with npm'
   step 'npm packages' npm ci --no-audit --no-fund --loglevel=error || die "npm ci failed; see $LOG"
-  cp package-lock.json node_modules/.sandglass-lock
+  cp package-lock.json $stamp
 }
 
 pick_node() {
