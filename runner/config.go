@@ -22,6 +22,7 @@ type config struct {
 	Loopback  []string          `json:"loopback"` // addresses with prefix length for lo
 	MaxShells int               `json:"max_shells"`
 	Shell     string            `json:"shell"` // program of shells; empty: bash, or sh where there is none
+	WarmShell bool              `json:"warm_shell"`
 }
 
 // An account is a user inside the sandbox.

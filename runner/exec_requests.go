@@ -34,6 +34,18 @@ func joinShell(run *runner, q *request) error {
 	return nil
 }
 
+// warmShell starts the default shell before anybody asks for it, so that the first
+// command does not wait for bash to read its profile. It has the first turn; a shell
+// that does not start says why to the command that needs it.
+func (run *runner) warmShell() {
+	turn := run.shells.lines.join(defaultShell)
+	go func() {
+		defer turn.end()
+		turn.wait()
+		run.openShell(&shellSpec{Name: defaultShell})
+	}()
+}
+
 // execute runs a command whose turn was taken by joinShell.
 func (run *runner) execute(q *request, into *capture, begin func(*shell)) (*execResult, error) {
 	defer q.turn.end()

@@ -68,6 +68,9 @@ func start(args []string) error {
 		}
 		go run.accept(listener)
 	}
+	if cfg.WarmShell {
+		run.warmShell()
+	}
 	go run.handleSignals()
 	run.reaper.loop()
 	return nil

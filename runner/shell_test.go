@@ -304,3 +304,15 @@ func TestAShellThatDiedIdleIsReplaced(t *testing.T) {
 		}
 	}
 }
+
+func TestAWarmShellIsThereBeforeTheFirstCommand(t *testing.T) {
+	c := startRunner(t, fields{"warm_shell": true}).dial()
+	eventually(t, "the shell is listed", func() bool {
+		f, _ := c.call("shell.list", nil)
+		list, _ := f["shells"].([]any)
+		return len(list) == 1
+	})
+	if _, body := c.call("exec", fields{"cmd": "echo ready"}); !strings.Contains(string(body), "ready") {
+		t.Fatalf("output %q", body)
+	}
+}
