@@ -20,6 +20,8 @@ declare module 'fastify' {
   }
 }
 
+const LINGER_MS = 5000
+
 export function createApp(api: Api): FastifyInstance {
   const app = fastify({
     logger: false,
@@ -132,9 +134,19 @@ function parseJson(_request: FastifyRequest, text: string | Buffer, done: (error
 
 function sendError(error: unknown, request: FastifyRequest, response: FastifyReply, log: Logger): FastifyReply {
   const failure = tooLarge(error, request) ?? toSandglassError(error, log)
-  // A body that was not read to its end would be taken for the next request.
-  if (failure.httpStatus === 413 || failure.httpStatus === 401) response.header('connection', 'close')
+  if (!request.raw.complete) lingeringly(request, response)
   return response.code(failure.httpStatus).send({ error: failure.toWire(request.id) })
+}
+
+/**
+ * A client that is still sending would see a broken connection instead of the reply if it were closed at once. What it sends is
+ * thrown away for a while, so that it gets to reading.
+ */
+function lingeringly({ raw, socket }: FastifyRequest, response: FastifyReply): void {
+  response.removeHeader('connection')
+  raw.resume()
+  const cut = setTimeout(() => socket.destroy(), LINGER_MS)
+  raw.once('close', () => clearTimeout(cut))
 }
 
 function tooLarge(error: unknown, request: FastifyRequest): SandglassError | null {

@@ -163,3 +163,23 @@ function withHost(daemon: TestDaemon, host: string): Promise<number> {
       .end()
   })
 }
+
+it.each([
+  ['without the key', {}, 401],
+  ['with too much', { authorization: `Bearer ${KEY}` }, 413],
+])('a client that sends a large body %s still gets to read the refusal', async (_what, headers, status) => {
+  const daemon = await daemonFixture()
+  const socketPath = daemon.addresses.find(a => a.startsWith('unix:'))?.slice(5)
+  const answered = new Promise<number>((resolve, reject) => {
+    request(
+      { socketPath, method: 'POST', path: '/v1/sessions', headers: { ...headers, 'content-type': 'application/json' } },
+      response => {
+        response.resume()
+        resolve(response.statusCode ?? 0)
+      },
+    )
+      .on('error', reject)
+      .end(Buffer.alloc(8_000_000, 'x'))
+  })
+  expect(await answered).toBe(status)
+})
