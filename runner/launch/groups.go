@@ -30,25 +30,6 @@ type setting struct {
 	Value string `json:"value"`
 }
 
-// A prepareJob is done before it is known what will be started. Entering a cgroup waits for every processor to pass through the
-// scheduler, several milliseconds on cgroup v1: a launcher that waits for its job has that behind it.
-type prepareJob struct {
-	Groups []group `json:"groups"`
-	// Home is where this process goes to leave the groups again: a cgroup.procs file for each.
-	Home []string `json:"home"`
-}
-
-func (p *prepareJob) undo() {
-	for _, path := range p.Home {
-		_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0)
-	}
-	for _, g := range p.Groups {
-		// What cannot be removed now is found by the next daemon.
-		_ = removeTree(g.Dir)
-		_ = syscall.Rmdir(filepath.Dir(g.Dir))
-	}
-}
-
 // enterGroups makes the groups and joins those that are to be joined.
 func enterGroups(groups []group) error {
 	for _, g := range groups {

@@ -81,21 +81,22 @@ func work(r *result) error {
 	if err != nil {
 		return err
 	}
-	if j.Prepare != nil {
-		if err := enterGroups(j.Prepare.Groups); err != nil {
-			return err
+	var spare *spareDisk
+	if prepared := j.Prepare; prepared != nil {
+		err := prepared.run()
+		if err == nil {
+			j, err = readJob(input)
 		}
-		prepared := j.Prepare
-		if j, err = readJob(input); err != nil {
-			// The daemon went without needing this launcher.
+		if err != nil {
 			prepared.undo()
 			return err
 		}
+		spare = prepared.Disk
 	}
 	r.began = time.Now()
 	switch {
 	case j.Start != nil:
-		return start(j.Start, r)
+		return start(j.Start, spare, r)
 	case j.End != nil:
 		return end(j.End, r)
 	case j.Probe != nil:

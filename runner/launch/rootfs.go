@@ -49,9 +49,12 @@ type layer struct {
 	Work  string `json:"work,omitempty"`
 }
 
-func (d *disk) mount(folder string) (string, error) {
+// mount makes the disk ready, taking the spare one if that fits, and tells where it is.
+func (d *disk) mount(folder string, spare *spareDisk) (string, error) {
 	target := filepath.Join(folder, "disk")
-	if d.Image == "" {
+	if claimed := spare.claim(d); claimed != "" {
+		target = claimed
+	} else if d.Image == "" {
 		options := fmt.Sprintf("size=%d,mode=711", d.TmpfsBytes)
 		if err := syscall.Mount("tmpfs", target, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, options); err != nil {
 			return "", fmt.Errorf("mount a tmpfs as disk: %w", err)
@@ -86,7 +89,11 @@ func (d *disk) mountImage(target string) error {
 	} else if err := copySparse(d.Template, d.Image); err != nil {
 		return err
 	}
-	device, number, err := attachLoop(d.Image)
+	return mountLoop(d.Image, target)
+}
+
+func mountLoop(image, target string) error {
+	device, number, err := attachLoop(image)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ type state struct {
 
 // start brings one machine up. It undoes nothing when it fails: mounts and loop devices go with this process, and the
 // daemon follows a failed start, or one that was killed, with an end job, which removes the rest.
-func start(j *startJob, r *result) error {
+func start(j *startJob, spare *spareDisk, r *result) error {
 	if err := hideMounts(j.HideMounts); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func start(j *startJob, r *result) error {
 		return err
 	}
 	r.mark("folder")
-	mounted, err := j.Disk.mount(j.Folder)
+	mounted, err := j.Disk.mount(j.Folder, spare)
 	if err != nil {
 		return err
 	}

@@ -5,12 +5,11 @@ import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Backend, LimitKind, Machine, MachineSpec, Probe } from '../backend.ts'
-import { preparation } from './cgroups.ts'
 import { CompiledSeccomp } from './compiled-seccomp.ts'
 import { sweepGroups } from './delegation.ts'
 import { EmptyDisks } from './disks.ts'
 import { IdSlots } from './id-ranges.ts'
-import { endJob, hasLeft, keptFiles, runtimeArgv, type StartInput, startJob } from './jobs.ts'
+import { endJob, hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
 import { LaunchError, Launcher } from './launcher.ts'
 import { ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
@@ -34,7 +33,7 @@ const DEFAULT_DISK_MB = 1024
 
 export async function openOci(options: OciOptions): Promise<Backend> {
   const paths = ociPaths(options.dataDir)
-  for (const dir of [paths.sessions, paths.run, paths.runtimeRoot, paths.images])
+  for (const dir of [paths.sessions, paths.run, paths.runtimeRoot, paths.images, paths.spareMount])
     await mkdir(dir, { recursive: true, mode: 0o700 })
   const runnerFile = await placeRunner(options.runnerPath, paths.images)
   const launcher = new Launcher(runnerFile)
@@ -86,9 +85,10 @@ class OciBackend implements Backend {
     if (host.mkfs !== null) {
       this.#disks = new EmptyDisks(this.#paths.disks, host.mkfs)
       await this.#disks.path(DEFAULT_DISK_MB)
+      await this.#disks.sweep()
     }
     this.#image = await prepareHost(this.#paths.images)
-    this.#launcher.prepareStarts(group => preparation(host.cgroups, this.#paths.cgroupParent, group, host.isCrun))
+    this.#launcher.prepareStarts(group => preparation(host, this.#paths, group, this.#disks?.recent ?? null))
   }
 
   /** Looks again while nothing could be used, so that installing what is missing needs no restart. */

@@ -37,12 +37,6 @@ interface Setting {
   readonly value: string
 }
 
-/** What a launcher is told before its job: to enter these groups, and where to go when no job comes. */
-export interface Preparation {
-  readonly groups: readonly Group[]
-  readonly home: readonly string[]
-}
-
 export interface Limits {
   readonly cpuCores: number
   readonly memoryMb: number
@@ -121,14 +115,9 @@ export function leftGroups(layout: CgroupLayout, parent: string, group: string):
   return [...groupsOf(layout, parent, group, null, false), ...others]
 }
 
-/** What a launcher is told before it is known what it will start. `home` is where it goes again if that is nothing. */
-export function preparation(layout: CgroupLayout | null, parent: string, group: string, enter: boolean): Preparation {
-  if (layout === null) return { groups: [], home: [] }
-  const groups = groupsOf(layout, parent, group, null, enter)
-  return {
-    groups,
-    home: enter ? [...new Set(Object.values(layout.roots))].map(root => join(root, layout.daemon, 'cgroup.procs')) : [],
-  }
+/** Where a launcher goes again that entered groups for nothing. */
+export function wayHome(layout: CgroupLayout): string[] {
+  return [...new Set(Object.values(layout.roots))].map(root => join(root, layout.daemon, 'cgroup.procs'))
 }
 
 /** The groups of one machine, one per mounted hierarchy. */

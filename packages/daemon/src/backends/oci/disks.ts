@@ -1,6 +1,7 @@
 // Empty session disks, one per size, that the launcher copies: an ext4 file takes its few hundred KiB whatever size it shows.
 import { execFile } from 'node:child_process'
-import { lstat, mkdir, open, rename } from 'node:fs/promises'
+import { readdirSync, readFileSync } from 'node:fs'
+import { lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { isMissing } from './record.ts'
@@ -22,6 +23,9 @@ const FORMAT = [
   '^metadata_csum_seed',
 ]
 
+/** How the files of disks that wait for a session begin. */
+export const SPARE_DISK = 'spare-'
+
 /** The path of an empty disk of this size, formatted on first use. */
 export class EmptyDisks {
   readonly #dir: string
@@ -33,15 +37,27 @@ export class EmptyDisks {
     this.#mkfs = mkfs
   }
 
+  /** The one asked for last: most likely what is asked for next. */
+  recent: string | null = null
+
   async path(diskMb: number): Promise<string> {
     const known = this.#making.get(diskMb) ?? this.#make(diskMb)
     this.#making.set(diskMb, known)
     try {
-      return await known
+      this.recent = await known
+      return this.recent
     } catch (error) {
       this.#making.delete(diskMb)
       throw error
     }
+  }
+
+  /** Removes spare disks that no launcher holds: those of one that was killed. */
+  async sweep(): Promise<void> {
+    const files = (await readdir(this.#dir)).filter(name => name.startsWith(SPARE_DISK))
+    if (files.length === 0) return
+    const attached = new Set(readdirSync('/sys/block').map(backingFile))
+    for (const name of files) if (!attached.has(join(this.#dir, name))) await rm(join(this.#dir, name), { force: true })
   }
 
   async #make(diskMb: number): Promise<string> {
@@ -62,5 +78,14 @@ export class EmptyDisks {
     await run(this.#mkfs, [...FORMAT, building])
     await rename(building, path)
     return path
+  }
+}
+
+function backingFile(device: string): string {
+  try {
+    return readFileSync(`/sys/block/${device}/loop/backing_file`, 'utf8').trim()
+  } catch (error) {
+    if (isMissing(error)) return ''
+    throw error
   }
 }

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
 import { ociBundle, RUNNER_PATH } from './bundle.ts'
-import { groupsOf, leftGroups, RUNTIME_GROUP } from './cgroups.ts'
+import { groupsOf, leftGroups, RUNTIME_GROUP, wayHome } from './cgroups.ts'
+import { SPARE_DISK } from './disks.ts'
 import { type IdRange, outsideId } from './id-ranges.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
@@ -29,6 +30,19 @@ export interface StartInput {
 /** The runtime's argv up to its sub-command. */
 export function runtimeArgv(host: Host, paths: OciPaths): string[] {
   return [host.runtime, '--root', paths.runtimeRoot, ...(host.isCrun ? ['--cgroup-manager=disabled'] : [])]
+}
+
+/** What a launcher does ahead of any start: it enters the groups that will be the machine's, and mounts an empty disk that may become its. */
+export function preparation(host: Host, paths: OciPaths, group: string, emptyDisk: string | null): object {
+  const { cgroups, isCrun } = host
+  return {
+    groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, group, null, isCrun),
+    home: cgroups === null || !isCrun ? [] : wayHome(cgroups),
+    disk:
+      emptyDisk === null
+        ? null
+        : { template: emptyDisk, image: join(paths.disks, `${SPARE_DISK}${group}.ext4`), target: paths.spareMount },
+  }
 }
 
 export function startJob(host: Host, paths: OciPaths, input: StartInput): object {

@@ -3,8 +3,10 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { Socket } from 'node:net'
-import type { Preparation } from './cgroups.ts'
 import type { MachineState } from './record.ts'
+
+/** What a launcher is told before its job; the shape is the launcher's. */
+export type Preparation = object
 
 interface Result {
   readonly ok: boolean
@@ -20,6 +22,7 @@ export class LaunchError extends Error {
 }
 
 const MAX_REPLY = 1024 * 1024
+const WARM_AFTER_MS = 10
 
 /** Jobs that need nothing beforehand, and starts, which need to be in their machine's cgroups. */
 type Kind = 'plain' | 'start'
@@ -71,7 +74,8 @@ export class Launcher {
       return result
     } finally {
       signal.removeEventListener('abort', kill)
-      this.#warm(kind)
+      // Forking holds the daemon up for a millisecond or two: whoever waits for this job goes first.
+      setTimeout(() => this.#warm(kind), WARM_AFTER_MS).unref()
     }
   }
 

@@ -15,6 +15,8 @@ export interface OciPaths {
   readonly runtimeRoot: string
   readonly images: string
   readonly disks: string
+  /** Where launchers mount a disk that has no session yet, each in a namespace of its own. */
+  readonly spareMount: string
   /** Name of the daemon's folder in every cgroup hierarchy. */
   readonly cgroupParent: string
   session(id: string): string
@@ -44,6 +46,7 @@ export function ociPaths(dataDir: string): OciPaths {
     runtimeRoot: join(run, 'oci'),
     images: join(dataDir, 'images'),
     disks: join(dataDir, 'disks'),
+    spareMount: join(run, 'disk'),
     cgroupParent: parentName(dataDir),
     session: id => join(sessions, checked(id)),
     socket: id => join(run, `${checked(id)}.sock`),

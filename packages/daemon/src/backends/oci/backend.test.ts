@@ -1,0 +1,62 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, describe, expect, it } from 'vitest'
+import { specOf } from '../conformance/subject.ts'
+import { openOci } from './backend.ts'
+import { ociPaths } from './paths.ts'
+
+const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
+const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
+const subject = { open: () => openOci({ dataDir, runtime: 'auto', runnerPath }), starter: [], allowUnenforced: [] }
+afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
+
+describe('the oci backend', () => {
+  it('without its runtime is unavailable, says what to install, and starts nothing', async () => {
+    const backend = await openOci({ dataDir, runtime: '/no/such/crun', runnerPath })
+    expect(await backend.probe()).toMatchObject({ available: false, fix: 'sudo apt-get install -y crun' })
+    await expect(backend.start(specOf(subject), AbortSignal.timeout(5000))).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
+    expect(await backend.residents()).toEqual([])
+  })
+
+  it('refuses a data folder whose sockets would have too long a path', () => {
+    expect(() => ociPaths(`/${'x'.repeat(90)}`)).toThrow('too long for unix sockets')
+    expect(() => ociPaths('/data').session('../../etc')).toThrow('not a machine id')
+  })
+
+  it('reports a runtime that fails with its own words, and leaves nothing behind', async () => {
+    const runtime = join(dataDir, 'broken')
+    writeFileSync(runtime, '#!/bin/sh\n[ "$1" = --version ] && echo broken 1 && exit\necho something is wrong >&2\nexit 1\n', {
+      mode: 0o755,
+    })
+    const backend = await openOci({ dataDir, runtime, runnerPath })
+    await expect(backend.start(specOf(subject), AbortSignal.timeout(10_000))).rejects.toThrow('something is wrong')
+    expect(await backend.residents()).toEqual([])
+  })
+
+  it('keeps the token in a file of its own alone, and the environment in none', async () => {
+    const backend = await subject.open()
+    const machine = await backend.start(specOf(subject, { env: { SECRET: 'sk-in-no-file' } }), AbortSignal.timeout(20_000))
+    const folder = join(dataDir, 'sessions', machine.id)
+    expect(statSync(join(folder, 'config.json')).mode & 0o777).toBe(0o600)
+    for (const file of ['config.json', 'state.json', 'bundle/config.json', 'logs/boot.log']) {
+      const text = readFileSync(join(folder, file), 'utf8')
+      expect(text).not.toContain('sk-in-no-file')
+      expect(text.includes(machine.token)).toBe(file === 'config.json')
+    }
+    expect(statSync(join(dataDir, 'run', `${machine.id}.sock`)).mode & 0o777).toBe(0o600)
+    await machine.destroy()
+  })
+
+  it('removes a folder that a start left half made', async () => {
+    const backend = await subject.open()
+    const { id } = specOf(subject)
+    mkdirSync(join(dataDir, 'sessions', id, 'logs'), { recursive: true })
+    writeFileSync(join(dataDir, 'sessions', id, 'config.json'), '{"version":1,')
+    expect(await backend.residents()).toContain(id)
+    expect(await backend.recover()).toEqual([])
+    await backend.discard(id)
+    expect(await backend.residents()).not.toContain(id)
+  })
+})

@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest'
+import { fullPool, IdSlots, mappedPool, outsideId } from './id-ranges.ts'
+
+describe('id ranges', () => {
+  it('of root are blocks that do not overlap and end below the last id', () => {
+    const pool = fullPool()
+    const [first] = pool.ranges(0)
+    const [second] = pool.ranges(1)
+    const [last] = pool.ranges(pool.slots - 1)
+    expect(first).toEqual({ inside: 0, outside: 0x1000_0000, size: 65_536 })
+    expect(second?.outside).toBe(0x1001_0000)
+    expect((last?.outside ?? 0) + 65_536).toBeLessThanOrEqual(0xffff_ffff)
+  })
+
+  it('of an ordinary user come out of the mapped sub-ids, never the daemon itself', () => {
+    const map = '         0       1001          1\n         1     100000      65536\n'
+    const pool = mappedPool(map, map)
+    expect(pool.slots).toBe(64)
+    expect(pool.ranges(0)).toEqual([
+      { inside: 0, outside: 1, size: 1023 },
+      { inside: 65_534, outside: 1024, size: 1 },
+    ])
+    expect(outsideId(pool.ranges(1), 1000)).toBe(1025 + 1000)
+    expect(outsideId(pool.ranges(1), 65_534)).toBe(2048)
+    expect(() => outsideId(pool.ranges(1), 5000)).toThrow('not mapped')
+  })
+
+  it('without sub-ids are none', () => {
+    expect(mappedPool('0 1001 1', '0 1001 1').slots).toBe(0)
+  })
+
+  it('are given to one session at a time until there are no more', () => {
+    const slots = new IdSlots({ slots: 3, ranges: () => [] }, '/data')
+    slots.claim(1)
+    const taken = [slots.take(), slots.take()]
+    expect(taken.toSorted()).toEqual([0, 2])
+    expect(slots.take()).toBeNull()
+    slots.release(1)
+    expect(slots.take()).toBe(1)
+  })
+})

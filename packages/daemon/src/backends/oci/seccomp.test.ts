@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest'
+import { seccompProfile } from './seccomp.ts'
+
+const { syscalls, defaultAction, defaultErrnoRet } = seccompProfile('x64')
+const allowed = (name: string) => syscalls.filter(rule => rule.names.includes(name) && rule.action === 'SCMP_ACT_ALLOW')
+
+describe('the seccomp profile', () => {
+  it('answers what it does not name with ENOSYS', () => {
+    expect({ defaultAction, defaultErrnoRet }).toEqual({ defaultAction: 'SCMP_ACT_ERRNO', defaultErrnoRet: 38 })
+    expect(allowed('clone3')).toEqual([])
+    expect(allowed('a_call_of_a_later_kernel')).toEqual([])
+  })
+
+  it('names no call both as allowed and as refused', () => {
+    const refused = syscalls
+      .filter(rule => rule.action !== 'SCMP_ACT_ALLOW' && rule.args === undefined)
+      .flatMap(rule => rule.names)
+    expect(refused.filter(name => allowed(name).length > 0)).toEqual([])
+  })
+
+  it('lets every ioctl through but the two that type into a terminal, by the lower 32 bits', () => {
+    const passes = (request: number) =>
+      allowed('ioctl').some(rule => {
+        const [arg] = rule.args ?? []
+        return arg !== undefined && (BigInt(request) & BigInt(arg.value)) === BigInt(arg.valueTwo ?? -1)
+      })
+    for (const request of [0x5412, 0x541c, 0x1_0000_5412]) expect(passes(request)).toBe(false)
+    for (const request of [0, 0x5401, 0x5411, 0x5413, 0x541b, 0x541d, 0x5414, 0xc020_660b, 0xffff_ffff])
+      expect(passes(request)).toBe(true)
+  })
+
+  it('is for the architecture of the machine alone', () => {
+    expect(seccompProfile('arm64').architectures).toEqual(['SCMP_ARCH_AARCH64'])
+    expect(seccompProfile('x64').architectures).toEqual(['SCMP_ARCH_X86_64'])
+  })
+})

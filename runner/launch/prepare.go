@@ -1,0 +1,62 @@
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// A prepareJob is done before it is known what will be started, because two steps take milliseconds and are the same for every
+// machine. Entering a cgroup waits until every processor passed through the scheduler; a disk has to be attached and mounted.
+type prepareJob struct {
+	Groups []group `json:"groups"`
+	// Home is where this process goes to leave the groups again: a cgroup.procs file for each.
+	Home []string   `json:"home"`
+	Disk *spareDisk `json:"disk"`
+}
+
+// A spareDisk is an empty disk that waits for a session.
+type spareDisk struct {
+	Template string `json:"template"`
+	Image    string `json:"image"`
+	Target   string `json:"target"`
+}
+
+func (p *prepareJob) run() error {
+	if err := enterGroups(p.Groups); err != nil || p.Disk == nil {
+		return err
+	}
+	if err := copySparse(p.Disk.Template, p.Disk.Image); err != nil {
+		return err
+	}
+	return mountLoop(p.Disk.Image, p.Disk.Target)
+}
+
+// undo is for a launcher whose daemon went. What cannot be removed here is found by the next daemon.
+func (p *prepareJob) undo() {
+	for _, path := range p.Home {
+		_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0)
+	}
+	for _, g := range p.Groups {
+		_ = removeTree(g.Dir)
+		_ = syscall.Rmdir(filepath.Dir(g.Dir))
+	}
+	if p.Disk != nil {
+		_ = os.Remove(p.Disk.Image)
+	}
+}
+
+// claim makes the spare disk the image of a session and tells where it is mounted; "" if it does not fit.
+func (s *spareDisk) claim(d *disk) string {
+	if s == nil {
+		return ""
+	}
+	if _, err := os.Lstat(d.Image); d.Image != "" && d.Template == s.Template && os.IsNotExist(err) {
+		if os.Rename(s.Image, d.Image) == nil {
+			return s.Target
+		}
+	}
+	_ = os.Remove(s.Image)
+	return ""
+}
