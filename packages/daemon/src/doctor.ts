@@ -64,7 +64,7 @@ async function checkBackend({ config }: Loaded, backend: Backend): Promise<Check
       detail: allowed.includes(limit)
         ? 'not enforced here, as the configuration allows'
         : 'cannot be enforced here, so sessions are refused',
-      fix: probe.weaker[0]?.fix ?? `run as root, or allow it: backends.oci.allow_unenforced: [${limit}]`,
+      fix: `run the daemon as root, or accept it with backends.oci.allow_unenforced: [${limit}]`,
     })),
     ...probe.weaker.map(({ what, fix }) => ({ name, status: 'weaker' as const, detail: what, fix })),
   ]
