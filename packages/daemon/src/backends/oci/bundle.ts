@@ -8,6 +8,8 @@ export interface BundleInput {
   readonly ids: readonly IdRange[]
   readonly memoryMb: number
   readonly openFiles: number
+  /** Processes of one user of the sandbox; null for no such limit. */
+  readonly processes: number | null
   /** Where a runtime that keeps cgroups itself makes its own, below the machine's; null for a sandbox born in its groups. */
   readonly cgroupsPath: string | null
   readonly seccomp: SeccompProfile
@@ -84,6 +86,7 @@ export function ociBundle(input: BundleInput): object {
       capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES, inheritable: [], ambient: [] },
       rlimits: [
         { type: 'RLIMIT_NOFILE', soft: input.openFiles, hard: input.openFiles },
+        ...(input.processes === null ? [] : [{ type: 'RLIMIT_NPROC', soft: input.processes, hard: input.processes }]),
         { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
       ],
     },

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { MachineStats } from '../backend.ts'
-import { type CgroupLayout, type Controller, RUNTIME_GROUP } from './cgroups.ts'
+import { type CgroupLayout, type Controller, RUNNER_THREADS, RUNTIME_GROUP } from './cgroups.ts'
 
 const FREEZE_DEADLINE_MS = 10_000
 const NO_STATS: MachineStats = {
@@ -82,7 +82,7 @@ async function statsV1(read: Read): Promise<MachineStats> {
     memoryPeakBytes: bound(peak),
     oomKills: oom,
     pids: Number(pids),
-    pidsLimit: bound(pidsMax),
+    pidsLimit: sessionPids(bound(pidsMax)),
   }
 }
 
@@ -104,7 +104,7 @@ async function statsV2(read: Read): Promise<MachineStats> {
     memoryPeakBytes: bound(peak),
     oomKills: field(events, 'oom_kill'),
     pids: Number(pids),
-    pidsLimit: bound(pidsMax),
+    pidsLimit: sessionPids(bound(pidsMax)),
   }
 }
 
@@ -127,6 +127,10 @@ function field(text: string, name: string): number | null {
     .find(line => line.startsWith(`${name} `))
     ?.split(' ')[1]
   return value === undefined ? null : Number(value)
+}
+
+function sessionPids(groupLimit: number | null): number | null {
+  return groupLimit === null ? null : groupLimit - RUNNER_THREADS
 }
 
 /** A number, or null for none: v2 says max, v1 a number near 2^63. */

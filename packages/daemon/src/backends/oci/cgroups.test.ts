@@ -28,7 +28,7 @@ describe('cgroups', () => {
       'cpu.cfs_quota_us 50000',
       'memory.limit_in_bytes 536870912',
       'memory.memsw.limit_in_bytes 536870912',
-      'pids.max 256',
+      'pids.max 288',
     ])
     expect(leftGroups(layout, 'sandglass-x', GROUP).map(group => group.dir)).toContain(
       `/sys/fs/cgroup/cpuset/sandglass-x/${GROUP}`,
@@ -49,7 +49,7 @@ describe('cgroups', () => {
       'cpu.max 50000 100000',
       'memory.max 536870912',
       'memory.swap.max 0',
-      'pids.max 256',
+      'pids.max 288',
     ])
   })
 

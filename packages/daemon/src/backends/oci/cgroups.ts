@@ -47,6 +47,11 @@ export interface Limits {
 export const GROUP_NAME = /^[0-9a-f]{16}$/
 /** The group that a runtime which keeps cgroups itself is told to make inside the machine's. */
 export const RUNTIME_GROUP = 'machine'
+/**
+ * Threads of the runner that the group may hold beyond the session's own processes. Those are held to the session's limit by an rlimit for each
+ * user: a Go program that cannot get a thread dies, and the group's limit alone would let a fork bomb take the last one.
+ */
+export const RUNNER_THREADS = 32
 const CPU_PERIOD_USEC = 100_000
 
 /** Reads the layout from /proc/self/mountinfo; null where no cgroup filesystem is mounted. */
@@ -169,7 +174,7 @@ const V1 = {
         // Memory and swap together: the same number leaves nothing for swap.
         ...(countsSwap ? [{ file: 'memory.memsw.limit_in_bytes', value: memory(limits) }] : []),
       ]
-    return controller === 'pids' ? [{ file: 'pids.max', value: String(limits.pidsLimit) }] : []
+    return controller === 'pids' ? [{ file: 'pids.max', value: String(limits.pidsLimit + RUNNER_THREADS) }] : []
   },
 }
 
@@ -179,6 +184,6 @@ const V2 = {
     if (controller === 'cpu') return [{ file: 'cpu.max', value: `${quota(limits)} ${CPU_PERIOD_USEC}` }]
     if (controller === 'memory')
       return [{ file: 'memory.max', value: memory(limits) }, ...(countsSwap ? [{ file: 'memory.swap.max', value: '0' }] : [])]
-    return controller === 'pids' ? [{ file: 'pids.max', value: String(limits.pidsLimit) }] : []
+    return controller === 'pids' ? [{ file: 'pids.max', value: String(limits.pidsLimit + RUNNER_THREADS) }] : []
   },
 }

@@ -14,6 +14,7 @@ import type { HostRootfs } from './rootfs-host.ts'
 import type { SeccompProfile } from './seccomp.ts'
 
 const SANDBOX_ID = 1000
+const LEAST_PROCESSES = 48
 export interface StartInput {
   readonly spec: MachineSpec
   readonly record: MachineRecord
@@ -57,6 +58,9 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
     ids,
     memoryMb: spec.memoryMb,
     openFiles: host.openFiles,
+    // The runner and what runs as root in the sandbox share one user: with fewer the runner would be short of threads.
+    // In an ordinary user's namespace the runtime would count that user's own processes too.
+    processes: host.rootless ? null : Math.min(Math.max(spec.pidsLimit, LEAST_PROCESSES), host.processes),
     cgroupsPath: ownGroup,
     seccomp: input.seccomp,
     compiledSeccomp: input.compiledSeccomp,
@@ -175,5 +179,6 @@ function runnerConfig(spec: MachineSpec, token: string): object {
     file_roots: FILE_ROOTS,
     loopback: ['127.0.0.53/8'],
     max_shells: 64,
+    warm_shell: true,
   }
 }

@@ -39,7 +39,7 @@ function inside(): void {
           'statistics show what runs and the limits': noCgroup,
           'busy loops get their share of the cpu and no more': noCgroup,
           'memory past the limit ends the program and not the machine': noCgroup,
-          'a fork bomb stops at the limit': noCgroup,
+          'a fork bomb stops at the limit, and the machine goes on': noCgroup,
         }),
   })
 

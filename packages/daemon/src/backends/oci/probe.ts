@@ -26,6 +26,7 @@ export interface Host {
   /** Why a root filesystem cannot be writable here, or null. */
   readonly noWritableRoot: string | null
   readonly openFiles: number
+  readonly processes: number
   /**
    * Where the launcher puts the root filesystem together, in its own mount namespace. The runtime looks it up with an id that owns
    * nothing, so it is a folder that everybody may enter.
@@ -43,6 +44,7 @@ const PROGRAM_DIRS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bi
 const STAGES = ['/mnt', '/media', '/srv', '/opt', '/home', '/tmp']
 const INSTALL = 'sudo apt-get install -y crun'
 const WANTED_OPEN_FILES = 65_536
+const UNLIMITED = 1_048_576
 const run = promisify(execFile)
 
 export async function examine(dataDir: string, wanted: string, launcher: Launcher): Promise<Examined> {
@@ -92,7 +94,8 @@ export async function examine(dataDir: string, wanted: string, launcher: Launche
       : can.idmap === ''
         ? null
         : `layers cannot be shifted into a session's ids: ${can.idmap}`,
-    openFiles: Math.min(WANTED_OPEN_FILES, hardOpenFiles()),
+    openFiles: Math.min(WANTED_OPEN_FILES, hardLimit('Max open files')),
+    processes: hardLimit('Max processes'),
     stage,
   }
   return { host, probe: describe(host, version) }
@@ -167,7 +170,8 @@ function isOpenFolder(path: string): boolean {
   return info?.isDirectory() === true && (info.mode & 0o001) !== 0
 }
 
-function hardOpenFiles(): number {
-  const hard = readFileSync('/proc/self/limits', 'utf8').match(/^Max open files\s+\S+\s+(\S+)/m)?.[1]
-  return hard === undefined || hard === 'unlimited' ? WANTED_OPEN_FILES : Number(hard)
+/** This process's own hard limit, which what it starts cannot pass. */
+function hardLimit(name: string): number {
+  const hard = readFileSync('/proc/self/limits', 'utf8').match(new RegExp(`^${name}\\s+\\S+\\s+(\\S+)`, 'm'))?.[1]
+  return hard === undefined || hard === 'unlimited' ? UNLIMITED : Number(hard)
 }
