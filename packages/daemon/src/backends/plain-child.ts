@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
+import { RunnerSocket } from '../runner-link/runner-socket.ts'
 import type { Backend, LimitKind, Machine, MachineSpec, MachineStats, Probe } from './backend.ts'
 import type { ProcessId } from './process-tree.ts'
 import { endTree, isAlive, processId, signalTree, treeUsage } from './process-tree.ts'
@@ -216,7 +216,7 @@ async function waitUntilListening(folder: string, runner: ProcessId, id: string,
 
 function dialSocket(path: string): Promise<Duplex> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ path, allowHalfOpen: true })
+    const socket = new RunnerSocket({ allowHalfOpen: true }).connect({ path })
     socket.once('error', reject)
     socket.once('connect', () => {
       socket.off('error', reject)

@@ -29,6 +29,8 @@ export type BytesReply = {
   status?: number
   headers: Record<string, string | number>
   chunks: AsyncIterable<Uint8Array>
+  /** Called with each chunk that was sent. */
+  recycle?: (chunk: Uint8Array) => void
   close?: () => void
 }
 

@@ -30,13 +30,13 @@ export async function reply(
 /** A source that fails in the middle breaks the connection off, so that nobody takes a part for the whole. */
 async function sendBytes(
   { raw, request }: FastifyReply,
-  { status = 200, headers, chunks, close }: BytesReply,
+  { status = 200, headers, chunks, recycle, close }: BytesReply,
   call: Call<RouteName>,
 ): Promise<void> {
   raw.writeHead(status, { ...headers, 'x-request-id': request.id })
   try {
     for await (const chunk of chunks) {
-      await written(raw, chunk)
+      await written(raw, chunk, undefined, () => recycle?.(chunk))
       if (raw.destroyed) return
     }
     raw.end()

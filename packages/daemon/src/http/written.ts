@@ -2,13 +2,17 @@
 import type { Writable } from 'node:stream'
 import { LIMITS, SandglassError } from '@sandglass/contract'
 
-/** Resolves when more may be written or the client is gone; SLOW_READER when it has taken nothing for too long. */
+/**
+ * Resolves when more may be written or the client is gone; SLOW_READER when it has taken nothing for too long.
+ * `onTaken` is called once nobody needs the data any more.
+ */
 export function written(
   to: Writable,
   data: string | Uint8Array,
   patienceMs = LIMITS.slow_reader_seconds.max * 1000,
+  onTaken?: () => void,
 ): Promise<void> | undefined {
-  if (to.write(data) || to.destroyed) return undefined
+  if (to.write(data, onTaken) || to.destroyed) return undefined
   return new Promise((resolve, reject) => {
     const settle = (outcome: () => void) => {
       clearTimeout(timer)

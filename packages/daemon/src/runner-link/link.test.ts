@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Duplex, duplexPair } from 'node:stream'
+import { Duplex, duplexPair, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { plainChildFixture, RUNNER_PATH, specFixture } from '../backends/plain-child.fixture.ts'
@@ -106,7 +106,7 @@ describe.each([
     const content = randomBytes(3_000_001)
     for (const length of [content.length, undefined]) {
       const put = await link.stream('file.put', { path: 'dir/streamed' })
-      const done = await put.upload(pieces(content, 70_000), length)
+      const done = await put.upload(Readable.from(pieces(content, 70_000)), length)
       expect(done).toMatchObject({ type: 'done', size: content.length })
       put.close()
     }
@@ -130,7 +130,7 @@ describe.each([
     const { link } = await open()
     for (const length of [5, 500]) {
       const put = await link.stream('file.put', { path: 'wrong' })
-      expect(await codeOf(put.upload(pieces(Buffer.alloc(100), 10), length))).toBe('INVALID_REQUEST')
+      expect(await codeOf(put.upload(Readable.from(pieces(Buffer.alloc(100), 10)), length))).toBe('INVALID_REQUEST')
     }
     expect(await codeOf(link.request('fs.stat', { path: 'wrong' }))).toBe('FILE_NOT_FOUND')
   })
@@ -141,7 +141,7 @@ describe.each([
     const endless = (async function* () {
       for (;;) yield Buffer.alloc(65_536, 0x61)
     })()
-    expect(await codeOf(put.upload(endless))).toBe('INVALID_REQUEST')
+    expect(await codeOf(put.upload(Readable.from(endless)))).toBe('INVALID_REQUEST')
   })
 
   it('hears of a refused upload while its source hangs', async () => {
@@ -151,7 +151,7 @@ describe.each([
       yield Buffer.alloc(65_536, 0x61)
       await new Promise(() => undefined)
     })()
-    expect(await codeOf(put.upload(hanging))).toBe('INVALID_REQUEST')
+    expect(await codeOf(put.upload(Readable.from(hanging)))).toBe('INVALID_REQUEST')
   })
 
   it('gives a request up when its signal aborts, and the connection goes on', async () => {

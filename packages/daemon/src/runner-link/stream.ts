@@ -1,8 +1,9 @@
 // A request that has its connection to itself: process I/O, terminals, file bodies, archives, port forwards.
-import type { Duplex } from 'node:stream'
+import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Connection } from './connect.ts'
 import { errorReply } from './error-reply.ts'
+import { RunnerSocket } from './runner-socket.ts'
 import type { Fields, Message } from './wire.ts'
 import { drained, encodeMessage, WireBreach, writeMessage } from './wire.ts'
 
@@ -41,6 +42,12 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     }
   }
 
+  /** Takes back a piece of a body that is needed no more, in the order they came. */
+  recycle(chunk: Uint8Array): void {
+    const { duplex } = this.#connection
+    if (duplex instanceof RunnerSocket) duplex.recycle(chunk)
+  }
+
   async send(message: Fields & { type: string }, body?: Uint8Array): Promise<void> {
     const { duplex } = this.#connection
     if (duplex.destroyed) throw this.#lost(duplex.errored)
@@ -48,40 +55,13 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     if (duplex.writableLength > AHEAD_BYTES) await this.#drained()
   }
 
-  /** Sends one message whose body of exactly `length` bytes comes from `source`. A source of another length closes the stream. */
-  async sendBody(message: Fields & { type: string }, source: AsyncIterable<Uint8Array>, length: number): Promise<void> {
-    const { duplex } = this.#connection
-    let left = length
-    try {
-      duplex.write(encodeMessage({ ...message, bytes: length }))
-      for await (const chunk of source) {
-        left -= chunk.length
-        if (left < 0)
-          throw new SandglassError('INVALID_REQUEST', {
-            issue: `the body is longer than the ${length} bytes it was said to have`,
-          })
-        if (duplex.destroyed) throw this.#lost(duplex.errored)
-        duplex.write(chunk)
-        if (duplex.writableLength > AHEAD_BYTES) await this.#drained()
-      }
-      if (left > 0)
-        throw new SandglassError('INVALID_REQUEST', { issue: `the body is shorter than the ${length} bytes it was said to have` })
-    } catch (error) {
-      this.close()
-      throw error
-    }
-  }
-
   /**
    * Sends a body as the runner's put requests take it, and resolves with its last message. The runner may refuse half-way:
    * sending stops then, and its error is thrown. Of a source whose length is known nothing but the bytes is sent.
    */
-  async upload(source: AsyncIterable<Uint8Array>, length?: number): Promise<Message> {
-    let isAnswered = false
-    const answer = this.next().finally(() => {
-      isAnswered = true
-    })
-    const sending = this.#sendAll(source, length, () => isAnswered)
+  async upload(source: Readable, length?: number): Promise<Message> {
+    const answer = this.next()
+    const sending = length === undefined ? this.#sendChunks(source) : this.#sendBody(source, length)
     sending.catch(() => undefined) // the first failure is the one to tell; a source that hangs does not hold it back
     await Promise.race([sending, answer.then(() => undefined)]).catch(error => {
       this.close()
@@ -92,14 +72,50 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     return last
   }
 
-  async #sendAll(source: AsyncIterable<Uint8Array>, length: number | undefined, isAnswered: () => boolean): Promise<void> {
-    if (length !== undefined) await this.sendBody({ type: 'chunk' }, source, length)
-    else
-      for await (const chunk of source) {
-        if (isAnswered()) return
-        if (chunk.length > 0) await this.send({ type: 'chunk' }, chunk)
-      }
+  async #sendChunks(source: Readable): Promise<void> {
+    await this.#pass(source, chunk => {
+      if (chunk.length > 0) writeMessage(this.#connection.duplex, { type: 'chunk' }, chunk)
+    })
     await this.send({ type: 'end' })
+  }
+
+  async #sendBody(source: Readable, length: number): Promise<void> {
+    const { duplex } = this.#connection
+    const wrong = (how: string) =>
+      new SandglassError('INVALID_REQUEST', { issue: `the body is ${how} than the ${length} bytes it was said to have` })
+    let left = length
+    duplex.write(encodeMessage({ type: 'chunk', bytes: length }))
+    await this.#pass(source, chunk => {
+      left -= chunk.length
+      if (left < 0) throw wrong('longer')
+      duplex.write(chunk)
+    })
+    if (left > 0) throw wrong('shorter')
+    await this.send({ type: 'end' })
+  }
+
+  /** Gives each chunk to `write` as it comes. The source rests while too much waits to be sent, and is destroyed when it is not wanted. */
+  async #pass(source: Readable, write: (chunk: Buffer) => void): Promise<void> {
+    const { duplex } = this.#connection
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    source.on('data', (chunk: Buffer) => {
+      if (duplex.destroyed) return reject(this.#lost(duplex.errored))
+      try {
+        write(chunk)
+      } catch (error) {
+        return reject(error)
+      }
+      if (duplex.writableLength <= AHEAD_BYTES) return
+      source.pause()
+      this.#drained().then(() => source.resume(), reject)
+    })
+    source.once('end', resolve)
+    source.once('error', reject)
+    source.once('close', () => reject(new Error('the source closed before its end')))
+    await promise.catch(error => {
+      source.destroy()
+      throw error
+    })
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<StreamMessage, void, undefined> {

@@ -1,4 +1,5 @@
 // Bodies of any size, in and out, passed on as they arrive: whole files and tar archives.
+import type { Readable } from 'node:stream'
 import { ArchiveReply, type RouteReply, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
 import { askStream, type HeldStream } from './ask.ts'
@@ -11,12 +12,14 @@ export type Download = {
   offset: number
   modifiedAt: Date
   chunks: AsyncGenerator<Buffer, void, undefined>
+  /** Takes back a chunk that is needed no more. */
+  recycle: (chunk: Uint8Array) => void
   /** For a download that is not read to its end. */
   close: () => void
 }
 
 /** `length` where it is known. */
-export type Upload = { chunks: AsyncIterable<Uint8Array>; length: number | undefined }
+export type Upload = { chunks: Readable; length: number | undefined }
 
 export type PutOptions = { path: string; mode?: string; make_parents?: boolean; sync?: boolean }
 
@@ -71,6 +74,7 @@ export async function getFile(
     offset: range.offset,
     modifiedAt: new Date(modified_at_ms),
     chunks: replyChunks(held),
+    recycle: chunk => held.stream.recycle(chunk),
     close: held.close,
   }
 }

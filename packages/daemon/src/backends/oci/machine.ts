@@ -1,7 +1,7 @@
 // One running machine of the oci backend.
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine } from '../backend.ts'
 import { oomKills, readStats, setFrozen } from './cgroup-files.ts'
 import type { OciPaths } from './paths.ts'
@@ -38,7 +38,7 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
 
 // The socket's folder is the daemon's alone, and nothing of the sandbox can write there.
 async function dial(path: string): Promise<Duplex> {
-  const socket = connect({ path })
+  const socket = new RunnerSocket().connect({ path })
   await once(socket, 'connect')
   return socket
 }

@@ -49,7 +49,7 @@ type Open = (range: { offset: number; length?: number }, path: string) => Return
 
 async function download({ query, request }: Call<'getFile'>, open: Open): Promise<BytesReply> {
   const range = parseRange(request.headers.range)
-  const { size, length, offset, modifiedAt, chunks, close } = await openRange(range, query.path, open)
+  const { size, length, offset, modifiedAt, chunks, recycle, close } = await openRange(range, query.path, open)
   const isPart = range !== null
   if (isPart && length === 0) {
     close()
@@ -65,6 +65,7 @@ async function download({ query, request }: Call<'getFile'>, open: Open): Promis
       ...(isPart ? { 'content-range': `bytes ${offset}-${offset + length - 1}/${size}` } : {}),
     },
     chunks,
+    recycle,
     close,
   }
 }
