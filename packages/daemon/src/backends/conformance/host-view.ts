@@ -1,5 +1,5 @@
 // What can be seen of a machine from the host.
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 export interface HostProcess {
   readonly pid: number
@@ -13,6 +13,19 @@ export function hostProcesses(): HostProcess[] {
     const uid = Number(read(`/proc/${pid}/status`).match(/^Uid:\s+(\d+)/m)?.[1] ?? Number.NaN)
     return argv === '' ? [] : [{ pid, argv, uid }]
   })
+}
+
+/** The nearest process above `pid` whose command line begins like this; 0 when there is none. */
+export function ancestor(pid: number, argv: string): number {
+  for (let at = pid; at > 1; at = Number(read(`/proc/${at}/status`).match(/^PPid:\s+(\d+)/m)?.[1] ?? 0)) {
+    if (read(`/proc/${at}/cmdline`).startsWith(argv)) return at
+  }
+  return 0
+}
+
+/** What the descriptors of a process lead to. */
+export function openFiles(pid: number): string[] {
+  return names(`/proc/${pid}/fd`).map(fd => readlinkSync(`/proc/${pid}/fd/${fd}`))
 }
 
 /** Everything on this host that still bears the id of a machine. Empty once it is destroyed. */

@@ -3,8 +3,8 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { hostProcesses } from './host-view.ts'
-import { boxOf, type Check, inBox, specOf } from './subject.ts'
+import { ancestor, type HostProcess, hostProcesses, openFiles } from './host-view.ts'
+import { boxOf, type Check, inBox, specOf, until } from './subject.ts'
 
 const CANARY = 'canary-7f3a9c'
 
@@ -26,12 +26,13 @@ export const ISOLATION: Record<string, Check> = {
 
   'root inside is not root outside': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
-      await box.asRoot('sleep 98761 & true')
-      await box.run('sleep 98762 & true')
-      const [root, user] = [98761, 98762].map(n => hostProcesses().find(({ argv }) => argv.trim() === `sleep ${n}`)?.uid)
+      const [asRoot, asUser] = [sleepLength(), sleepLength()]
+      await box.asRoot(`sleep ${asRoot} & true`)
+      await box.run(`sleep ${asUser} & true`)
+      const [root, user] = [(await sleeper(asRoot)).uid, (await sleeper(asUser)).uid]
       expect((await box.asRoot('id -u')).output).toBe('0')
       expect(root).toBeGreaterThan(0)
-      expect(user).toBe((root ?? 0) + 1000)
+      expect(user).toBe(root + 1000)
       expect(root).not.toBe(process.getuid?.())
     })
   },
@@ -39,9 +40,10 @@ export const ISOLATION: Record<string, Check> = {
   'two machines have different ids on the host': async (backend, subject) => {
     await inBox(backend, subject, {}, async one => {
       await inBox(backend, subject, {}, async two => {
-        await one.asRoot('sleep 98763 & true')
-        await two.asRoot('sleep 98764 & true')
-        const uids = [98763, 98764].map(n => hostProcesses().find(({ argv }) => argv.trim() === `sleep ${n}`)?.uid)
+        const lengths = [sleepLength(), sleepLength()]
+        await one.asRoot(`sleep ${lengths[0]} & true`)
+        await two.asRoot(`sleep ${lengths[1]} & true`)
+        const uids = await Promise.all(lengths.map(async length => (await sleeper(length)).uid))
         expect(uids[0]).not.toBe(uids[1])
       })
     })
@@ -79,7 +81,7 @@ export const ISOLATION: Record<string, Check> = {
 
   "what only the host's root may read in /usr stays unreadable for root inside": async (backend, subject) => {
     const [path] = plant('/usr/local/share')
-    if (path === undefined) return
+    if (path === undefined) throw new Error('no file could be planted in /usr/local/share: skip this check')
     try {
       chmodSync(path, 0o600)
       await inBox(backend, subject, {}, async box => {
@@ -161,8 +163,14 @@ export const ISOLATION: Record<string, Check> = {
         await box.run('ls -l /proc/self/fd | sed -n "s/.* -> //p" | grep -vE "^(/dev/pts/[0-9]+|/proc/[0-9]+/fd|pipe:.*)$"')
       ).output
       expect(listed).toBe('')
-      const pid = hostProcesses().find(({ argv }) => argv.startsWith('/.sandglass/runner') && argv.includes('--listen-fd'))?.pid
-      expect(pid).toBeDefined()
+      const length = sleepLength()
+      await box.run(`sleep ${length} & true`)
+      const sleeping = await sleeper(length)
+      const held = openFiles(ancestor(sleeping.pid, '/.sandglass/runner'))
+      expect(held.length).toBeGreaterThan(3)
+      expect(
+        held.filter(target => !/^(socket:|pipe:|anon_inode:|\/dev\/(null|ptmx|pts\/)|\/memfd:|\/proc\/1\/)/.test(target)),
+      ).toEqual([])
     })
   },
 
@@ -174,6 +182,18 @@ export const ISOLATION: Record<string, Check> = {
       expect(lines.filter(argv => argv.includes(secret) || argv.includes(box.machine.token))).toEqual([])
     })
   },
+}
+
+/** Tells the processes of one check from those of a suite that runs beside it. */
+function sleepLength(): number {
+  return 100_000 + Math.floor(Math.random() * 1e9)
+}
+
+/** The process on the host, once the shell that started it has become it. */
+async function sleeper(length: number): Promise<HostProcess> {
+  const find = () => hostProcesses().find(({ argv }) => argv.trim() === `sleep ${length}`)
+  await until('the program runs', () => find() !== undefined)
+  return find() ?? { pid: 0, argv: '', uid: Number.NaN }
 }
 
 /** A file with a known name in a folder of its own below `dir`, where this process may make one. */

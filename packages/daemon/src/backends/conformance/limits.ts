@@ -35,7 +35,7 @@ export const LIMITS_HOLD: Record<string, Check> = {
     })
   },
 
-  'files in /tmp count as memory': async (backend, subject) => {
+  'files in /tmp stop at half the memory': async (backend, subject) => {
     await inBox(backend, subject, { memoryMb: 256 }, async box => {
       const { output } = await box.run('head -c 200M /dev/zero > /tmp/big; echo $?; df --output=size -m /tmp | tail -1')
       expect(output).toMatch(/No space left on device\n1\n\s*128$/)

@@ -6,6 +6,7 @@ import type { MachineStats } from '../backend.ts'
 import { type CgroupLayout, type Controller, RUNNER_THREADS, RUNTIME_GROUP } from './cgroups.ts'
 
 const FREEZE_DEADLINE_MS = 10_000
+const THAW_EVERY = 50
 const NO_STATS: MachineStats = {
   cpuUsageUsec: 0,
   memoryBytes: 0,
@@ -41,9 +42,14 @@ export async function setFrozen(layout: CgroupLayout, parent: string, group: str
       ? (await readFile(join(dir, 'freezer.state'), 'utf8')).trim() === word
       : field(await readFile(join(dir, 'cgroup.events'), 'utf8'), 'frozen') === Number(word)
   const deadline = Date.now() + FREEZE_DEADLINE_MS
-  for (;;) {
-    // v1 may give up on a process that was about to fork; writing again makes it try again.
-    await writeFile(join(dir, v1 ? 'freezer.state' : 'cgroup.freeze'), word)
+  const file = join(dir, v1 ? 'freezer.state' : 'cgroup.freeze')
+  for (let attempt = 1; ; attempt++) {
+    // v1 can stay halfway for good when a process was just being made: letting go for a moment gets it unstuck.
+    if (v1 && frozen && attempt % THAW_EVERY === 0) {
+      await writeFile(file, 'THAWED')
+      await delay(10)
+    }
+    await writeFile(file, word)
     if (await isSo()) return
     if (Date.now() > deadline) throw new Error(`the kernel did not report ${word} in time`)
     await delay(1)

@@ -32,10 +32,12 @@ function inside(): void {
   const noCgroup = 'no cgroup was delegated to this user'
   conformance('oci as an ordinary user', subject, {
     'a writable root takes changes that only this machine sees': 'shifting the owners of host files needs root',
+    "what only the host's root may read in /usr stays unreadable for root inside": 'only root can put such a file there',
     ...(cgroups !== null
       ? {}
       : {
           'pause stops every process and resume continues them': noCgroup,
+          'a paused machine can be destroyed': noCgroup,
           'statistics show what runs and the limits': noCgroup,
           'busy loops get their share of the cpu and no more': noCgroup,
           'memory past the limit ends the program and not the machine': noCgroup,
