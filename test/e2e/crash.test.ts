@@ -1,7 +1,8 @@
 // kill -9 of the daemon at arbitrary moments: the next start makes the world right.
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { leftovers } from './leftovers.ts'
+import { deadline } from './deadline.ts'
+import { isGone, leftovers } from './leftovers.ts'
 import { type Json, RealDaemon } from './real-daemon.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
@@ -14,9 +15,14 @@ beforeAll(async () => {
 })
 afterAll(() => daemon.remove())
 
-/** Starts `work`, kills the daemon `ms` later, starts it again. What the call answered is of no interest: its caller lost it. */
-async function killDuring(work: () => Promise<unknown>, ms: number): Promise<void> {
+/** Starts `work`, kills the daemon `ms` after it `began`, starts it again. What the call answered is of no interest: its caller lost it. */
+async function killDuring(
+  work: () => Promise<unknown>,
+  ms: number,
+  began: () => Promise<void> = async () => undefined,
+): Promise<void> {
   const lost = work().catch(() => undefined)
+  await began()
   await pause(ms)
   await daemon.restart('SIGKILL')
   await lost
@@ -43,8 +49,10 @@ test('during create: every session either runs and answers, or is failed with a 
 
 test('during exec: the command goes on and the shell keeps its state', async () => {
   const { id } = await daemon.create()
+  const mainIsBusy = async () => (await daemon.call('GET', `/v1/sessions/${id}/shells`)).json().items.some((s: Json) => s.busy)
   for (let round = 0; round < ROUNDS; round++) {
-    await killDuring(() => daemon.exec(id, `sleep 0.1; export ROUND=${round}; cd /tmp`), 20 + round * 15)
+    const work = () => daemon.exec(id, `sleep 0.1; export ROUND=${round}; cd /tmp`)
+    await killDuring(work, round * 15, () => deadline('the command runs', mainIsBusy))
     expect((await daemon.exec(id, 'echo $ROUND $PWD')).output.trim()).toBe(`${round} /tmp`)
   }
   await endAll()
@@ -71,3 +79,13 @@ test('during destroy: the session ends, and nothing of it stays', async () => {
     await endAll()
   }
 })
+
+test.each(['SIGTERM', 'SIGKILL'] as const)(
+  'after %s with no session left, nothing of the daemon itself waits on',
+  async signal => {
+    await endAll()
+    await daemon.stop(signal)
+    await deadline('everything is gone', () => isGone(daemon.dataDir))
+    await daemon.start()
+  },
+)

@@ -5,6 +5,16 @@ import { join } from 'node:path'
 
 export type Leftovers = { processes: string[]; mounts: string[]; loops: string[]; cgroups: string[]; folders: string[] }
 
+/** True once neither a process, a mount, a loop device nor a cgroup names the folder of a daemon that has ended. */
+export function isGone(dataDir: string): boolean {
+  const isNamed = (path: string) => read(path).includes(dataDir)
+  const pids = readdirSync('/proc').filter(name => /^\d+$/.test(name))
+  const devices = entries('/sys/block').map(name => `/sys/block/${name}/loop/backing_file`)
+  const groups = entries('/sys/fs/cgroup').flatMap(name => entries(join('/sys/fs/cgroup', name)))
+  const named = [...pids.map(pid => `/proc/${pid}/cmdline`), '/proc/mounts', ...devices].some(isNamed)
+  return !named && !groups.includes(cgroupParent(dataDir))
+}
+
 /** Everything on this host that belongs to sessions under `dataDir`. */
 export function leftovers(dataDir: string): Leftovers {
   return {
@@ -35,11 +45,12 @@ const mounts = (dataDir: string) =>
     .split('\n')
     .filter(line => line.includes(dataDir))
 
+/** Loop devices of sessions; the empty disk that a waiting launcher has mounted is nobody's yet. */
 function loops(dataDir: string): string[] {
   return entries('/sys/block')
     .filter(name => name.startsWith('loop'))
     .map(name => read(`/sys/block/${name}/loop/backing_file`).trim())
-    .filter(file => file.startsWith(dataDir))
+    .filter(file => file.startsWith(join(dataDir, 'sessions')))
 }
 
 /** Cgroups with something in them other than a waiting launcher, or with nothing at all. */
