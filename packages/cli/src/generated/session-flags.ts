@@ -10,7 +10,7 @@ export const SESSION_FLAGS: Readonly<Record<string, SessionFlag>> = {
   'cpu-cores': { field: 'cpu_cores', kind: 'number', value: 'N', about: 'cpu cores of a session, 0.5 to 4' },
   'memory-mb': { field: 'memory_mb', kind: 'number', value: 'N', about: 'memory of a session in MiB, with no swap, 256 to 8192' },
   'disk-mb': { field: 'disk_mb', kind: 'number', value: 'N', about: 'disk of a session in MiB, 1024 to 51200' },
-  'pids-limit': { field: 'pids_limit', kind: 'number', value: 'N', about: 'processes and threads in a session, 16 to 32768' },
+  'pids-limit': { field: 'pids_limit', kind: 'number', value: 'N', about: "processes and threads in a session; the runner's own come on top, 64 to 32768" },
   'network': { field: 'network', kind: 'text', value: 'none', about: 'what the sandbox may reach; none is loopback only' },
   'readonly-rootfs': { field: 'readonly_rootfs', kind: 'boolean', value: '', about: 'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable' },
   'ttl-seconds': { field: 'ttl_seconds', kind: 'seconds', value: 'DURATION', about: 'idle life of a session; moves forward on activity, 1 to 86400' },
