@@ -1,13 +1,13 @@
 // Every generated file and what makes it.
 import { readFileSync } from 'node:fs'
 import { openapi } from '@sandglass/contract'
-import { renderSessionFlags } from '../../packages/cli/src/generate-flags.ts'
 import { apiPage } from './api.ts'
 import { cliPage } from './cli.ts'
 import { configurationPage } from './configuration.ts'
 import { errorsPage } from './errors.ts'
 import { lifecyclePage } from './lifecycle.ts'
 import { limitsPage } from './limits.ts'
+import { sessionFlags } from './session-flags.ts'
 
 const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
 
@@ -19,5 +19,5 @@ export const PAGES: Record<string, () => string | Promise<string>> = {
   'docs/reference/lifecycle.md': lifecyclePage,
   'docs/reference/limits.md': limitsPage,
   'docs/reference/openapi.json': () => `${JSON.stringify(openapi(version), null, 2)}\n`,
-  'packages/cli/src/generated/session-flags.ts': renderSessionFlags,
+  'packages/cli/src/generated/session-flags.ts': sessionFlags,
 }

@@ -1,16 +1,10 @@
-import { readFileSync } from 'node:fs'
 import { SessionSpec } from '@sandglass/contract'
 import { toSnake } from '@sandglass/sdk'
 import { expect, test } from 'vitest'
-import { FLAGS_FILE, renderSessionFlags } from './generate-flags.ts'
 import { parseInput } from './parse.ts'
 import { SESSION_OPTIONS, specFromFlags } from './spec-from-flags.ts'
 
 const spec = (...argv: string[]) => toSnake(specFromFlags(parseInput(argv, SESSION_OPTIONS).flags))
-
-test("the flags of new are those of the contract's schema", () => {
-  expect(readFileSync(FLAGS_FILE, 'utf8'), 'run: node packages/cli/src/generate-flags.ts').toBe(renderSessionFlags())
-})
 
 test('flags become a request that the contract accepts', () => {
   const made = spec(
