@@ -1,11 +1,12 @@
 // 64 MiB from a file of the host into the sandbox and back into a file of the host, against `docker cp`.
 import { createHash, randomBytes } from 'node:crypto'
-import { createReadStream, createWriteStream, openAsBlob } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Session } from '@sandglass/sdk'
+import { fileBody, saveTo } from '@sandglass/sdk/node'
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
 import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
 import { type Figures, figures } from './quantiles.ts'
@@ -63,10 +64,11 @@ async function measureFiles({ full, withPeer, signal, say }: Options): Promise<C
 function sessionCarrier(session: Session, signal: AbortSignal): Carrier {
   return {
     up: async from => {
-      await session.files.upload(INSIDE, await openAsBlob(from), { signal })
+      await session.files.upload(INSIDE, await fileBody(from), { signal })
     },
     down: async to => {
-      await pipeline(await session.files.download(INSIDE, { signal }), createWriteStream(to, { highWaterMark: 1024 * 1024 }))
+      await using file = await open(to, 'wx')
+      await saveTo(file, await session.files.download(INSIDE, { signal }))
     },
   }
 }

@@ -1,10 +1,16 @@
 // fetch for Node over kept connections: unix sockets, and less work per call than the global one.
 import { Agent, type IncomingMessage, request } from 'node:http'
+import type { NetConnectOpts } from 'node:net'
 import { pipeline } from 'node:stream/promises'
 import type { SandglassError } from '@sandglass/contract/tables'
 import type { BodySource } from './body.ts'
 import { decodeError } from './decode-error.ts'
+import { FileBody } from './file-body.ts'
+import { KeptSocket } from './kept-socket.ts'
 import type { FetchInit, FetchLike, ResponseLike } from './transport.ts'
+
+export { fileBody } from './file-body.ts'
+export { saveTo } from './save-to.ts'
 
 /** fetch through a unix socket, whatever host the address names. */
 export const unixFetch = (socketPath: string): FetchLike => fetchWith({ socketPath })
@@ -15,6 +21,7 @@ export const nodeFetch = (): FetchLike => fetchWith({})
 function fetchWith(target: { socketPath?: string }): FetchLike {
   // Idle sockets hold no process open: Node unrefs them in the agent's pool.
   const agent = new Agent({ keepAlive: true, maxFreeSockets: 64, scheduling: 'lifo' })
+  agent.createConnection = options => new KeptSocket().connect(options as NetConnectOpts)
   return (url, init) => send(agent, target, url, init)
 }
 
@@ -37,6 +44,7 @@ async function send(agent: Agent, target: { socketPath?: string }, url: string, 
 function withLength(headers: Record<string, string>, body: BodySource | undefined): Record<string, string> {
   if (typeof body === 'string') return { ...headers, 'content-length': String(Buffer.byteLength(body)) }
   if (body instanceof Uint8Array) return { ...headers, 'content-length': String(body.byteLength) }
+  if (body instanceof Blob || body instanceof FileBody) return { ...headers, 'content-length': String(body.size) }
   return headers
 }
 
@@ -50,9 +58,19 @@ async function sendBody(
     call.end(body)
     return
   }
-  const sent = pipeline(body instanceof Blob ? body.stream() : body, call)
+  const sent = body instanceof FileBody ? sendFile(call, body) : pipeline(body instanceof Blob ? body.stream() : body, call)
   await Promise.race([sent, answered])
   sent.catch(() => undefined) // the answer has come
+}
+
+async function sendFile(call: ReturnType<typeof request>, body: FileBody): Promise<void> {
+  try {
+    await body.sendTo(call)
+    call.end()
+  } catch (error) {
+    call.destroy(error instanceof Error ? error : undefined)
+    throw error
+  }
 }
 
 /** The error in a refused upgrade, for a WebSocket that lets one read the reply. */

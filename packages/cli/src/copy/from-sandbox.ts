@@ -2,10 +2,10 @@ import { lstat, mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { SandglassError, type Session } from '@sandglass/sdk'
+import { saveTo } from '@sandglass/sdk/node'
 import { endsInSlash, nameOf } from './location.ts'
 import type { Progress } from './progress.ts'
 import { type UnpackOptions, unpack } from './unpack.ts'
-import { writeAll } from './write-all.ts'
 
 export type Copied = { entries: number; target: string }
 
@@ -57,7 +57,7 @@ async function downloadFile(session: Session, path: string, target: string, prog
   // SECURITY: set-id bits are dropped. Rename replaces a link of that name and does not write through it.
   const file = await open(partial, 'wx', Number.parseInt(mode, 8) & 0o777)
   try {
-    await writeAll(file, progress.through(body)).finally(() => file.close())
+    await saveTo(file, progress.through(body)).finally(() => file.close())
     await rename(partial, target)
   } catch (error) {
     await rm(partial, { force: true })

@@ -1,7 +1,7 @@
-import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { posix } from 'node:path'
 import { SandglassError, type Session } from '@sandglass/sdk'
+import { fileBody } from '@sandglass/sdk/node'
 import type { Copied } from './from-sandbox.ts'
 import { endsInSlash, nameOf } from './location.ts'
 import { pack } from './pack.ts'
@@ -29,7 +29,7 @@ export async function copyToSandbox(
   if (!found.isFile()) throw new SandglassError('NOT_A_FILE', { path: from })
   if (endsInSlash(to) && !isInto) throw new SandglassError('FILE_NOT_FOUND', { path: to })
   const target = isInto ? posix.join(to, nameOf(from)) : to
-  const body = progress.through(createReadStream(from, { highWaterMark: 1024 * 1024 }))
+  const body = await fileBody(from, bytes => progress.add(bytes))
   await session.files.upload(target, body, { mode: (found.mode & 0o777).toString(8).padStart(3, '0') })
   return { entries: 1, target }
 }

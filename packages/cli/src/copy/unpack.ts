@@ -7,8 +7,8 @@ import { constants } from 'node:fs'
 import { chmod, link, lstat, mkdir, open, rm, symlink, utimes } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { SandglassError } from '@sandglass/sdk'
+import { saveTo } from '@sandglass/sdk/node'
 import { type ReadEntry, tarEntries, unsafe } from './unpack-entries.ts'
-import { writeAll } from './write-all.ts'
 
 export type UnpackOptions = {
   /** Leaves out entries that are refused, and names them, instead of stopping at the first. */
@@ -76,7 +76,7 @@ const KINDS: Record<string, string> = { '3': 'device', '4': 'device', '6': 'pipe
 async function writeFile(path: string, entry: ReadEntry): Promise<void> {
   const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
   try {
-    await writeAll(file, entry.body)
+    await saveTo(file, entry.body)
     await file.chmod(entry.mode)
     await file.utimes(new Date(), new Date(entry.modifiedAt))
   } finally {

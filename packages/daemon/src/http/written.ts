@@ -12,7 +12,7 @@ export function written(
   patienceMs = LIMITS.slow_reader_seconds.max * 1000,
   onTaken?: () => void,
 ): Promise<void> | undefined {
-  if (to.write(data, onTaken) || to.destroyed) return undefined
+  if (to.write(data, error => !error && onTaken?.()) || to.destroyed) return undefined
   return new Promise((resolve, reject) => {
     const settle = (outcome: () => void) => {
       clearTimeout(timer)

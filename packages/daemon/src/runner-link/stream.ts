@@ -57,7 +57,8 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
 
   /**
    * Sends a body as the runner's put requests take it, and resolves with its last message. The runner may refuse half-way:
-   * sending stops then, and its error is thrown. Of a source whose length is known nothing but the bytes is sent.
+   * sending stops then, and its error is thrown. Of a source whose length is known nothing but the bytes is sent. Its chunks are
+   * used up: one that has its memory to itself is empty afterwards.
    */
   async upload(source: Readable, length?: number): Promise<Message> {
     const answer = this.next()
@@ -74,7 +75,7 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
 
   async #sendChunks(source: Readable): Promise<void> {
     await this.#pass(source, chunk => {
-      if (chunk.length > 0) writeMessage(this.#connection.duplex, { type: 'chunk' }, chunk)
+      if (chunk.length > 0) writeMessage(this.#connection.duplex, { type: 'chunk' }, chunk, this.#freed(chunk))
     })
     await this.send({ type: 'end' })
   }
@@ -88,7 +89,7 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     await this.#pass(source, chunk => {
       left -= chunk.length
       if (left < 0) throw wrong('longer')
-      duplex.write(chunk)
+      duplex.write(chunk, this.#freed(chunk))
     })
     if (left > 0) throw wrong('shorter')
     await this.send({ type: 'end' })
@@ -116,6 +117,18 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
       source.destroy()
       throw error
     })
+  }
+
+  /**
+   * For the end of a write: gives the memory back at once, because for a large file the garbage collector would work longer than
+   * the transfer takes. The multiplexer may hold a chunk for longer than its write, and a broken connection does not say.
+   */
+  #freed({ buffer, length }: Buffer): ((error: unknown) => void) | undefined {
+    const isAlone = buffer instanceof ArrayBuffer && length === buffer.byteLength
+    if (!isAlone || !(this.#connection.duplex instanceof RunnerSocket)) return undefined
+    return error => {
+      if (!error) buffer.transfer(0)
+    }
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<StreamMessage, void, undefined> {

@@ -150,8 +150,13 @@ export function encodeMessage(message: Fields & { type: string }): string {
   return line
 }
 
-/** Sends a message and its body in one write. The body is not copied and must not change afterwards. */
-export function writeMessage(to: Writable, message: Fields & { type: string }, body?: Uint8Array): void {
+/** Sends a message and its body in one write. The body is not copied and must not change before `onSent`. */
+export function writeMessage(
+  to: Writable,
+  message: Fields & { type: string },
+  body?: Uint8Array,
+  onSent?: (error: unknown) => void,
+): void {
   if (body === undefined) {
     to.write(encodeMessage(message))
     return
@@ -159,7 +164,7 @@ export function writeMessage(to: Writable, message: Fields & { type: string }, b
   const line = encodeMessage({ ...message, bytes: body.length })
   to.cork()
   to.write(line)
-  if (body.length > 0) to.write(body)
+  if (body.length > 0) to.write(body, onSent)
   to.uncork()
 }
 

@@ -1,0 +1,62 @@
+// Files of this machine as bodies, read and written in large pieces.
+import { type FileHandle, open, stat } from 'node:fs/promises'
+import type { Writable } from 'node:stream'
+
+const PIECE = 512 * 1024
+/** One is read while the others are on their way. */
+const BUFFERS = 3
+
+/** A body whose length is known, so that it travels as it is. */
+export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
+  readonly size: number
+  readonly #path: string
+  readonly #onSent: (bytes: number) => void
+
+  constructor(path: string, size: number, onSent: (bytes: number) => void) {
+    this.#path = path
+    this.size = size
+    this.#onSent = onSent
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined> {
+    await using file = await open(this.#path)
+    for (let at = 0; at < this.size; ) {
+      const piece = await this.#read(file, Buffer.allocUnsafeSlow(PIECE), at)
+      at += piece.length
+      yield piece
+      this.#onSent(piece.length)
+    }
+  }
+
+  /** Writes all of it, through the same few buffers. */
+  async sendTo(to: Writable): Promise<void> {
+    await using file = await open(this.#path)
+    const gone = Promise.withResolvers<never>()
+    gone.promise.catch(() => undefined) // of use only while something waits to be sent
+    to.once('close', () => gone.reject(new Error('the connection was lost')))
+    const turns = Array.from({ length: BUFFERS }, () => ({ buffer: Buffer.allocUnsafeSlow(PIECE), sent: Promise.resolve() }))
+    for (let at = 0; at < this.size; ) {
+      for (const turn of turns) {
+        await Promise.race([turn.sent, gone.promise])
+        const piece = await this.#read(file, turn.buffer, at)
+        at += piece.length
+        turn.sent = new Promise(resolve => to.write(piece, () => resolve()))
+        this.#onSent(piece.length)
+        if (at === this.size) break
+      }
+    }
+    // The buffers are in use until then.
+    await Promise.race([Promise.all(turns.map(({ sent }) => sent)), gone.promise])
+  }
+
+  async #read(file: FileHandle, buffer: Buffer<ArrayBuffer>, at: number): Promise<Buffer<ArrayBuffer>> {
+    const { bytesRead } = await file.read(buffer, 0, Math.min(PIECE, this.size - at), at)
+    if (bytesRead === 0) throw new Error(`${this.#path} became shorter while it was sent`)
+    return buffer.subarray(0, bytesRead)
+  }
+}
+
+/** A file of this machine as a body to upload; its length is that of this moment. */
+export async function fileBody(path: string, onSent: (bytes: number) => void = () => undefined): Promise<FileBody> {
+  return new FileBody(path, (await stat(path)).size, onSent)
+}

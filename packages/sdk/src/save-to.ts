@@ -1,0 +1,43 @@
+import type { FileHandle } from 'node:fs/promises'
+
+const BATCH = 1024 * 1024
+
+/**
+ * Writes a stream to a file in few large calls, whatever the size of its pieces: one batch is written while the next comes in.
+ * The pieces are used up: one that has its memory to itself is empty afterwards.
+ */
+export async function saveTo(file: FileHandle, source: AsyncIterable<Uint8Array>): Promise<void> {
+  let batch: Uint8Array[] = []
+  let bytes = 0
+  let saving = Promise.resolve()
+  try {
+    for await (const piece of source) {
+      batch.push(piece)
+      bytes += piece.length
+      if (bytes < BATCH) continue
+      await saving
+      saving = writeWhole(file, batch)
+      saving.catch(() => undefined) // thrown at the next await
+      batch = []
+      bytes = 0
+    }
+  } finally {
+    await saving
+  }
+  if (bytes > 0) await writeWhole(file, batch)
+}
+
+/** writev may take less than it was given; the rest follows piece by piece. */
+async function writeWhole(file: FileHandle, pieces: readonly Uint8Array[]): Promise<void> {
+  let { bytesWritten: skip } = await file.writev(pieces)
+  for (const piece of pieces) {
+    if (skip < piece.length) await file.writeFile(piece.subarray(skip))
+    skip = Math.max(0, skip - piece.length)
+    free(piece)
+  }
+}
+
+/** Gives the memory back at once: for a large file the garbage collector would work as long as the transfer. */
+function free({ buffer, length }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer && length === buffer.byteLength) buffer.transfer?.(0) // absent before Node 21
+}
