@@ -2,6 +2,7 @@
 import { ROUTES, type Route, type RouteName } from '@sandglass/contract'
 import type { FastifyReply } from 'fastify'
 import type { Api, BytesReply, Call, Handlers, SseEvent } from './api.ts'
+import { jsonBytes } from './json.ts'
 import { sendEvents } from './sse.ts'
 import { written } from './written.ts'
 
@@ -18,7 +19,7 @@ export async function reply(
     return response
       .code(call.request.notReady ? 503 : status)
       .header('content-type', 'application/json; charset=utf-8')
-      .send(JSON.stringify(result))
+      .send(await jsonBytes(result))
   }
   response.hijack()
   if (kind === 'sse')

@@ -14,7 +14,7 @@ export async function execCommand(world: World, ref: string, request: ExecReques
     const { message, body } = await live.link.request('exec', fields)
     const done = execDone(live, fields.shell, message)
     world.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
-    return { ...done, output: cleanOutput(body, request.raw_output === true) }
+    return { ...done, output: await cleanOutput(body, request.raw_output === true) }
   } catch (error) {
     world.metrics.execs.inc({ outcome: 'error' })
     throw error

@@ -10,7 +10,7 @@ import {
 } from '@sandglass/contract'
 import { z } from 'zod'
 import { ask, askStream, type HeldStream } from './ask.ts'
-import { jsonBody, parsed, RunnerEntry } from './runner-shapes.ts'
+import { jsonBody, parsed, parsedItems, RunnerEntry } from './runner-shapes.ts'
 import type { World } from './world.ts'
 
 const WORKSPACE = '.'
@@ -47,7 +47,7 @@ export async function listFiles(world: World, ref: string, query: RouteQuery<'fs
   }
   const { message, body, live } = await ask(world, ref, 'fs.list', fields)
   const { path, truncated } = parsed(live.row.id, z.object({ path: z.string(), truncated: z.boolean().default(false) }), message)
-  return { path, items: parsed(live.row.id, z.array(RunnerEntry), jsonBody(live.row.id, body)), truncated }
+  return { path, items: await parsedItems(live.row.id, RunnerEntry, jsonBody(live.row.id, body)), truncated }
 }
 
 export async function statFile(world: World, ref: string, { path }: RouteQuery<'fsStat'>): Promise<RouteReply<'fsStat'>> {
@@ -78,7 +78,7 @@ export async function searchFiles(world: World, ref: string, query: RouteQuery<'
   const fields = { ...query, path: query.path ?? WORKSPACE, max_matches: query.max_matches ?? LIMITS.search_matches.default }
   const { message, body, live } = await ask(world, ref, 'fs.search', fields)
   return {
-    items: parsed(live.row.id, SearchReply.shape.items, jsonBody(live.row.id, body)),
+    items: await parsedItems(live.row.id, SearchReply.shape.items.element, jsonBody(live.row.id, body)),
     truncated: message.truncated === true,
   }
 }
