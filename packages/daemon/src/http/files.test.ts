@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
-import { daemonFixture, until } from '../daemon.fixture.ts'
+import { daemonFixture, KEY, until } from '../daemon.fixture.ts'
 import { parseRange } from './range.ts'
 
 describe('files', () => {
@@ -31,6 +34,19 @@ describe('files', () => {
     )
     const put = await daemon.fetch(`/v1/sessions/${id}/files?path=s`, { method: 'PUT', body, duplex: 'half' } as RequestInit)
     expect(await put.json()).toMatchObject({ size: 70 })
+  })
+
+  it.each([
+    { 'content-length': '0' },
+    { 'content-type': 'text/plain', 'content-length': '0' },
+    { 'transfer-encoding': 'chunked' },
+  ])('go in empty: %o', async headers => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    const url = new URL(`/v1/sessions/${id}/files?path=empty`, daemon.url)
+    const put = request(url, { method: 'PUT', headers: { authorization: `Bearer ${KEY}`, ...headers } }).end()
+    const [reply] = (await once(put, 'response')) as [IncomingMessage]
+    expect(JSON.parse(await text(reply))).toMatchObject({ ok: true, size: 0 })
   })
 
   it('are read by range', async () => {
