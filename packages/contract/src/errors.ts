@@ -226,6 +226,12 @@ export const ERRORS = {
     text: (d: { path: string; why: string }) => `cannot write to the data folder ${d.path}: ${d.why}`,
     hint: 'set data_dir to a folder you own',
   },
+  STORE_DAMAGED: {
+    http: 500,
+    exit: 3,
+    text: (d: { path: string; why: string }) => `the database ${d.path} is damaged: ${d.why}`,
+    hint: 'put a backup in its place; or move it away with its -wal and -shm files, and the next start removes every sandbox it named',
+  },
   INTERNAL: {
     http: 500,
     exit: 1,

@@ -1,4 +1,4 @@
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { CHANNELS, SOCKET_PROTOCOL, socketProtocols } from '@sandglass/contract'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type ClientOptions, WebSocket } from 'ws'
@@ -39,6 +39,22 @@ function collected(socket: WebSocket): { text(channel: number): string; bytes: (
         .join(''),
     bytes: () => Buffer.concat(messages),
   }
+}
+
+/** The status line of an upgrade asked for with a target that no client library would send. */
+function rawUpgrade(daemon: TestDaemon, target: string): Promise<string> {
+  const { hostname, port, host } = new URL(daemon.url)
+  const socket = connect(Number(port), hostname)
+  socket.write(
+    `GET ${target} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${KEY}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`,
+  )
+  return new Promise((resolve, reject) => {
+    let text = ''
+    socket.on('data', chunk => {
+      text += chunk
+    })
+    socket.once('end', () => resolve(text)).once('error', reject)
+  })
 }
 
 describe('a WebSocket to a process', () => {
@@ -190,5 +206,13 @@ describe('the handshake', () => {
     expect(await refusal(dial(daemon, '/v1/nothing'))).toMatchObject({ status: 404, code: 'ROUTE_NOT_FOUND' })
     expect(await refusal(dial(daemon, `/v1/sessions/${id}/shells/main/attach?cols=0`))).toMatchObject({ code: 'INVALID_REQUEST' })
     expect(await refusal(dial(daemon, `/v1/sessions/${id}/shells/%zz/attach`))).toMatchObject({ code: 'INVALID_REQUEST' })
+  })
+
+  it.each(['//', 'http://[', '/\\//'])('refuses the target %s as no path', async target => {
+    const daemon = await daemonFixture()
+    const reply = await rawUpgrade(daemon, target)
+    expect(reply).toMatch(/^HTTP\/1\.1 40[04] /)
+    expect(reply).toMatch(/"code":"(INVALID_REQUEST|ROUTE_NOT_FOUND)"/)
+    expect(daemon.logged.filter(line => line.level === 'error')).toEqual([])
   })
 })

@@ -65,7 +65,7 @@ export function createUpgrades(api: Api): Upgrades {
     const offered = protocolKey(request) ?? (isSameOrigin(headers.origin, headers.host) ? bearerKey(request) : null)
     if (!isKey(offered)) throw new SandglassError('UNAUTHORIZED', {})
     if (api.world.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
-    const { pathname, searchParams } = new URL(url, 'http://daemon')
+    const { pathname, searchParams } = parsedUrl(url)
     const found = match(pathname)
     if (!found) throw new SandglassError('ROUTE_NOT_FOUND', { method: 'GET', path: pathname })
     const route: Route = ROUTES[found.name]
@@ -77,6 +77,12 @@ export function createUpgrades(api: Api): Upgrades {
     }
     return (handlers[found.name] as Handlers['attachShell'])(call as UpgradeCall<'attachShell'>)
   }
+}
+
+function parsedUrl(url: string): URL {
+  const parsed = URL.parse(url, 'http://daemon')
+  if (!parsed) throw new SandglassError('INVALID_REQUEST', { issue: 'the path is not well formed' })
+  return parsed
 }
 
 const PATTERNS = (Object.keys(PATHS) as RouteName[])

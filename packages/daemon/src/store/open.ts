@@ -1,5 +1,6 @@
 // Opens the SQLite database: WAL, migrated, with every statement prepared once.
 import { chmodSync } from 'node:fs'
+import { SandglassError } from '@sandglass/contract'
 import Database from 'better-sqlite3'
 import { Kysely, SqliteDialect } from 'kysely'
 import { migrate } from './migrations.ts'
@@ -9,21 +10,35 @@ export type Store = Kysely<Tables>
 
 /** With WAL and synchronous NORMAL a committed row survives the death of the daemon, if not a power cut of the last instant. */
 export async function openStore(path: string): Promise<Store> {
+  try {
+    return await open(path)
+  } catch (cause) {
+    const why = DAMAGE[(cause as { code?: string }).code ?? '']
+    throw why === undefined ? cause : new SandglassError('STORE_DAMAGED', { path, why }, { cause })
+  }
+}
+
+const DAMAGE: Readonly<Record<string, string>> = {
+  SQLITE_NOTADB: 'it is not an SQLite database',
+  SQLITE_CORRUPT: 'SQLite finds it malformed',
+}
+
+async function open(path: string): Promise<Store> {
   const sqlite = new Database(path)
   // SECURITY: the file holds commands' working directories, labels and sealed environments; nobody else reads it.
   chmodSync(path, 0o600)
-  sqlite.pragma('journal_mode = WAL')
-  sqlite.pragma('synchronous = NORMAL')
-  sqlite.pragma('foreign_keys = ON')
-  sqlite.pragma('busy_timeout = 5000')
-  const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database: preparedOnce(sqlite) }) })
   try {
+    sqlite.pragma('journal_mode = WAL')
+    sqlite.pragma('synchronous = NORMAL')
+    sqlite.pragma('foreign_keys = ON')
+    sqlite.pragma('busy_timeout = 5000')
+    const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database: preparedOnce(sqlite) }) })
     await migrate(db)
+    return db
   } catch (error) {
-    await db.destroy()
+    sqlite.close()
     throw error
   }
-  return db
 }
 
 /** Kysely prepares on every query; the texts are few, so each is compiled once. */

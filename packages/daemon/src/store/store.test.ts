@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newId, type SessionState } from '@sandglass/contract'
 import Database from 'better-sqlite3'
@@ -58,6 +59,28 @@ function row(changes: Partial<SessionRow> = {}): SessionRow {
   const made = { ...base, ...changes }
   return { ...made, live_name: made.is_final ? null : made.name }
 }
+
+describe('a damaged database', () => {
+  it.each([
+    ['is no database at all', async (path: string) => writeFile(path, 'garbage '.repeat(1000))],
+    [
+      'has a torn page',
+      async (path: string) => {
+        await (await openStore(path)).destroy()
+        const content = await readFile(path)
+        await writeFile(path, content.fill(0xff, 100, 4096))
+      },
+    ],
+  ])('that %s is named, with what to do', async (_what, damage) => {
+    const path = join(await temporaryFolder(), 'x.db')
+    await damage(path)
+    await expect(openStore(path)).rejects.toMatchObject({
+      code: 'STORE_DAMAGED',
+      message: expect.stringContaining(path),
+      hint: expect.stringContaining('move'),
+    })
+  })
+})
 
 describe('the store', () => {
   it('is for its owner alone, and opens again as it was', async () => {
