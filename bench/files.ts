@@ -26,6 +26,8 @@ export const files: Benchmark = {
 interface Carrier {
   up(from: string): Promise<void>
   down(to: string): Promise<void>
+  /** Removes the file inside, so that every upload makes a new one. */
+  clear(): Promise<void>
 }
 
 async function measureFiles({ full, withPeer, signal, say }: Options): Promise<Case[]> {
@@ -48,6 +50,7 @@ async function measureFiles({ full, withPeer, signal, say }: Options): Promise<C
       await rm(to, { force: true })
       const up = await timed(() => carrier.up(from))
       const down = await timed(() => carrier.down(to))
+      await carrier.clear()
       if (round >= 0) {
         times[side].up.push(up)
         times[side].down.push(down)
@@ -70,6 +73,7 @@ function sessionCarrier(session: Session, signal: AbortSignal): Carrier {
       await using file = await open(to, 'wx')
       await saveTo(file, await session.files.download(INSIDE, { signal }))
     },
+    clear: () => session.files.remove(INSIDE, { signal }),
   }
 }
 
@@ -81,6 +85,9 @@ async function containerCarrier(engine: DockerEngine): Promise<Carrier> {
     },
     down: async to => {
       await engine.docker('cp', `${container}:${INSIDE}`, to)
+    },
+    clear: async () => {
+      await engine.docker('exec', '--user', '0', container, 'rm', INSIDE)
     },
   }
 }
