@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// maxPipe is the most that a pipe can hold: what an unprivileged program may set with F_SETPIPE_SZ.
+const maxPipe = 1 << 20
+
 // processFiles opens what the process gets as 0, 1 and 2, and what the runner reads from.
 func (run *runner) processFiles(p *process) (theirs, sources []*os.File, err error) {
 	if p.spec.TTY != nil {
@@ -81,12 +84,14 @@ func follow(source *os.File, out *output, exited <-chan struct{}, complete func(
 	}
 	if raw, err := source.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) {
-			for {
+			// Bounded, for a descendant may fill the pipe faster than it is emptied.
+			for total := 0; total < maxPipe; {
 				n, err := syscall.Read(int(fd), buf)
 				if n <= 0 || err != nil {
 					return
 				}
 				out.write(buf[:n])
+				total += n
 			}
 		})
 	}

@@ -202,7 +202,7 @@ func (run *runner) launchShell(sh *shell, spec *shellSpec) (reports *os.File, ex
 	if err != nil {
 		return nil, nil, err
 	}
-	sh.pid, sh.term, sh.wake, sh.text = pid, term, wakeWrite, text
+	sh.pid, sh.term, sh.wake, sh.text = pid, term, unblock(wakeWrite), text
 	return unblock(reportRead), exit, nil
 }
 

@@ -38,7 +38,7 @@ func (sh *shell) takeFromPrompt() {
 			asked, interrupted = time.Time{}, false
 		case asked.IsZero():
 			asked = time.Now()
-			sh.term.file.WriteString(wakeKeys)
+			writeNow(sh.term.file, wakeKeys) // full means that nobody reads, and the interrupt below helps
 		case time.Since(asked) > wakeGiveUp:
 			sh.kill() // the person has broken the driver
 		case time.Since(asked) > wakePatience && !interrupted:

@@ -14,6 +14,9 @@ import (
 // before a drain began has been read when the drain has read this much.
 const terminalBuffered = 64 << 10
 
+// maxReport is far above the longest working directory that anybody has.
+const maxReport = 64 << 10
+
 // readTerminal delivers what the terminal shows until it is gone.
 func (sh *shell) readTerminal() {
 	raw, err := sh.term.file.SyscallConn()
@@ -70,17 +73,28 @@ func (sh *shell) drain(next *capture) (last *capture) {
 }
 
 // readReports passes on what the shell says until it ends.
+// SECURITY: programs of the shell's user can take the pipe and write what they like to it, so a report has a bound: a
+// shell that goes beyond it is ended, and nothing more is read from it.
 func (sh *shell) readReports(pipe *os.File) {
 	defer pipe.Close()
 	in := bufio.NewReaderSize(pipe, 512)
+	var line []byte
 	for {
-		line, err := in.ReadString(0)
+		piece, err := in.ReadSlice(0)
+		if line = append(line, piece...); len(line) > maxReport {
+			sh.kill()
+			return
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
 		if err != nil {
 			return
 		}
-		if r, ok := parseReport(line); ok {
+		if r, ok := parseReport(string(line)); ok {
 			sh.ready(r)
 		}
+		line = line[:0]
 	}
 }
 
@@ -102,6 +116,7 @@ func parseReport(line string) (report, bool) {
 }
 
 // ready decides what a shell does that has just become ready.
+// SECURITY: it holds sh.mu, which timeouts and listings need, so nothing in it may wait for the shell.
 func (sh *shell) ready(r report) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -110,7 +125,7 @@ func (sh *shell) ready(r report) {
 	}
 	switch sh.state {
 	case shellStarting:
-		sh.reports <- r
+		sh.announce(r)
 	case shellRunning:
 		if r.number != sh.number {
 			if sh.isTold {
@@ -121,20 +136,22 @@ func (sh *shell) ready(r report) {
 			}
 			return
 		}
-		select {
-		case sh.reports <- r:
-		default:
-		}
+		sh.announce(r)
 	case shellPrompt:
 		if sh.attached > 0 && !sh.wanted {
 			sh.instruct(instructPrompt)
 			return
 		}
 		sh.state = shellIdle
-		select {
-		case sh.reports <- r:
-		default:
-		}
+		sh.announce(r)
+	}
+}
+
+// announce leaves a report for whoever waits for one; where one is left already, that one counts.
+func (sh *shell) announce(r report) {
+	select {
+	case sh.reports <- r:
+	default:
 	}
 }
 
@@ -149,7 +166,7 @@ func (sh *shell) instruct(letter string) {
 	if sh.program == "sh" {
 		letter = strconv.FormatInt(sh.number, 10) + "\n"
 	}
-	sh.wake.WriteString(letter)
+	writeNow(sh.wake, letter) // a full pipe has more instructions in it than the driver ever gets: somebody else put them there
 }
 
 // putCommand leaves the next command where the driver finds it.

@@ -168,3 +168,18 @@ func unblock(file *os.File) *os.File {
 	syscall.SetNonblock(fd, true)
 	return os.NewFile(uintptr(fd), "pipe")
 }
+
+// writeNow writes what fits at this moment and drops the rest. The file must not block.
+func writeNow(file *os.File, text string) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return // closed
+	}
+	raw.Control(func(fd uintptr) {
+		for {
+			if _, err := syscall.Write(int(fd), []byte(text)); err != syscall.EINTR {
+				return
+			}
+		}
+	})
+}
