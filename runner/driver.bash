@@ -4,13 +4,24 @@ if [ -r /etc/profile ]; then . /etc/profile 241<&- 242<&- 243>&-; fi
 for __sandglass_text in ~/.bash_profile ~/.bash_login ~/.profile; do
   if [ -r "$__sandglass_text" ]; then . "$__sandglass_text" 241<&- 242<&- 243>&-; break; fi
 done
-__sandglass_ran=0 __sandglass_text= __sandglass_trace= __sandglass_last= __sandglass_keys= __sandglass_prompt=
+__sandglass_ran=0 __sandglass_text= __sandglass_code= __sandglass_trace= __sandglass_last= __sandglass_keys= __sandglass_prompt=
 __sandglass_status() { return "$1"; }
+
+# Under errexit a failed eval ends the shell, even where the command in it would not: [ -f x ] && cat x. A last line that
+# takes the status prevents that. It is left out behind text that it could become a part of.
+__sandglass_keep() {
+  case ${__sandglass_text%"${__sandglass_text##*[![:space:]]}"} in
+    *'<<'* | *'\' | *'|' | *'&&' | *'()' | *'( )') ;;
+    *) __sandglass_text+=$'\n{ __sandglass_code=$?; } >/dev/null 2>&1' ;;
+  esac
+}
 
 # One step between two commands: report the last one, take the next instruction. Success means: a command to evaluate.
 __sandglass_step() {
   local status=$? letter number
   __sandglass_prompt=
+  if (( status == 0 )) && [[ -n $__sandglass_code ]]; then status=$__sandglass_code; fi
+  __sandglass_code=
   case $- in
     *x*)
       set +x
@@ -35,6 +46,7 @@ __sandglass_step() {
         if [[ -z $number || $number == "$__sandglass_ran" ]]; then continue; fi
         __sandglass_ran=$number
         IFS= builtin read -r -d '' -u 242 __sandglass_text
+        if [[ $- == *e* || $__sandglass_text == *set*-* || $__sandglass_text == *errexit* ]]; then __sandglass_keep; fi
         return 0 ;;
       p)
         if [[ -z $__sandglass_keys ]]; then

@@ -40,6 +40,14 @@ func TestCommandsInAShellBehaveAsTypedThere(t *testing.T) {
 		{"a shell that kills itself", []step{{cmd: "echo last; kill -9 $$", code: 137, out: "last\n", exited: true}, {cmd: "echo again", out: "again\n"}}},
 		{"a shell that is replaced", []step{{cmd: "exec sh -c 'echo other; exit 5'", code: 5, out: "other\n", exited: true}, {cmd: "echo again", out: "again\n"}}},
 		{"errexit ends the shell, as at a prompt", []step{{cmd: "set -e"}, {cmd: "true"}, {cmd: "false", code: 1, exited: true}}},
+		{"errexit spares what bash itself spares", []step{
+			{cmd: "set -e; [ -f nothing ] && echo no", code: 1}, {cmd: "echo $?", out: "1\n"}, {cmd: "[ -f nothing ] && echo no", code: 1},
+			{cmd: "false || false && true", code: 1}, {cmd: "! true", code: 1}, {cmd: "f() { false && true; }; ! f"}, {cmd: "cat <<E\ntext", out: "*text\n"},
+			{cmd: "echo a # comment", out: "a\n"}, {cmd: "sleep 0 &"}, {cmd: "set -x"}, {cmd: "test -f nothing && :", code: 1, out: "+++ test -f nothing\n"},
+			{cmd: "set +x", out: "*"}, {cmd: "(exit 6)", code: 6, exited: true}}},
+		{"unfinished text under errexit stays an error", []step{
+			{cmd: "set -e; echo a |", code: 2, out: "*syntax error*"}, {cmd: "set -e; f()", code: 2, out: "*syntax error*"}, {cmd: "set -e; echo 'a", code: 2, out: "*matching*"},
+			{cmd: "type f", code: 1, out: "*"}}},
 		{"nounset fails the command alone", []step{{cmd: "set -u"}, {cmd: "echo $nothing", code: 1, out: "*unbound*"}, {cmd: "echo ok", out: "ok\n"}}},
 		{"xtrace shows the command and nothing of the driver", []step{
 			{cmd: "set -x"}, {cmd: "echo a", out: "+++ echo a\na\n"}, {cmd: "false", code: 1, out: "+++ false\n"},
