@@ -13,7 +13,14 @@ type idRange struct {
 	Size    int `json:"size"`
 }
 
-// userNamespace makes a user namespace with the map and returns its descriptor: what an idmapped mount is told its map with.
+// Queued signals and timers of a whole machine.
+const sigpending, machineSignals = 11, 4096
+
+// userNamespace makes a user namespace with the map and returns its descriptor: the one that the machine will live in, and what an
+// idmapped mount is told its map with.
+//
+// SECURITY: its owner is the id that the sandbox's root is outside. The kernel charges queued signals, inotify instances and
+// the like to the owner too, in the namespace above: with one owner for all, one sandbox could take what all of them share.
 //
 // A namespace needs a process to be born in. The child is this program again, traced, so that it stops at its exec before its
 // first instruction; it is killed there, and the descriptor keeps the namespace.
@@ -23,11 +30,19 @@ func userNamespace(ids []idRange) (*os.File, error) {
 		// For an idmapped mount the first column is the id on disk and the second the id it is shown as.
 		maps[i] = syscall.SysProcIDMap{ContainerID: r.Inside, HostID: r.Outside, Size: r.Size}
 	}
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{"runner", "launch"}, &syscall.ProcAttr{
-		Sys: &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: maps, GidMappings: maps, GidMappingsEnableSetgroups: true,
-			Ptrace: true, Pdeathsig: syscall.SIGKILL,
-		},
+	// What is set here bounds all users of the namespace together; what the sandbox's first process has bounds each.
+	if err := takeOn([]rlimit{{sigpending, machineSignals}}); err != nil {
+		return nil, err
+	}
+	var pid int
+	err := asUser(ids[0].Outside, func() (err error) {
+		pid, err = syscall.ForkExec("/proc/self/exe", []string{"runner", "launch"}, &syscall.ProcAttr{
+			Sys: &syscall.SysProcAttr{
+				Cloneflags: syscall.CLONE_NEWUSER, UidMappings: maps, GidMappings: maps, GidMappingsEnableSetgroups: true,
+				Ptrace: true, Pdeathsig: syscall.SIGKILL,
+			},
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make a user namespace: %w", err)
@@ -50,4 +65,24 @@ func userNamespace(ids []idRange) (*os.File, error) {
 		return nil, fmt.Errorf("end the user namespace's first process: %v, %v", killErr, err)
 	}
 	return ns, nil
+}
+
+// asUser does the work with another effective user and all rights. Users belong to threads, as far as the kernel is concerned, and
+// this program does everything in one.
+func asUser(uid int, work func() error) error {
+	const setSecurebits, noSetuidFixup, same = 28, 4, ^uintptr(0)
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setSecurebits, noSetuidFixup, 0); errno != 0 {
+		return fmt.Errorf("keep rights as another user: %w", errno)
+	}
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, same, uintptr(uid), same); errno != 0 {
+		return fmt.Errorf("become user %d: %w", uid, errno)
+	}
+	err := work()
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, same, 0, same); errno != 0 {
+		return fmt.Errorf("become root again: %w", errno)
+	}
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setSecurebits, 0, 0); errno != 0 {
+		return fmt.Errorf("drop the other user's rights: %w", errno)
+	}
+	return err
 }

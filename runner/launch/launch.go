@@ -81,8 +81,9 @@ func work(r *result) error {
 	if err != nil {
 		return err
 	}
-	var spare *spareDisk
-	if prepared := j.Prepare; prepared != nil {
+	prepared := &prepareJob{}
+	if j.Prepare != nil {
+		prepared = j.Prepare
 		err := prepared.run()
 		if err == nil {
 			j, err = readJob(input)
@@ -91,12 +92,11 @@ func work(r *result) error {
 			prepared.undo()
 			return err
 		}
-		spare = prepared.Disk
 	}
 	r.began = time.Now()
 	switch {
 	case j.Start != nil:
-		return start(j.Start, spare, r)
+		return start(j.Start, prepared, r)
 	case j.End != nil:
 		return end(j.End, r)
 	case j.Probe != nil:

@@ -3,6 +3,8 @@ package launch
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -13,6 +15,7 @@ const (
 	sysOpenTree        = 428
 	sysMoveMount       = 429
 	sysPidfdOpen       = 434
+	sysOpenat2         = 437
 	sysMountSetattr    = 442
 
 	atEmptyPath       = 0x1000
@@ -93,23 +96,64 @@ func (t tree) setAttr(set uint64, idmap int) error {
 	return nil
 }
 
-// attach puts the tree at path, which must exist. A symbolic link at path is refused.
-func (t tree) attach(path string) error {
-	fd, err := syscall.Open(path, syscall.O_NOFOLLOW|syscall.O_CLOEXEC|0x200000 /* O_PATH */, 0)
-	if err != nil {
-		return fmt.Errorf("mount point %s: %w", path, err)
-	}
-	defer syscall.Close(fd)
-	_, _, errno := syscall.Syscall6(sysMoveMount, uintptr(t.fd), uintptr(unsafe.Pointer(&emptyPath)), uintptr(fd),
+// attach puts the tree at a place.
+func (t tree) attach(p place) error {
+	_, _, errno := syscall.Syscall6(sysMoveMount, uintptr(t.fd), uintptr(unsafe.Pointer(&emptyPath)), uintptr(p.fd),
 		uintptr(unsafe.Pointer(&emptyPath)), moveFromEmptyPath|0x40 /* MOVE_MOUNT_T_EMPTY_PATH */, 0)
 	if errno != 0 {
-		return fmt.Errorf("mount on %s: %w", path, errno)
+		return fmt.Errorf("mount on %s: %w", p.name, errno)
 	}
 	return nil
 }
 
+// A place is a file or folder that is held, whatever becomes of its name.
+type place struct {
+	name string
+	fd   int
+}
+
+func (p place) close()       { syscall.Close(p.fd) }
+func (p place) path() string { return fdPath(p.fd) }
+
+func fdPath(fd int) string { return fmt.Sprintf("/proc/thread-self/fd/%d", fd) }
+
+const oPath = 0x200000
+
+// openPath holds a path of the host. A symbolic link at its end is refused.
+func openPath(path string) (place, error) {
+	fd, err := syscall.Open(path, syscall.O_NOFOLLOW|syscall.O_CLOEXEC|oPath, 0)
+	if err != nil {
+		return place{}, fmt.Errorf("open %s: %w", path, err)
+	}
+	return place{path, fd}, nil
+}
+
+// mountPoint holds the place in a root filesystem where something is to be mounted.
+//
+// SECURITY: what is mounted there already may hold what an earlier run of the sandbox left. A link anywhere on the way is refused:
+// it would lead the mount to where the sandbox wants it.
+func mountPoint(rootfs, target string) (place, error) {
+	root, err := openPath(rootfs)
+	if err != nil || filepath.Clean(target) == "/" {
+		return root, err
+	}
+	defer root.close()
+	relative, err := syscall.BytePtrFromString(strings.TrimPrefix(filepath.Clean(target), "/"))
+	if err != nil {
+		return place{}, fmt.Errorf("mount point %s: %w", target, err)
+	}
+	const noMagicLinks, noSymlinks, beneath = 0x2, 0x4, 0x8
+	how := struct{ flags, mode, resolve uint64 }{syscall.O_CLOEXEC | oPath, 0, noMagicLinks | noSymlinks | beneath}
+	fd, _, errno := syscall.Syscall6(sysOpenat2, uintptr(root.fd), uintptr(unsafe.Pointer(relative)), uintptr(unsafe.Pointer(&how)),
+		unsafe.Sizeof(how), 0, 0)
+	if errno != 0 {
+		return place{}, fmt.Errorf("mount point %s: %w", target, errno)
+	}
+	return place{target, int(fd)}, nil
+}
+
 // bind shows source at target with attributes added.
-func bind(source, target string, set uint64, recursive bool) error {
+func bind(source string, target place, set uint64, recursive bool) error {
 	t, err := cloneTree(source, recursive)
 	if err != nil {
 		return err

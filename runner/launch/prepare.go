@@ -3,17 +3,22 @@ package launch
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"syscall"
 )
 
-// A prepareJob is done before it is known what will be started, because two steps take milliseconds and are the same for every
-// machine. Entering a cgroup waits until every processor passed through the scheduler; a disk has to be attached and mounted.
+// A prepareJob is done before it is known what will be started, because some steps take milliseconds and are the same for every
+// machine. Entering a cgroup waits until every processor passed through the scheduler; a disk has to be attached and mounted; a
+// user namespace takes a process.
 type prepareJob struct {
 	Groups []group `json:"groups"`
 	// Home is where this process goes to leave the groups again: a cgroup.procs file for each.
 	Home []string   `json:"home"`
 	Disk *spareDisk `json:"disk"`
+	// IDs are those that the next machine most likely has.
+	IDs   []idRange `json:"ids"`
+	users *os.File
 }
 
 // A spareDisk is an empty disk that waits for a session.
@@ -24,8 +29,17 @@ type spareDisk struct {
 }
 
 func (p *prepareJob) run() error {
-	if err := enterGroups(p.Groups); err != nil || p.Disk == nil {
+	if err := enterGroups(p.Groups); err != nil {
 		return err
+	}
+	if len(p.IDs) > 0 {
+		var err error
+		if p.users, err = userNamespace(p.IDs); err != nil {
+			return err
+		}
+	}
+	if p.Disk == nil {
+		return nil
 	}
 	if err := copySparse(p.Disk.Template, p.Disk.Image); err != nil {
 		return err
@@ -45,6 +59,14 @@ func (p *prepareJob) undo() {
 	if p.Disk != nil {
 		_ = os.Remove(p.Disk.Image)
 	}
+}
+
+// userNamespace gives the one made ahead if it has these ids, else a new one.
+func (p *prepareJob) userNamespace(ids []idRange) (*os.File, error) {
+	if p.users != nil && reflect.DeepEqual(p.IDs, ids) {
+		return p.users, nil
+	}
+	return userNamespace(ids)
 }
 
 // claim makes the spare disk the image of a session and tells where it is mounted; "" if it does not fit.

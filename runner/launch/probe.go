@@ -15,10 +15,12 @@ type probed struct {
 	Mounts string `json:"mounts"` // bind mounts with attributes
 	Loop   string `json:"loop"`   // disks on loop devices
 	Idmap  string `json:"idmap"`  // mounts with shifted owners
+	// Overlay: read-only overlays, which an ordinary user may not mount on every kernel.
+	Overlay string `json:"overlay"`
 }
 
 func probe(j *probeJob) *probed {
-	return &probed{Mounts: why(probeMounts(j)), Loop: why(probeLoop()), Idmap: why(probeIdmap())}
+	return &probed{Overlay: why(probeOverlay(j)), Mounts: why(probeMounts(j)), Loop: why(probeLoop()), Idmap: why(probeIdmap())}
 }
 
 func why(err error) string {
@@ -29,7 +31,22 @@ func why(err error) string {
 }
 
 func probeMounts(j *probeJob) error {
-	return bind("/usr", j.Folder, attrReadonly|attrNosuid|attrNodev, true)
+	folder, err := openPath(j.Folder)
+	if err != nil {
+		return err
+	}
+	defer folder.close()
+	return bind("/usr", folder, attrReadonly|attrNosuid|attrNodev, true)
+}
+
+func probeOverlay(j *probeJob) error {
+	folder, err := openPath(j.Folder)
+	if err != nil {
+		return err
+	}
+	defer folder.close()
+	l := layer{Empty: j.Folder}
+	return l.showPrivate("/usr", folder)
 }
 
 func probeLoop() error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -47,6 +48,8 @@ type layer struct {
 	// Upper is a folder on the disk, with work beside it, and makes the layer writable.
 	Upper string `json:"upper,omitempty"`
 	Work  string `json:"work,omitempty"`
+	// Empty is an empty folder of the host, which a read-only overlay takes for its second layer; "" for a bind mount.
+	Empty string `json:"empty,omitempty"`
 }
 
 // mount makes the disk ready, taking the spare one if that fits, and tells where it is.
@@ -107,28 +110,9 @@ func mountLoop(image, target string) error {
 }
 
 // buildRootfs puts the root filesystem together, parents before children.
-func buildRootfs(j *startJob, mounted string) error {
-	var ids *os.File
-	defer func() {
-		if ids != nil {
-			ids.Close()
-		}
-	}()
+func buildRootfs(j *startJob, mounted string, users *os.File) error {
 	for _, l := range j.Layers {
-		target := filepath.Join(j.Rootfs, l.Target)
-		if l.Upper == "" {
-			if err := bind(l.Source, target, attrReadonly|attrNosuid|attrNodev, l.Recursive); err != nil {
-				return err
-			}
-			continue
-		}
-		if ids == nil {
-			var err error
-			if ids, err = userNamespace(j.IDs); err != nil {
-				return err
-			}
-		}
-		if err := overlay(l, target, mounted, ids); err != nil {
+		if err := l.show(j.Rootfs, mounted, users); err != nil {
 			return err
 		}
 	}
@@ -137,30 +121,134 @@ func buildRootfs(j *startJob, mounted string) error {
 		if s.Readonly {
 			attr |= attrReadonly
 		}
-		if err := bind(filepath.Join(mounted, s.Path), filepath.Join(j.Rootfs, s.Target), attr, false); err != nil {
+		target, err := mountPoint(j.Rootfs, s.Target)
+		if err != nil {
+			return err
+		}
+		err = bind(filepath.Join(mounted, s.Path), target, attr, false)
+		target.close()
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// overlay mounts a writable view of a layer whose owners are shifted into the sandbox's ids.
-func overlay(l layer, target, mounted string, ids *os.File) error {
-	lower, err := cloneTree(l.Source, false)
+func (l *layer) show(rootfs, mounted string, users *os.File) error {
+	target, err := mountPoint(rootfs, l.Target)
+	if err != nil {
+		return err
+	}
+	defer target.close()
+	if l.Upper != "" {
+		return l.showWritable(rootfs, target, mounted, users)
+	}
+	if l.Empty == "" {
+		return bind(l.Source, target, attrReadonly|attrNosuid|attrNodev, l.Recursive)
+	}
+	if err := l.showPrivate(l.Source, target); err != nil || !l.Recursive {
+		return err
+	}
+	below, err := mountsBelow(l.Source)
+	if err != nil {
+		return err
+	}
+	for _, path := range below {
+		inner, err := mountPoint(rootfs, filepath.Join(l.Target, path))
+		if err != nil {
+			return err
+		}
+		err = l.showPrivate(filepath.Join(l.Source, path), inner)
+		inner.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showPrivate shows a folder read-only through an overlay of the machine's own.
+//
+// SECURITY: with a bind mount every machine and the host would share the very inodes: whoever watches one sees when others
+// use it, and whoever locks it locks it for all.
+func (l *layer) showPrivate(source string, target place) error {
+	lower, err := openPath(source)
 	if err != nil {
 		return err
 	}
 	defer lower.close()
-	if err := lower.setAttr(attrReadonly|attrNosuid|attrNodev, int(ids.Fd())); err != nil {
-		return fmt.Errorf("shift the owners of %s: %w", l.Source, err)
-	}
-	// The overlay needs a path for its lower layer, and keeps the mount itself: the target serves for both.
-	if err := lower.attach(target); err != nil {
+	empty, err := openPath(l.Empty)
+	if err != nil {
 		return err
 	}
-	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", target, filepath.Join(mounted, l.Upper), filepath.Join(mounted, l.Work))
-	if err := syscall.Mount("overlay", target, "overlay", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOATIME, options); err != nil {
-		return fmt.Errorf("mount overlay on %s: %w", l.Target, err)
+	defer empty.close()
+	return overlay(target, "lowerdir="+lower.path()+":"+empty.path()+","+followNothing)
+}
+
+// showWritable shows a writable view of a layer whose owners are shifted into the sandbox's ids.
+func (l *layer) showWritable(rootfs string, target place, mounted string, users *os.File) error {
+	shifted, err := cloneTree(l.Source, false)
+	if err != nil {
+		return err
+	}
+	defer shifted.close()
+	if err := shifted.setAttr(attrReadonly|attrNosuid|attrNodev, int(users.Fd())); err != nil {
+		return fmt.Errorf("shift the owners of %s: %w", l.Source, err)
+	}
+	// The overlay needs its lower layer attached somewhere, and keeps the mount itself: the target serves for both.
+	if err := shifted.attach(target); err != nil {
+		return err
+	}
+	lower, err := mountPoint(rootfs, l.Target)
+	if err != nil {
+		return err
+	}
+	defer lower.close()
+	upper, err := openPath(filepath.Join(mounted, l.Upper))
+	if err != nil {
+		return err
+	}
+	defer upper.close()
+	work, err := openPath(filepath.Join(mounted, l.Work))
+	if err != nil {
+		return err
+	}
+	defer work.close()
+	return overlay(lower, "lowerdir="+lower.path()+",upperdir="+upper.path()+",workdir="+work.path()+",metacopy=off,index=off,"+followNothing)
+}
+
+// SECURITY: a folder that the sandbox renames is copied, or stays. With redirects it could move the mount points of the next start,
+// whatever this kernel's default is.
+const followNothing = "redirect_dir=nofollow"
+
+// The options name layers by descriptor: the sandbox can read them, and paths of the host are not its business.
+func overlay(target place, options string) error {
+	err := syscall.Mount("overlay", target.path(), "overlay", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOATIME, options)
+	if err != nil {
+		return fmt.Errorf("mount overlay on %s: %w", target.name, err)
 	}
 	return nil
 }
+
+// mountsBelow lists the mounts inside a folder, by their path in it, parents before children.
+func mountsBelow(folder string) ([]string, error) {
+	data, err := os.ReadFile("/proc/thread-self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("list mounts: %w", err)
+	}
+	var below []string
+	for _, line := range strings.Split(string(data), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) < 5 || !strings.HasPrefix(fields[4], folder+"/") {
+			continue
+		}
+		path := octal.Replace(fields[4][len(folder):])
+		if info, err := os.Stat(filepath.Join(folder, path)); err == nil && info.IsDir() {
+			below = append(below, path)
+		}
+	}
+	return below, nil
+}
+
+// How mountinfo writes what would break its columns.
+var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -14,6 +14,23 @@ import (
 
 const bootLogBytes = 64 << 10
 
+// An rlimit is one of the kernel's limits of a process.
+type rlimit struct {
+	Resource int    `json:"resource"`
+	Limit    uint64 `json:"limit"`
+}
+
+// takeOn sets limits of this process, which the runtime and the sandbox inherit. A runtime could not set them from outside without
+// more rights: the sandbox's user namespace does not belong to root.
+func takeOn(limits []rlimit) error {
+	for _, l := range limits {
+		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Limit, Max: l.Limit}); err != nil {
+			return fmt.Errorf("set limit %d to %d: %w", l.Resource, l.Limit, err)
+		}
+	}
+	return nil
+}
+
 // runRuntime has the OCI runtime make the sandbox and returns its first process.
 func runRuntime(j *startJob, bundle string, inherited []*os.File) (int, error) {
 	output, err := boundedFile(bootLogBytes)

@@ -28,6 +28,9 @@ type startJob struct {
 	Rootfs string    `json:"rootfs"`
 	Layers []layer   `json:"layers"`
 	IDs    []idRange `json:"ids"`
+	// Users is an empty file at which the runtime finds the machine's user namespace.
+	Users   string   `json:"users"`
+	Rlimits []rlimit `json:"rlimits"`
 }
 
 // A state is what is needed to find and end the machine later, whatever became of the daemon.
@@ -41,7 +44,7 @@ type state struct {
 
 // start brings one machine up. It undoes nothing when it fails: mounts and loop devices go with this process, and the
 // daemon follows a failed start, or one that was killed, with an end job, which removes the rest.
-func start(j *startJob, spare *spareDisk, r *result) error {
+func start(j *startJob, prepared *prepareJob, r *result) error {
 	if err := hideMounts(j.HideMounts); err != nil {
 		return err
 	}
@@ -49,12 +52,21 @@ func start(j *startJob, spare *spareDisk, r *result) error {
 		return err
 	}
 	r.mark("folder")
-	mounted, err := j.Disk.mount(j.Folder, spare)
+	mounted, err := j.Disk.mount(j.Folder, prepared.Disk)
 	if err != nil {
 		return err
 	}
 	r.mark("disk")
-	if err := buildRootfs(j, mounted); err != nil {
+	users, err := prepared.userNamespace(j.IDs)
+	if err != nil {
+		return err
+	}
+	defer users.Close()
+	if err := syscall.Mount(fdPath(int(users.Fd())), j.Users, "", syscall.MS_BIND, ""); err != nil {
+		return fmt.Errorf("show the user namespace to the runtime: %w", err)
+	}
+	r.mark("user namespace")
+	if err := buildRootfs(j, mounted, users); err != nil {
 		return err
 	}
 	r.mark("rootfs")
@@ -73,6 +85,9 @@ func start(j *startJob, spare *spareDisk, r *result) error {
 		return fmt.Errorf("write bundle: %w", err)
 	}
 	r.mark("bundle")
+	if err := takeOn(j.Rlimits); err != nil {
+		return err
+	}
 	pid, err := runRuntime(j, bundle, []*os.File{listener, config})
 	if err != nil {
 		return err

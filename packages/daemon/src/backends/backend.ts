@@ -45,6 +45,12 @@ export interface MachineStats {
   readonly pidsLimit: number | null
 }
 
+/** Bytes of the host's disk that are free, and those that each session's disk may still take of them. */
+export interface Room {
+  readonly free: number
+  readonly promised: ReadonlyMap<string, number>
+}
+
 export interface Backend {
   readonly name: string
   /** Cheap enough to call on every readiness check: what costs is remembered. */
@@ -58,6 +64,8 @@ export interface Backend {
   start(spec: MachineSpec, signal: AbortSignal): Promise<Machine>
   /** Finds machines that outlived the daemon and still run. */
   recover(): Promise<Machine[]>
+  /** Absent where a session's files take no disk of the host. */
+  room?(): Promise<Room>
   /** Ids of everything this backend holds for sessions: running, stopped, or left by a crash. */
   residents(): Promise<string[]>
   /** Ends whatever runs under this id and removes its disk and folder. Idempotent. */

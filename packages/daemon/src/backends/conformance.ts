@@ -5,9 +5,10 @@ import { ISOLATION } from './conformance/isolation.ts'
 import { KERNEL } from './conformance/kernel.ts'
 import { LIFECYCLE } from './conformance/lifecycle.ts'
 import { LIMITS_HOLD } from './conformance/limits.ts'
+import { SHARED_POOLS } from './conformance/shared-pools.ts'
 import type { Check, Subject } from './conformance/subject.ts'
 
-const CHECKS: Readonly<Record<string, Check>> = { ...LIFECYCLE, ...LIMITS_HOLD, ...ISOLATION, ...KERNEL }
+const CHECKS: Readonly<Record<string, Check>> = { ...LIFECYCLE, ...LIMITS_HOLD, ...ISOLATION, ...KERNEL, ...SHARED_POOLS }
 
 export function conformance(name: string, subject: Subject, skips: Readonly<Record<string, string>>): void {
   describe(`${name} conforms`, () => {

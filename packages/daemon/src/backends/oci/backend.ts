@@ -1,10 +1,10 @@
 // The native backend: an OCI runtime (crun, else runc) in namespaces of its own, put together by `runner launch`.
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rm } from 'node:fs/promises'
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
-import type { Backend, LimitKind, Machine, MachineSpec, Probe } from '../backend.ts'
+import type { Backend, LimitKind, Machine, MachineSpec, Probe, Room } from '../backend.ts'
 import { CompiledSeccomp } from './compiled-seccomp.ts'
 import { sweepGroups } from './delegation.ts'
 import { EmptyDisks } from './disks.ts'
@@ -15,6 +15,7 @@ import { ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
 import { type Examined, examine, type Host } from './probe.ts'
 import { isAlive, type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
+import { diskRoom } from './room.ts'
 import { type HostRootfs, prepareHost } from './rootfs-host.ts'
 import { placeRunner } from './runner-file.ts'
 import { seccompProfile } from './seccomp.ts'
@@ -30,6 +31,8 @@ export interface OciOptions {
 const START_DEADLINE_MS = 30_000
 const END_DEADLINE_MS = 60_000
 const DEFAULT_DISK_MB = 1024
+/** A change of the host's /etc shows in sessions made this long after it: looking costs some milliseconds. */
+const IMAGE_FRESH_MS = 60_000
 
 export async function openOci(options: OciOptions): Promise<Backend> {
   const paths = ociPaths(options.dataDir)
@@ -56,6 +59,7 @@ class OciBackend implements Backend {
   #disks: EmptyDisks | null = null
   #compiled: CompiledSeccomp | null = null
   #image: HostRootfs | null = null
+  #imageFreshUntil = 0
 
   constructor(paths: OciPaths, options: OciOptions, launcher: Launcher, runnerFile: string, examined: Examined) {
     this.#paths = paths
@@ -76,6 +80,7 @@ class OciBackend implements Backend {
       this.#slots.claim(record.slot)
       groups.add(record.group)
     }
+    await writeFile(this.#paths.users, '')
     if (host === null) return
     if (host.cgroups !== null) sweepGroups(host.cgroups, this.#paths.cgroupParent, groups)
     if (host.isCrun) {
@@ -88,7 +93,7 @@ class OciBackend implements Backend {
       await this.#disks.sweep()
     }
     this.#image = await prepareHost(this.#paths.images)
-    this.#launcher.prepareStarts(group => preparation(host, this.#paths, group, this.#disks?.recent ?? null))
+    this.#launcher.prepareStarts(group => preparation(host, this.#paths, group, this.#disks?.recent ?? null, this.#slots.next()))
   }
 
   /** Looks again while nothing could be used, so that installing what is missing needs no restart. */
@@ -107,7 +112,9 @@ class OciBackend implements Backend {
     signal.throwIfAborted()
     if (image !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image })
     await this.#host()
+    if (Date.now() < this.#imageFreshUntil) return
     this.#image = await prepareHost(this.#paths.images)
+    this.#imageFreshUntil = Date.now() + IMAGE_FRESH_MS
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
@@ -129,6 +136,10 @@ class OciBackend implements Backend {
 
   async residents(): Promise<string[]> {
     return await readdir(this.#paths.sessions)
+  }
+
+  async room(): Promise<Room> {
+    return await diskRoom(this.#paths.sessions)
   }
 
   async discard(id: string): Promise<void> {

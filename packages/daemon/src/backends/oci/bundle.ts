@@ -5,11 +5,10 @@ import type { SeccompProfile } from './seccomp.ts'
 export interface BundleInput {
   readonly hostname: string
   readonly rootfs: string
+  /** Where the runtime finds the machine's user namespace, with these ids. */
+  readonly users: string
   readonly ids: readonly IdRange[]
   readonly memoryMb: number
-  readonly openFiles: number
-  /** Processes of one user of the sandbox; null for no such limit. */
-  readonly processes: number | null
   /** Where a runtime that keeps cgroups itself makes its own, below the machine's; null for a sandbox born in its groups. */
   readonly cgroupsPath: string | null
   readonly seccomp: SeccompProfile
@@ -35,7 +34,7 @@ const CAPABILITIES = [
   ],
   ...['CAP_NET_ADMIN', 'CAP_SETPCAP'],
 ]
-const NAMESPACES = ['pid', 'mount', 'network', 'ipc', 'uts', 'user', 'cgroup']
+const NAMESPACES = ['pid', 'mount', 'network', 'ipc', 'uts', 'cgroup']
 // SECURITY: host-wide knobs and host details that a namespace does not hide.
 const MASKED = [
   ...[
@@ -68,6 +67,8 @@ const MASKED = [
     '/sys/block',
   ],
 ]
+/** SECURITY: of the terminals that the whole host has, one sandbox may have so many. */
+const TERMINALS = 256
 const READONLY = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys']
 
 export function ociBundle(input: BundleInput): object {
@@ -84,11 +85,6 @@ export function ociBundle(input: BundleInput): object {
       env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
       noNewPrivileges: true,
       capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES, inheritable: [], ambient: [] },
-      rlimits: [
-        { type: 'RLIMIT_NOFILE', soft: input.openFiles, hard: input.openFiles },
-        ...(input.processes === null ? [] : [{ type: 'RLIMIT_NPROC', soft: input.processes, hard: input.processes }]),
-        { type: 'RLIMIT_CORE', soft: 0, hard: 0 },
-      ],
     },
     mounts: mounts(input),
     // With no call allowed in the profile, a runtime that does not know the annotation starts nothing.
@@ -96,7 +92,7 @@ export function ociBundle(input: BundleInput): object {
     linux: {
       uidMappings: idMappings(input.ids),
       gidMappings: idMappings(input.ids),
-      namespaces: NAMESPACES.map(type => ({ type })),
+      namespaces: [...NAMESPACES.map(type => ({ type })), { type: 'user', path: input.users }],
       ...(input.cgroupsPath === null ? {} : { cgroupsPath: input.cgroupsPath }),
       sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' },
       seccomp: compiled === null ? input.seccomp : { ...input.seccomp, syscalls: [] },
@@ -121,7 +117,7 @@ function mounts(input: BundleInput): object[] {
       destination: '/dev/pts',
       type: 'devpts',
       source: 'devpts',
-      options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5'],
+      options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5', `max=${TERMINALS}`],
     },
     tmpfs('/dev/shm', '64m', '1777', 'noexec'),
     { destination: '/sys', type: 'sysfs', source: 'sysfs', options: ['nosuid', 'noexec', 'nodev', 'ro'] },

@@ -38,4 +38,15 @@ describe('id ranges', () => {
     slots.release(1)
     expect(slots.take()).toBe(1)
   })
+
+  it('are told ahead, and the one told is the one given unless it was claimed', () => {
+    const slots = new IdSlots({ slots: 4, ranges: () => [] }, '/data')
+    const first = slots.take() ?? -1
+    const told = slots.next() ?? -1
+    slots.release(first)
+    expect(slots.take()).toBe(told)
+    const claimed = slots.next() ?? -1
+    slots.claim(claimed)
+    expect(slots.take()).not.toBe(claimed)
+  })
 })

@@ -63,6 +63,7 @@ export class IdSlots {
   readonly #pool: IdPool
   readonly #taken = new Set<number>()
   readonly #start: number
+  #next: number | null = null
 
   /** Daemons with different data folders begin at different slots, so that two on one host rarely share ids. */
   constructor(pool: IdPool, dataDir: string) {
@@ -74,13 +75,23 @@ export class IdSlots {
     this.#taken.add(slot)
   }
 
+  /** The slot that is taken next, unless it is claimed before. */
+  next(): number | null {
+    if (this.#next === null || this.#taken.has(this.#next)) this.#next = this.#free()
+    return this.#next
+  }
+
   /** A free slot, or null when every one is taken. */
   take(): number | null {
+    const slot = this.next()
+    if (slot !== null) this.#taken.add(slot)
+    return slot
+  }
+
+  #free(): number | null {
     for (let i = 0; i < this.#pool.slots; i++) {
       const slot = (this.#start + i) % this.#pool.slots
-      if (this.#taken.has(slot)) continue
-      this.#taken.add(slot)
-      return slot
+      if (!this.#taken.has(slot)) return slot
     }
     return null
   }

@@ -10,6 +10,7 @@ import { type IdRange, outsideId } from './id-ranges.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { MachineRecord, MachineState } from './record.ts'
+import { rlimits } from './rlimits.ts'
 import type { HostRootfs } from './rootfs-host.ts'
 import type { SeccompProfile } from './seccomp.ts'
 
@@ -33,11 +34,15 @@ export function runtimeArgv(host: Host, paths: OciPaths): string[] {
   return [host.runtime, '--root', paths.runtimeRoot, ...(host.isCrun ? ['--cgroup-manager=disabled'] : [])]
 }
 
-/** What a launcher does ahead of any start: it enters the groups that will be the machine's, and mounts an empty disk that may become its. */
-export function preparation(host: Host, paths: OciPaths, group: string, emptyDisk: string | null): object {
+/**
+ * What a launcher does ahead of any start: it enters the groups that will be the machine's, mounts an empty disk that may become its, and makes
+ * a user namespace with the ids that are next.
+ */
+export function preparation(host: Host, paths: OciPaths, group: string, emptyDisk: string | null, slot: number | null): object {
   const { cgroups, isCrun } = host
   return {
     groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, group, null, isCrun),
+    ids: slot === null ? [] : host.pool.ranges(slot),
     home: cgroups === null || !isCrun ? [] : wayHome(cgroups),
     disk:
       emptyDisk === null
@@ -55,16 +60,16 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   const bundle = ociBundle({
     hostname: spec.name,
     rootfs: host.stage,
+    users: paths.users,
     ids,
     memoryMb: spec.memoryMb,
-    openFiles: host.openFiles,
-    // The runner and what runs as root in the sandbox share one user: with fewer the runner would be short of threads.
-    // In an ordinary user's namespace the runtime would count that user's own processes too.
-    processes: host.rootless ? null : Math.min(Math.max(spec.pidsLimit, LEAST_PROCESSES), host.processes),
     cgroupsPath: ownGroup,
     seccomp: input.seccomp,
     compiledSeccomp: input.compiledSeccomp,
   })
+  // The runner and what runs as root in the sandbox share one user: with fewer the runner would be short of threads.
+  // In an ordinary user's namespace that user's own processes would count too.
+  const processes = host.rootless ? null : Math.min(Math.max(spec.pidsLimit, LEAST_PROCESSES), host.processes)
   const layers = layersOf(input)
   return {
     start: {
@@ -92,6 +97,8 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       rootfs: host.stage,
       layers: [...layers, { source: input.runnerFile, target: RUNNER_PATH, recursive: false }],
       ids,
+      users: paths.users,
+      rlimits: rlimits(host.openFiles, processes),
     },
   }
 }

@@ -17,6 +17,8 @@ export interface OciPaths {
   readonly disks: string
   /** Where launchers mount a disk that has no session yet, each in a namespace of its own. */
   readonly spareMount: string
+  /** A file at which each launcher shows its machine's user namespace to the runtime. */
+  readonly users: string
   /** Name of the daemon's folder in every cgroup hierarchy. */
   readonly cgroupParent: string
   session(id: string): string
@@ -47,6 +49,7 @@ export function ociPaths(dataDir: string): OciPaths {
     images: join(dataDir, 'images'),
     disks: join(dataDir, 'disks'),
     spareMount: join(run, 'disk'),
+    users: join(run, 'users'),
     cgroupParent: parentName(dataDir),
     session: id => join(sessions, checked(id)),
     socket: id => join(run, `${checked(id)}.sock`),

@@ -1,0 +1,74 @@
+// What the host has one pool of: a machine that takes all it can get leaves others theirs.
+import { expect } from 'vitest'
+import { type Box, type Check, inBox } from './subject.ts'
+
+/** Takes up to `most` of something as each of several users, says how many it got, and holds them until it is killed. */
+const TAKE = [
+  'import ctypes, os, sys, time',
+  'what, most, users = sys.argv[1], int(sys.argv[2]), [int(u) for u in sys.argv[3:]]',
+  'libc = ctypes.CDLL(None, use_errno=True)',
+  'kept = []',
+  'def terminal(): kept.append(os.openpty())',
+  'def watch():',
+  '  if libc.inotify_init() < 0: raise OSError',
+  'def timer():',
+  '  if libc.timer_create(1, None, ctypes.byref(ctypes.c_void_p())) < 0: raise OSError',
+  'take = {"terminals": terminal, "watches": watch, "timers": timer}[what]',
+  'def all():',
+  '  count = 0',
+  '  try:',
+  '    while count < most: take(); count += 1',
+  '  except OSError: pass',
+  '  return count',
+  'total = 0',
+  'for user in users or [os.getuid()]:',
+  '  reader, writer = os.pipe()',
+  '  if os.fork() == 0:',
+  '    if users: os.setgid(user); os.setuid(user)',
+  '    os.write(writer, str(all()).encode() + b"\\n")',
+  '    time.sleep(600)',
+  '  total += int(os.read(reader, 100))',
+  'print(total, flush=True)',
+].join('\n')
+
+export const SHARED_POOLS: Record<string, Check> = {
+  'a machine that takes every terminal leaves others theirs': async (backend, subject) => {
+    await inBox(backend, subject, {}, async hog => {
+      expect(await take(hog, 'terminals', 10_000)).toBeLessThanOrEqual(256)
+      await inBox(backend, subject, {}, async other => expect(await take(other, 'terminals', 100)).toBe(100))
+    })
+  },
+
+  'a machine that takes every timer leaves others theirs': async (backend, subject) => {
+    await inBox(backend, subject, {}, async hog => {
+      expect(await take(hog, 'timers', 100_000, [0, 1, 2, 3, 4, 5, 6, 1000])).toBeLessThanOrEqual(4096)
+      await inBox(backend, subject, {}, async other => expect(await take(other, 'timers', 500)).toBe(500))
+    })
+  },
+
+  'a machine that takes every inotify instance leaves others theirs': async (backend, subject) => {
+    await inBox(backend, subject, {}, async hog => {
+      await take(hog, 'watches', 100_000, [0, 1, 2, 1000])
+      await inBox(backend, subject, {}, async other => expect(await take(other, 'watches', 100)).toBe(100))
+    })
+  },
+
+  'queues that the whole host shares are out of reach, even for root': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      const [setup, open] = process.arch === 'arm64' ? [0, 180] : [206, 240]
+      const program = [
+        'import ctypes, resource',
+        'libc = ctypes.CDLL(None, use_errno=True)',
+        `for call in [(${setup}, 1000, ctypes.byref(ctypes.c_ulong(0))), (${open}, b"queue", 0o102, 0o600, 0)]:`,
+        '  print(libc.syscall(*call), ctypes.get_errno())',
+        'print(resource.getrlimit(12)[1])',
+      ].join('\n')
+      expect((await box.asRoot(`python3 -c '${program}'`)).output).toBe('-1 38\n-1 38\n0')
+    })
+  },
+}
+
+async function take(box: Box, what: string, most: number, users: readonly number[] = []): Promise<number> {
+  const command = `python3 -c '${TAKE}' ${what} ${most} ${users.join(' ')}`
+  return Number((await (users.length > 0 ? box.asRoot(command) : box.run(command))).output)
+}

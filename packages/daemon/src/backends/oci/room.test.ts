@@ -1,0 +1,28 @@
+import { mkdir, open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { temporaryFolder } from '../../daemon.fixture.ts'
+import { diskRoom } from './room.ts'
+
+const MiB = 1024 * 1024
+
+it('what is promised is the part of each disk that has not been written', async () => {
+  const sessions = await temporaryFolder()
+  for (const id of ['a', 'b', 'without-disk']) await mkdir(join(sessions, id))
+  for (const [id, written] of [
+    ['a', 0],
+    ['b', 3 * MiB],
+  ] as const) {
+    const disk = await open(join(sessions, id, 'disk.ext4'), 'w')
+    await disk.write(Buffer.alloc(written, 1))
+    await disk.truncate(8 * MiB)
+    await disk.sync()
+    await disk.close()
+  }
+  const { free, promised } = await diskRoom(sessions)
+  expect(free).toBeGreaterThan(0)
+  expect(promised.get('a')).toBe(8 * MiB)
+  expect(promised.get('b')).toBeLessThanOrEqual(5 * MiB)
+  expect(promised.get('b')).toBeGreaterThan(4 * MiB)
+  expect(promised.get('without-disk')).toBe(0)
+})
