@@ -80,6 +80,7 @@ export const BOUNDARIES: Boundary[] = [
       'prom-client',
       'zod',
     ],
+    typesOnly: [`${DAEMON}/data-dir/ballast.ts`],
     because: 'the verbs stand on the interface, the link and the store; http stands on them, never the other way',
   },
   {
@@ -89,6 +90,8 @@ export const BOUNDARIES: Boundary[] = [
       // A key that makes a request safe to repeat belongs to the request, and so does the row that remembers it.
       `${DAEMON}/store/idempotency.ts`,
       `${DAEMON}/data-dir/lock.ts`,
+      // Which errors mean a full disk is known where the disk is.
+      `${DAEMON}/data-dir/ballast.ts`,
       `${DAEMON}/log.ts`,
       `${CONTRACT}/`,
       'node:',

@@ -92,6 +92,8 @@ async function openWorld(
     turns: new Turns(),
     changes: new Changes(),
     starting: new Map(),
+    promised: new Map(),
+    ballast: dataDir.ballast,
     leftovers: new Map(),
     closing,
     metrics: createMetrics(store),

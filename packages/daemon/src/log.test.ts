@@ -1,5 +1,8 @@
-import { expect, it } from 'vitest'
-import { createLogger } from './log.ts'
+import { closeSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { temporaryFolder } from './daemon.fixture.ts'
+import { createLogger, linesTo } from './log.ts'
 
 function lines(): { written: string[]; write(line: string): void } {
   const written: string[] = []
@@ -27,4 +30,26 @@ it('writes nothing below its level', () => {
   const to = lines()
   createLogger('warn', to).info('unheard')
   expect(to.written).toEqual([])
+})
+
+it('drops lines on a full disk instead of failing whoever logs', () => {
+  const full = openSync('/dev/full', 'w')
+  onTestFinished(() => closeSync(full))
+  const log = createLogger('info', linesTo(full))
+  expect(() => log.info('unwritten')).not.toThrow()
+})
+
+it('writes whole lines to a file', async () => {
+  const path = join(await temporaryFolder(), 'log')
+  const fd = openSync(path, 'a')
+  onTestFinished(() => closeSync(fd))
+  const log = createLogger('info', linesTo(fd))
+  log.info({ text: 'x' }, 'one')
+  log.info({ kept: 'é'.repeat(100_000) }, 'two')
+  expect(
+    readFileSync(path, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line).msg),
+  ).toEqual(['one', 'two'])
 })

@@ -13,13 +13,13 @@ export function acquireLock(path: string, owner: string): Lock {
   try {
     db.pragma('locking_mode = EXCLUSIVE')
     db.exec('begin exclusive')
+    writePid(`${path}.pid`)
+    return { release: () => void db.close() }
   } catch (error) {
     db.close()
     if ((error as { code?: string }).code !== 'SQLITE_BUSY') throw error
     throw new SandglassError('DATA_DIR_LOCKED', { path: owner, pid: holderOf(path) }, { cause: error })
   }
-  writePid(`${path}.pid`)
-  return { release: () => void db.close() }
 }
 
 /** SECURITY: the folder may be one that others write to. What they planted under this name is neither followed nor used. */

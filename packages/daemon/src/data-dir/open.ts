@@ -3,12 +3,14 @@ import { randomBytes } from 'node:crypto'
 import { accessSync, chmodSync, constants, existsSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DATA_FILES, SandglassError } from '@sandglass/contract'
+import { Ballast, isDiskFull } from './ballast.ts'
 import { acquireLock, type Lock } from './lock.ts'
 import { readOrCreatePrivate } from './private-file.ts'
 
 export type DataDir = {
   path: string
   lock: Lock
+  ballast: Ballast
   /** The bearer key when the configuration has none. */
   apiKey(): string
   /** Seals environment values at rest. */
@@ -16,17 +18,31 @@ export type DataDir = {
 }
 
 export function openDataDir(path: string): DataDir {
+  const ballast = new Ballast(join(path, 'ballast'))
+  try {
+    return open(path, ballast)
+  } catch (error) {
+    // A daemon that ended on a full disk starts there again.
+    if (!isDiskFull((error as Error).cause) || !ballast.drop()) throw error
+    return open(path, ballast)
+  }
+}
+
+function open(path: string, ballast: Ballast): DataDir {
+  let lock: Lock | undefined
   try {
     makeFolder(path)
     accessSync(path, constants.W_OK | constants.X_OK)
     // SECURITY: the sandboxes' disks and keys lie below; no other user may even look them up.
     chmodSync(path, 0o700)
-    const lock = acquireLock(join(path, 'lock'), path)
+    lock = acquireLock(join(path, 'lock'), path)
     const secretKey = readOrCreatePrivate(join(path, 'secret.key'), () => randomBytes(32))
     if (secretKey.length !== 32)
       throw new SandglassError('CONFIG_INVALID', { source: join(path, 'secret.key'), issue: 'must be 32 bytes' })
-    return { path, lock, apiKey: () => readApiKey(join(path, DATA_FILES.apiKey)), secretKey }
+    ballast.restore({ isFirst: true })
+    return { path, lock, ballast, apiKey: () => readApiKey(join(path, DATA_FILES.apiKey)), secretKey }
   } catch (error) {
+    lock?.release()
     if (error instanceof SandglassError) throw error
     throw new SandglassError('DATA_DIR_UNWRITABLE', { path, why: (error as Error).message }, { cause: error })
   }

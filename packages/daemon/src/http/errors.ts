@@ -1,6 +1,7 @@
 // Every failure of a request becomes one of the table's, in one place.
 import { SandglassError } from '@sandglass/contract'
 import { ZodError } from 'zod'
+import { isDiskFull } from '../data-dir/ballast.ts'
 import type { Logger } from '../log.ts'
 
 /** SECURITY: what is not in the table is told to the log and not to the client, which learns only the request id. */
@@ -10,6 +11,10 @@ export function toSandglassError(error: unknown, log: Logger): SandglassError {
     return error
   }
   if (error instanceof ZodError) return new SandglassError('INVALID_REQUEST', { issue: readable(error) }, { cause: error })
+  if (isDiskFull(error)) {
+    log.error({ err: error }, 'the disk of the data folder is full')
+    return new SandglassError('HOST_FULL', { what: 'the disk of its data folder is full' }, { cause: error })
+  }
   const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
   if (typeof code === 'string' && code.startsWith('FST_ERR') && typeof statusCode === 'number' && statusCode < 500) {
     return new SandglassError('INVALID_REQUEST', { issue: (error as Error).message }, { cause: error })

@@ -8,6 +8,7 @@ import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
 import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
 import { chooseBackend } from './choose-backend.ts'
 import { madeUpName } from './names.ts'
+import { withRoom } from './room.ts'
 import { transition } from './transition.ts'
 import type { World } from './world.ts'
 
@@ -43,10 +44,29 @@ async function storeAndStart(
   idempotency: Omit<IdempotencyRow, 'session_id'> | null,
   log: Logger,
 ): Promise<SessionRow> {
+  if (start) return withRoom(world, row, () => storeAndRun(world, row, idempotency, log))
+  await store(world, row, idempotency, log)
+  return transition(world, row, 'hold', { reason: 'created_without_start' }, log)
+}
+
+async function store(
+  world: World,
+  row: SessionRow,
+  idempotency: Omit<IdempotencyRow, 'session_id'> | null,
+  log: Logger,
+): Promise<void> {
   await insertSession(world.store, row, idempotency && { ...idempotency, session_id: row.id })
   world.changes.announce()
   log.info({ sessionId: row.id, to: row.status, reason: row.reason }, 'session changed state')
-  if (!start) return transition(world, row, 'hold', { reason: 'created_without_start' }, log)
+}
+
+async function storeAndRun(
+  world: World,
+  row: SessionRow,
+  idempotency: Omit<IdempotencyRow, 'session_id'> | null,
+  log: Logger,
+): Promise<SessionRow> {
+  await store(world, row, idempotency, log)
   try {
     return (await bringUp(world, row, log)).row
   } catch (error) {

@@ -19,7 +19,7 @@ export async function terminateSession(world: World, ref: string, log: Logger): 
 /** Also removes the row and everything that hangs on it. */
 export async function purgeSession(world: World, ref: string, log: Logger): Promise<SessionRow> {
   const row = await terminateSession(world, ref, log)
-  await deleteSession(world.store, row.id)
+  await world.ballast.whenFull(() => deleteSession(world.store, row.id))
   log.info({ sessionId: row.id }, 'session purged')
   return row
 }

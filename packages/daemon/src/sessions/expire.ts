@@ -16,7 +16,7 @@ const AT_ONCE = 8
 
 /** One sweep; answers with the next end. A failure is logged and the sweep goes on: the next one tries again. */
 export async function sweep(world: World): Promise<number | null> {
-  for (const task of [expireDue, retire, discardLeftovers, prune]) {
+  for (const task of [expireDue, retire, discardLeftovers, prune, restoreBallast]) {
     try {
       await task(world)
     } catch (err) {
@@ -68,6 +68,10 @@ async function discardLeftovers(world: World): Promise<void> {
     await backendOf(world, backend).discard(id)
     world.leftovers.delete(id)
   }
+}
+
+async function restoreBallast({ ballast }: World): Promise<void> {
+  ballast.restore()
 }
 
 async function prune(world: World): Promise<void> {

@@ -28,7 +28,7 @@ export async function transition(
   const status = nextState(row.id, row.status, event)
   const now = world.now()
   const patch = { error_message: null, cwd: row.cwd, ...change, status, ...timesOf(row, status, now) }
-  const { row: stored } = await changeState(world.store, row, patch, now)
+  const { row: stored } = await world.ballast.whenFull(() => changeState(world.store, row, patch, now))
   const live = world.live.get(row.id)
   if (live) live.row = stored
   world.changes.announce()

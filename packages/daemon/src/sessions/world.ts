@@ -1,6 +1,7 @@
 // What every verb works with. Built once by daemon.ts and passed down.
 import type { Config } from '@sandglass/contract'
 import type { Backend } from '../backends/backend.ts'
+import type { Ballast } from '../data-dir/ballast.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/open.ts'
 import type { Changes } from './changes.ts'
@@ -24,6 +25,10 @@ export type World = {
   readonly changes: Changes
   /** Starts under way; a terminate aborts the one it finds. */
   readonly starting: Map<string, AbortController>
+  /** Bytes of disk that starts under way will take. */
+  readonly promised: Map<string, number>
+  /** Gives way when a state has to be stored on a full disk. */
+  readonly ballast: Ballast
   /** Ended sessions whose machine could not be removed yet, with their backend. */
   readonly leftovers: Map<string, string>
   /** Aborts when the daemon stops: streams end, and no request is taken any more. */

@@ -47,6 +47,8 @@ function preparedOnce(sqlite: Database.Database) {
   return {
     close: () => void sqlite.close(),
     prepare(text: string) {
+      // On a full disk SQLite has rolled back by itself, and a second time would be an error that hides the first.
+      if (text === 'rollback' && !sqlite.inTransaction) return sqlite.prepare<unknown[]>('select 1 where false')
       let statement = statements.get(text)
       if (!statement) {
         statement = sqlite.prepare<unknown[]>(text)

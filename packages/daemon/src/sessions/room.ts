@@ -1,0 +1,37 @@
+// Room on the host's disk. SECURITY: a disk takes its place only as the sandbox writes. If more were promised than there is, one
+// sandbox within its own limit would leave the others, the database and the log without a byte.
+import { SandglassError } from '@sandglass/contract'
+import type { SessionRow } from '../store/tables.ts'
+import { backendOf } from './choose-backend.ts'
+import type { World } from './world.ts'
+
+const MiB = 1024 * 1024
+/** What the daemon itself may need: the database, logs, images. */
+const RESERVE_BYTES = 64 * MiB
+
+/** Does the work of a start with the session's disk promised to it, or throws HOST_FULL. An operator who allows disks to go unenforced has no such promise. */
+export async function withRoom<T>(world: World, row: SessionRow, work: () => Promise<T>): Promise<T> {
+  const isUnenforced = world.config.backends.oci.allow_unenforced.includes('disk')
+  if (!isUnenforced) await world.turns.take(`room on ${row.backend}`, () => promise(world, row))
+  try {
+    return await work()
+  } finally {
+    world.promised.delete(row.id)
+  }
+}
+
+async function promise(world: World, row: SessionRow): Promise<void> {
+  const room = await backendOf(world, row.backend).room?.()
+  if (!room) return
+  const promised = new Map([...world.promised, ...room.promised])
+  // One that starts afresh has no disk yet, and one that starts again has promised its own already.
+  if (!room.promised.has(row.id)) promised.set(row.id, row.disk_mb * MiB)
+  const needed = [...promised.values()].reduce((sum, bytes) => sum + bytes, RESERVE_BYTES)
+  if (needed > room.free) {
+    const what = `its disk would need ${inMb(needed - room.free)} MiB more than is free (${inMb(room.free)} MiB), with what the disks of other sessions may still take`
+    throw new SandglassError('HOST_FULL', { what })
+  }
+  world.promised.set(row.id, row.disk_mb * MiB)
+}
+
+const inMb = (bytes: number) => Math.ceil(bytes / MiB)
