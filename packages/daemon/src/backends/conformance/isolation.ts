@@ -1,6 +1,6 @@
 // Nothing of the host, and nothing of another machine, is within reach.
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { homedir } from 'node:os'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpus, homedir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { ancestor, type HostProcess, hostProcesses, openFiles } from './host-view.ts'
@@ -125,6 +125,35 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
+  'nothing tells of disks, paths or the boot of the host': async (backend, subject) => {
+    await inBox(backend, subject, {}, async other => {
+      await inBox(backend, subject, {}, async box => {
+        for (const path of ['/proc/diskstats', '/proc/partitions', '/proc/cmdline'])
+          expect((await box.asRoot(`cat ${path} | wc -c`)).output).toBe('0')
+        const shown = (await box.asRoot('find /sys -type f -exec cat {} + ; find /sys; cat /proc/self/mountinfo')).output
+        expect(shown).not.toMatch(/loop\/|backing_file|sess_|sandglass-oci-/)
+        expect(shown).not.toContain(other.machine.id)
+        const count = (await box.run('cat /sys/devices/system/cpu/online; getconf _NPROCESSORS_CONF')).output
+        expect(count).toBe(`${readFileSync('/sys/devices/system/cpu/online', 'utf8')}${cpus().length}`)
+      })
+    })
+  },
+
+  'what others do with the same files cannot be watched, and a lock is of one machine alone': async (backend, subject) => {
+    await inBox(backend, subject, {}, async box => {
+      await box.asRoot(`cat > /tmp/watch.py <<'END'\n${WATCH}\nEND`)
+      await box.asRoot('python3 /tmp/watch.py > /tmp/seen 2>&1 & until grep -q ready /tmp/seen; do sleep 0.02; done')
+      await inBox(backend, subject, {}, async other => {
+        const lock = 'flock -n /usr/bin/env flock -n /etc/passwd flock -n /.sandglass/runner factor 6'
+        expect((await other.run(lock)).output).toBe('6: 2 3')
+      })
+      readFileSync('/usr/bin/shuf')
+      const seen = (await box.run('tac /dev/null; echo done > /tmp/stop; sleep 0.2; cat /tmp/seen')).output.split('\n')
+      expect(seen).toContain('tac')
+      for (const name of ['factor', 'shuf', 'flock', 'runner']) expect(seen).not.toContain(name)
+    })
+  },
+
   'a read-only root stays read-only, even for root': async (backend, subject) => {
     await inBox(backend, subject, { readonlyRootfs: true }, async box => {
       for (const path of ['/x', '/etc/x', '/usr/x', '/usr/bin/x', '/var/x', '/root/x', '/.sandglass/x'])
@@ -183,6 +212,27 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 }
+
+/** Locks files of the image and prints the names of those that somebody opens. */
+const WATCH = [
+  'import ctypes, fcntl, os, select',
+  'libc = ctypes.CDLL(None)',
+  'watch = libc.inotify_init()',
+  'for path in (b"/usr/bin", b"/etc", b"/.sandglass"): assert libc.inotify_add_watch(watch, path, 0x20) > 0',
+  'held = [os.open(path, os.O_RDONLY) for path in ("/usr/bin/env", "/etc/passwd", "/.sandglass/runner")]',
+  'os.read(watch, 65536)',
+  'for fd in held: fcntl.flock(fd, fcntl.LOCK_EX)',
+  'print("ready", flush=True)',
+  'names = set()',
+  'while not os.path.exists("/tmp/stop"):',
+  '  if not select.select([watch], [], [], 0.01)[0]: continue',
+  '  events = os.read(watch, 65536)',
+  '  while events:',
+  '    size = int.from_bytes(events[12:16], "little")',
+  '    names.add(events[16:16 + size].rstrip(b"\\0").decode())',
+  '    events = events[16 + size:]',
+  'print("\\n".join(sorted(names)), flush=True)',
+].join('\n')
 
 /** Tells the processes of one check from those of a suite that runs beside it. */
 function sleepLength(): number {

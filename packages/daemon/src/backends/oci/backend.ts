@@ -36,7 +36,7 @@ const IMAGE_FRESH_MS = 60_000
 
 export async function openOci(options: OciOptions): Promise<Backend> {
   const paths = ociPaths(options.dataDir)
-  for (const dir of [paths.sessions, paths.run, paths.runtimeRoot, paths.images, paths.spareMount])
+  for (const dir of [paths.sessions, paths.run, paths.runtimeRoot, paths.images, paths.empty, paths.spareMount])
     await mkdir(dir, { recursive: true, mode: 0o700 })
   const runnerFile = await placeRunner(options.runnerPath, paths.images)
   const launcher = new Launcher(runnerFile)

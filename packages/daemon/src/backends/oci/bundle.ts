@@ -37,36 +37,9 @@ const CAPABILITIES = [
 const NAMESPACES = ['pid', 'mount', 'network', 'ipc', 'uts', 'cgroup']
 // SECURITY: host-wide knobs and host details that a namespace does not hide.
 const MASKED = [
-  ...[
-    '/proc/acpi',
-    '/proc/asound',
-    '/proc/interrupts',
-    '/proc/kcore',
-    '/proc/keys',
-    '/proc/key-users',
-    '/proc/kmsg',
-    '/proc/latency_stats',
-  ],
-  ...[
-    '/proc/sched_debug',
-    '/proc/scsi',
-    '/proc/sysrq-trigger',
-    '/proc/timer_list',
-    '/proc/timer_stats',
-    '/proc/kallsyms',
-    '/proc/modules',
-  ],
-  ...[
-    '/sys/firmware',
-    '/sys/kernel',
-    '/sys/module',
-    '/sys/power',
-    '/sys/fs',
-    '/sys/class/powercap',
-    '/sys/devices/virtual/powercap',
-    '/sys/block',
-  ],
-]
+  ...['acpi', 'asound', 'cmdline', 'diskstats', 'interrupts', 'kallsyms', 'kcore', 'key-users', 'keys', 'kmsg', 'latency_stats'],
+  ...['modules', 'partitions', 'sched_debug', 'scsi', 'sysrq-trigger', 'timer_list', 'timer_stats'],
+].map(name => `/proc/${name}`)
 /** SECURITY: of the terminals that the whole host has, one sandbox may have so many. */
 const TERMINALS = 256
 const READONLY = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys']
@@ -120,7 +93,6 @@ function mounts(input: BundleInput): object[] {
       options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5', `max=${TERMINALS}`],
     },
     tmpfs('/dev/shm', '64m', '1777', 'noexec'),
-    { destination: '/sys', type: 'sysfs', source: 'sysfs', options: ['nosuid', 'noexec', 'nodev', 'ro'] },
     // In memory, and part of the session's memory limit.
     tmpfs('/tmp', `${Math.floor(input.memoryMb / 2)}m`, '1777'),
     tmpfs('/run', '16m', '755'),

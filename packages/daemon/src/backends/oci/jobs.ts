@@ -1,6 +1,6 @@
 // What the launcher is asked to do, as data: one start or one end of a machine.
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
 import { ociBundle, RUNNER_PATH } from './bundle.ts'
@@ -70,7 +70,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   // The runner and what runs as root in the sandbox share one user: with fewer the runner would be short of threads.
   // In an ordinary user's namespace that user's own processes would count too.
   const processes = host.rootless ? null : Math.min(Math.max(spec.pidsLimit, LEAST_PROCESSES), host.processes)
-  const layers = layersOf(input)
+  const layers = layersOf(host, paths, input)
   return {
     start: {
       id: spec.id,
@@ -95,7 +95,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
         shown: shownOnDisk(spec.readonlyRootfs),
       },
       rootfs: host.stage,
-      layers: [...layers, { source: input.runnerFile, target: RUNNER_PATH, recursive: false }],
+      layers,
       ids,
       users: paths.users,
       rlimits: rlimits(host.openFiles, processes),
@@ -143,11 +143,13 @@ export function keptFiles(paths: OciPaths, id: string): string {
   return join(paths.session(id), 'disk.tar')
 }
 
-function layersOf(input: StartInput): object[] {
-  return input.image.layers.map((layer, i) => ({
+function layersOf(host: Host, paths: OciPaths, input: StartInput): object[] {
+  const runner = { source: dirname(input.runnerFile), target: dirname(RUNNER_PATH), recursive: false, writable: false }
+  return [...input.image.layers, runner].map((layer, i) => ({
     source: layer.source,
     target: layer.target,
     recursive: layer.recursive,
+    ...(host.privateLayers ? { empty: paths.empty } : {}),
     ...(layer.writable && !input.spec.readonlyRootfs ? { upper: `upper/${i}`, work: `work/${i}` } : {}),
   }))
 }

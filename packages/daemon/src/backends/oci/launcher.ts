@@ -8,11 +8,19 @@ import type { MachineState } from './record.ts'
 /** What a launcher is told before its job; the shape is the launcher's. */
 export type Preparation = object
 
+/** What this host refuses, each in words; '' for what works. */
+export interface Probed {
+  readonly mounts: string
+  readonly loop: string
+  readonly idmap: string
+  readonly overlay: string
+}
+
 interface Result {
   readonly ok: boolean
   readonly error?: string
   readonly state?: MachineState
-  readonly probed?: { readonly mounts: string; readonly loop: string; readonly idmap: string }
+  readonly probed?: Probed
   readonly phases?: readonly { readonly name: string; readonly usec: number }[]
 }
 

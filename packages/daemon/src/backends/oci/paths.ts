@@ -15,6 +15,8 @@ export interface OciPaths {
   readonly runtimeRoot: string
   readonly images: string
   readonly disks: string
+  /** A folder that stays empty. */
+  readonly empty: string
   /** Where launchers mount a disk that has no session yet, each in a namespace of its own. */
   readonly spareMount: string
   /** A file at which each launcher shows its machine's user namespace to the runtime. */
@@ -48,6 +50,7 @@ export function ociPaths(dataDir: string): OciPaths {
     runtimeRoot: join(run, 'oci'),
     images: join(dataDir, 'images'),
     disks: join(dataDir, 'disks'),
+    empty: join(dataDir, 'images', 'empty'),
     spareMount: join(run, 'disk'),
     users: join(run, 'users'),
     cgroupParent: parentName(dataDir),

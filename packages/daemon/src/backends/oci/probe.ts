@@ -9,7 +9,7 @@ import { type CgroupLayout, missingControllers, parentName, readLayout } from '.
 import { usableCgroups } from './delegation.ts'
 import { inUserNamespace, userNamespaceProblem } from './enter-userns.ts'
 import { fullPool, type IdPool, mappedPool } from './id-ranges.ts'
-import { LaunchError, type Launcher } from './launcher.ts'
+import { LaunchError, type Launcher, type Probed } from './launcher.ts'
 
 /** What a machine is made with here. */
 export interface Host {
@@ -23,6 +23,8 @@ export interface Host {
   readonly hiddenMounts: readonly string[]
   /** The program that formats disks; null where disks are in memory. */
   readonly mkfs: string | null
+  /** Whether a host folder can be shown through an overlay of the machine's own, instead of a bind mount that shares its inodes. */
+  readonly privateLayers: boolean
   /** Why a root filesystem cannot be writable here, or null. */
   readonly noWritableRoot: string | null
   readonly openFiles: number
@@ -89,6 +91,7 @@ export async function examine(dataDir: string, wanted: string, launcher: Launche
     pool,
     cgroups,
     mkfs: can.loop === '' ? findProgram('mkfs.ext4') : null,
+    privateLayers: can.overlay === '',
     noWritableRoot: rootless
       ? 'a writable root filesystem needs root'
       : can.idmap === ''
@@ -115,6 +118,12 @@ function describe(host: Host, version: string): Probe {
     weaker.push({
       what: 'session files are kept in memory until the session is stopped, and are lost if the host goes down before',
       fix: host.rootless ? 'run the daemon as root' : 'make /dev/loop-control available and install e2fsprogs',
+    })
+  }
+  if (!host.privateLayers) {
+    weaker.push({
+      what: 'sandboxes share inodes with the host: one can watch when programs of the host are used',
+      fix: host.rootless ? 'run the daemon as root, or on Linux 5.11 or later' : 'load the kernel module overlay',
     })
   }
   if (unenforceable.length > 0)
@@ -153,14 +162,14 @@ async function runtimeVersion(path: string): Promise<string | null> {
   }
 }
 
-async function tryMounts(dataDir: string, launcher: Launcher): Promise<{ mounts: string; loop: string; idmap: string }> {
+async function tryMounts(dataDir: string, launcher: Launcher): Promise<Probed> {
   const folder = join(dataDir, 'run', 'probe')
   await mkdir(folder, { recursive: true, mode: 0o700 })
   try {
     const { probed } = await launcher.run({ probe: { folder } }, AbortSignal.timeout(10_000))
-    return probed ?? { mounts: 'no answer', loop: '', idmap: '' }
+    return probed ?? { mounts: 'no answer', loop: '', idmap: '', overlay: '' }
   } catch (error) {
-    if (error instanceof LaunchError) return { mounts: error.message, loop: '', idmap: '' }
+    if (error instanceof LaunchError) return { mounts: error.message, loop: '', idmap: '', overlay: '' }
     throw error
   }
 }

@@ -2,7 +2,7 @@
 // SECURITY: everything the sandbox sees is named here. What is not named, such as home directories, /var, /opt, keys in /etc and sockets
 // in /run, is not there; there is no list of things to hide that could be incomplete.
 import { createHash } from 'node:crypto'
-import { chmod, cp, lstat, mkdir, readdir, readlink, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { chmod, cp, lstat, mkdir, readdir, readFile, readlink, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isMissing } from './record.ts'
 
@@ -123,9 +123,11 @@ const FILES: Record<string, string> = {
     '',
   ].join('\n'),
   'etc/bash.bashrc': '[ -z "$PS1" ] || PS1=\'\\u@\\h:\\w\\$ \'\n',
-  // Mount points must be files for a file to be mounted on.
-  '.sandglass/runner': '',
 }
+
+/** SECURITY: /sys is these files alone. The kernel's own shows every disk of the host and the file behind it, whoever's it is. */
+const CPUS = 'sys/devices/system/cpu'
+const FROM_SYS = ['online', 'possible', 'present', 'kernel_max']
 
 /** Makes the folder that becomes `/`, once for each state of what it is made from, and says what is mounted into it. */
 export async function prepareHost(imagesDir: string, hostRoot = '/'): Promise<HostRootfs> {
@@ -170,6 +172,24 @@ async function build(folder: string, hostRoot: string, copied: string[], program
     await writeFile(join(folder, path), text)
     await chmod(join(folder, path), 0o644)
   }
+  await folderForAll(join(folder, CPUS))
+  for (const [name, text] of Object.entries(await processors(hostRoot))) {
+    await writeFile(join(folder, CPUS, name), text)
+    await chmod(join(folder, CPUS, name), 0o444)
+  }
+  // Programs that count configured processors count these folders.
+  for (const name of await processorNames(hostRoot)) await folderForAll(join(folder, CPUS, name))
+}
+
+async function processors(hostRoot: string): Promise<Record<string, string>> {
+  const read = async (name: string) => [name, await readFile(join(hostRoot, CPUS, name), 'utf8').catch(missing)] as const
+  const found = await Promise.all(FROM_SYS.map(read))
+  return Object.fromEntries(found.filter((file): file is [string, string] => file[1] !== null))
+}
+
+async function processorNames(hostRoot: string): Promise<string[]> {
+  const names = (await readdir(join(hostRoot, CPUS)).catch(missing)) ?? []
+  return names.filter(name => /^cpu[0-9]+$/.test(name))
 }
 
 /** Readable by every id whatever the daemon's umask: no id of a sandbox owns it. */
@@ -210,6 +230,7 @@ async function programFolders(hostRoot: string): Promise<Program[]> {
 
 async function fingerprint(hostRoot: string, copied: string[], programs: Program[]): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify([FILES, FOLDERS, VAR_FOLDERS, TMP_MODE, LINKS, programs]))
+  hash.update(JSON.stringify([await processors(hostRoot), await processorNames(hostRoot)]))
   for (const path of copied) {
     const info = await stat(join(hostRoot, 'etc', path)).catch(missing)
     hash.update(`${path} ${info?.mtimeMs} ${info?.size}\n`)
