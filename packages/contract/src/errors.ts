@@ -189,6 +189,13 @@ export const ERRORS = {
     text: (d: { path: string }) => `no space left in the sandbox: ${d.path}`,
     hint: 'remove files, or create the session with a larger disk_mb',
   },
+  TARGET_FULL: {
+    http: 507,
+    exit: 3,
+    text: (d: { path: string; bytes: number; free: number }) =>
+      `no room for ${d.path} on this machine: it has ${d.bytes} bytes or more and ${d.free} are free`,
+    hint: 'copy to a disk with more room; a sparse file arrives at its full length',
+  },
   SHUTTING_DOWN: {
     http: 503,
     exit: 3,

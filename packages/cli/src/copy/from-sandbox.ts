@@ -5,6 +5,7 @@ import { SandglassError, type Session } from '@sandglass/sdk'
 import { saveTo } from '@sandglass/sdk/node'
 import { endsInSlash, nameOf } from './location.ts'
 import type { Progress } from './progress.ts'
+import { requireRoom, withinRoom } from './room.ts'
 import { type UnpackOptions, unpack } from './unpack.ts'
 
 export type Copied = { entries: number; target: string }
@@ -51,13 +52,14 @@ async function isFolder(session: Session, path: string): Promise<boolean> {
 
 /** Written beside the target under a name that nobody else has, and moved there whole. */
 async function downloadFile(session: Session, path: string, target: string, progress: Progress): Promise<void> {
-  const { mode } = await session.files.stat(path)
+  const { mode, size } = await session.files.stat(path)
+  await requireRoom(dirname(target), target, size)
   const body = await session.files.download(path)
   const partial = join(dirname(target), `.${basename(target)}.${crypto.randomUUID()}.part`)
   // SECURITY: set-id bits are dropped. Rename replaces a link of that name and does not write through it.
   const file = await open(partial, 'wx', Number.parseInt(mode, 8) & 0o777)
   try {
-    await saveTo(file, progress.through(body)).finally(() => file.close())
+    await saveTo(file, progress.through(withinRoom(body, dirname(target), target, size))).finally(() => file.close())
     await rename(partial, target)
   } catch (error) {
     await rm(partial, { force: true })

@@ -171,3 +171,26 @@ test('what is packed here is read by tar, and what tar packs is unpacked here', 
     if (format === 'gnu' || format === 'pax') execFileSync('diff', ['-r', '--no-dereference', source, here])
   }
 })
+
+test('a file that the disk cannot hold is refused before its first byte', async () => {
+  const bomb = archive({ name: 'small', content: 'x' }, { name: 'bomb', size: 15 * 2 ** 40 })
+  await expect(unpack(bomb, target)).rejects.toMatchObject({ code: 'TARGET_FULL', detail: { path: 'bomb' } })
+  expect(await readdir(target)).toEqual(['small'])
+})
+
+test('a file that breaks off is not left half written', async () => {
+  const whole = Buffer.concat(await allOf(archive({ name: 'file', content: 'x'.repeat(5000) })))
+  await expect(unpack(inPieces(whole.subarray(0, 1500)), target)).rejects.toThrow('ends too early')
+  expect(await readdir(target)).toEqual([])
+})
+
+test('the umask holds for what is unpacked', async () => {
+  const umask = process.umask(0o077)
+  onTestFinished(() => void process.umask(umask))
+  await unpack(
+    archive({ name: 'open', type: 'directory', mode: 0o777 }, { name: 'open/file', content: 'x', mode: 0o666 }),
+    target,
+  )
+  expect(((await lstat(join(target, 'open'))).mode & 0o777).toString(8)).toBe('700')
+  expect(((await lstat(join(target, 'open/file'))).mode & 0o777).toString(8)).toBe('600')
+})

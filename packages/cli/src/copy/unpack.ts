@@ -2,12 +2,14 @@
 //   nothing is written outside the folder: no absolute name, no `..`, no component that is a symbolic link, whoever made it;
 //   links are made last, so no entry can pass through one that came before it, and only if they lead to inside the folder;
 //   a file is made new (O_EXCL, O_NOFOLLOW) after what had its name is removed, so no existing link or file is written through;
-//   devices, pipes, sockets and hard links to anything but files of this archive are refused; set-id bits are dropped.
+//   devices, pipes, sockets and hard links to anything but files of this archive are refused; set-id bits are dropped,
+//   and modes are cut by the umask, as for every file that one makes.
 import { constants } from 'node:fs'
 import { chmod, link, lstat, mkdir, open, rm, symlink, utimes } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { SandglassError } from '@sandglass/sdk'
 import { saveTo } from '@sandglass/sdk/node'
+import { requireRoom } from './room.ts'
 import { type ReadEntry, tarEntries, unsafe } from './unpack-entries.ts'
 
 export type UnpackOptions = {
@@ -39,7 +41,7 @@ export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, 
   for (const [name, target] of made.links) await attempt(() => makeLink(folder, name, target))
   // Deepest first: a folder that is not writable could not have taken what is in it.
   for (const [name, entry] of [...made.folders].reverse()) {
-    await chmod(join(folder, name), entry.mode | 0o700)
+    await chmod(join(folder, name), (entry.mode & ~process.umask()) | 0o700)
     await utimes(join(folder, name), new Date(), new Date(entry.modifiedAt))
   }
   return count
@@ -66,6 +68,7 @@ async function unpackEntry(entry: ReadEntry, folder: string, made: Made): Promis
     if (!made.files.has(original)) throw unsafe(entry.name, 'is a hard link to something that is not in the archive')
     await link(join(folder, original), join(folder, name))
   } else {
+    await requireRoom(folder, name, entry.size)
     await writeFile(join(folder, name), entry)
   }
   made.files.add(name)
@@ -77,8 +80,11 @@ async function writeFile(path: string, entry: ReadEntry): Promise<void> {
   const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
   try {
     await saveTo(file, entry.body)
-    await file.chmod(entry.mode)
+    await file.chmod(entry.mode & ~process.umask())
     await file.utimes(new Date(), new Date(entry.modifiedAt))
+  } catch (error) {
+    await rm(path, { force: true }) // half a file is not what was asked for
+    throw error
   } finally {
     await file.close()
   }
