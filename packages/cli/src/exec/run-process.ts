@@ -1,5 +1,6 @@
 import { type Attachment, type ProcessOptions, SandglassError, type Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
+import { printable } from '../printable.ts'
 import { runTerminal } from '../terminal/attach-terminal.ts'
 import { createSafeOutput } from '../terminal/safe-output.ts'
 import { BROKEN_PIPE, onBrokenPipe, written } from './broken-pipe.ts'
@@ -29,7 +30,7 @@ async function startProcess(session: Session, argv: string[], options: ProcessOp
   } catch (error) {
     const isProgram = error instanceof SandglassError && (error.detail as { path?: string } | undefined)?.path === argv[0]
     if (!isProgram || !(error.is('FILE_NOT_FOUND') || error.is('PERMISSION_DENIED'))) throw error
-    process.stderr.write(`sandglass: ${error.message}\n`)
+    process.stderr.write(`sandglass: ${printable(error.message)}\n`)
     return error.is('FILE_NOT_FOUND') ? 127 : 126
   }
 }

@@ -17,9 +17,20 @@ test('bytes that are not ASCII pass unchanged', () => {
   expect(Buffer.from(createSafeOutput()(bytes))).toEqual(bytes)
 })
 
+test('8-bit control characters are dropped, encoded or not and however they are cut, and their neighbours stay', () => {
+  const cleanUtf8 = (text: string) => Buffer.from(createSafeOutput()(Buffer.from(text))).toString()
+  expect(cleanUtf8('a\u009d52;c;aGk=\u009cb\u009b6n\u0085c\u00a0d\u00bfe')).toBe('a52;c;aGk=b6nc\u00a0d\u00bfe')
+  expect(clean('a\x9b6n\x90b\xc3\x9bc\xe2\x82\xacd\xf0\x9f\x99\x82e')).toBe('a6nb\xc3\x9bc\xe2\x82\xacd\xf0\x9f\x99\x82e')
+  expect(cleanUtf8('\u001b[\u009dm52;c;aGk=\u0007')).toBe('m52;c;aGk=\u0007')
+  const filter = createSafeOutput()
+  expect(
+    ['\xc2', '\x9b', '6n', '\xc2', '\xa0'].map(p => Buffer.from(filter(Buffer.from(p, 'latin1'))).toString('latin1')),
+  ).toEqual(['', '', '6n', '', '\xc2\xa0'])
+})
+
 test('however the bytes are cut and whatever they are, no string, query or mode change comes out', () => {
   const piece = fc.oneof(
-    fc.constantFrom('\x1b', ']', '[', '?', '52;c;', '\x07', '\\', 'P', 'm', 'h', 'n', '6', '_', 'text'),
+    fc.constantFrom('\x1b', ']', '[', '?', '52;c;', '\x07', '\\', 'P', 'm', 'h', 'n', '6', '_', 'text', '\x9b', '\xc2', '\xe2'),
     fc.string({ maxLength: 3 }),
   )
   fc.assert(
@@ -28,6 +39,7 @@ test('however the bytes are cut and whatever they are, no string, query or mode 
       const filter = createSafeOutput()
       const cut = pieces.map(p => Buffer.from(filter(Buffer.from(p, 'latin1'))).toString('latin1')).join('')
       expect(cut).toBe(whole)
+      expect(whole).not.toMatch(/\xc2[\x80-\x9f]/)
       // biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with ESC
       expect(whole.replace(/\x1b\[[\x20-\x3f]*[ABCDEFGHJKfm]/g, '')).not.toContain('\x1b')
     }),

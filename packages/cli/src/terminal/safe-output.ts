@@ -1,8 +1,11 @@
 // What a program in a sandbox prints is hostile to a terminal: it may set the clipboard (OSC 52), rename the window, make the terminal
 // type an answer to a query, or leave it in another mode. Text, colours and cursor movement are let through; the rest is dropped.
+// The control characters U+0080 to U+009F mean to many terminals what ESC and a letter mean; they are dropped as characters and as
+// single bytes, so that what follows them is text.
 
 const ESC = 0x1b
 const BEL = 0x07
+const FIRST_OF_C1 = 0xc2
 /** Final bytes of CSI sequences that only move the cursor, erase or colour. */
 const SAFE_CSI = new Set([...'ABCDEFGHJKfm'].map(char => char.charCodeAt(0)))
 /** ESC followed by one of these starts a string that ends with BEL or ESC \. */
@@ -14,13 +17,17 @@ const MAX_SEQUENCE = 64
 export function createSafeOutput(): (data: Uint8Array) => Uint8Array {
   let state: 'text' | 'escape' | 'intermediate' | 'csi' | 'string' | 'string escape' = 'text'
   let sequence: number[] = []
+  /** Bytes that are still to come of a UTF-8 character. */
+  let pending = 0
+  /** The first byte of U+0080 to U+00BF has come, and what it begins is not known yet. */
+  let isHeld = false
   return data => {
     const out: number[] = []
     for (const byte of data) {
+      if (state === 'csi' && (byte < 0x20 || byte > 0x7e) && byte !== ESC) state = 'text' // a sequence has no such byte
       if (state === 'text') {
         if (byte === ESC) begin()
-        // NUL to US but for BEL, BS, TAB, LF and CR; 0x80 and up may be UTF-8 and pass.
-        else if (byte >= 0x20 || (byte >= 0x07 && byte <= 0x0d)) out.push(byte)
+        else addText(byte, out)
       } else if (state === 'escape') {
         if (byte === 0x5b) {
           state = 'csi'
@@ -52,5 +59,27 @@ export function createSafeOutput(): (data: Uint8Array) => Uint8Array {
   function begin() {
     state = 'escape'
     sequence = [ESC]
+    pending = 0
+    isHeld = false
+  }
+
+  function addText(byte: number, out: number[]) {
+    const isContinuation = (byte & 0xc0) === 0x80
+    const isC1 = byte >= 0x80 && byte <= 0x9f
+    if (isHeld) {
+      isHeld = false
+      if (isC1) return
+      out.push(FIRST_OF_C1)
+      if (isContinuation) return void out.push(byte)
+    }
+    if (isContinuation && pending > 0) {
+      pending--
+      out.push(byte)
+      return
+    }
+    pending = byte >= 0xf0 && byte <= 0xf4 ? 3 : byte >= 0xe0 && byte <= 0xef ? 2 : byte >= 0xc3 && byte <= 0xdf ? 1 : 0
+    if (byte === FIRST_OF_C1) isHeld = true
+    // NUL to US but for BEL, BS, TAB, LF and CR.
+    else if (!isC1 && byte !== 0x7f && (byte >= 0x20 || (byte >= 0x07 && byte <= 0x0d))) out.push(byte)
   }
 }
