@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { DATA_FILES, SandglassError } from '@sandglass/contract/tables'
 import type { Context } from './command.ts'
 import { daemonArgv } from './daemon-entry.ts'
+import { reasonIn } from './last-words.ts'
 import type { Settings } from './settings.ts'
 
 const DEADLINE_MS = 30_000
@@ -80,20 +81,9 @@ function lastWords(log: number, from: number): string {
   return buffer.toString('utf8').trim()
 }
 
-/** The daemon's last line is JSON with a message, or what Node or the daemon printed before it could log. */
 function failure(address: string, said: string, logPath: string): SandglassError {
-  const last = said.split('\n').findLast(line => line.trim() !== '' && !line.startsWith('  next:')) ?? 'it ended without a word'
   return new SandglassError('DAEMON_UNREACHABLE', {
     address,
-    why: `the daemon did not start: ${messageOf(last)} (log: ${logPath})`,
+    why: `the daemon did not start: ${reasonIn(said)} (log: ${logPath})`,
   })
-}
-
-function messageOf(line: string): string {
-  try {
-    const entry: { msg?: string; err?: { message?: string } } = JSON.parse(line)
-    return entry.err?.message ?? entry.msg ?? line
-  } catch {
-    return line.replace(/^sandglass: /, '') // not a log line
-  }
 }
