@@ -46,7 +46,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const closing = new AbortController()
     const world = await openWorld(options, dataDir, closing.signal)
     const api: Api = { world, apiKey: loaded.config.api_key ?? dataDir.apiKey(), version: version() }
-    await reconcile(world)
+    const { removals } = await reconcile(world)
     world.reaper.start(() => sweep(world))
     world.leases.onDue(() => flush(world))
     const app = createApp(api)
@@ -63,6 +63,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         upgrades.closeAll()
         await closeListeners(listeners)
         await app.close()
+        await removals
         await closeWorld(world)
         dataDir.lock.release()
         log.info('stopped; sessions keep running')

@@ -4,8 +4,8 @@ import type { Logger } from '../log.ts'
 import { deleteSession, findSession } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { release } from './bring-up.ts'
-import { backendOf } from './choose-backend.ts'
 import { getSession } from './get.ts'
+import { discardOrRemember } from './leftovers.ts'
 import { transition } from './transition.ts'
 import type { World } from './world.ts'
 
@@ -19,6 +19,8 @@ export async function terminateSession(world: World, ref: string, log: Logger): 
 /** Also removes the row and everything that hangs on it. */
 export async function purgeSession(world: World, ref: string, log: Logger): Promise<SessionRow> {
   const row = await terminateSession(world, ref, log)
+  // The row is all that tells of a machine that is still there.
+  if (world.leftovers.has(row.id)) return row
   await world.ballast.whenFull(() => deleteSession(world.store, row.id))
   log.info({ sessionId: row.id }, 'session purged')
   return row
@@ -38,19 +40,10 @@ export async function end(
   const live = world.live.get(id)
   const row = live?.row ?? (await findSession(world.store, { id }))
   if (!row) throw new SandglassError('SESSION_NOT_FOUND', { id })
-  if (FINAL_STATES.includes(row.status)) return row
-  const ended = await transition(world, row, event, { reason }, log)
+  const left = world.leftovers.get(id)
+  if (FINAL_STATES.includes(row.status) && !left) return row
+  const ended = left ? row : await transition(world, row, event, { reason }, log)
   if (live) release(world, live)
-  await discardMachine(world, ended, log)
-  return ended
-}
-
-/** What cannot be removed now is tried again by the reaper; the session has ended either way. */
-async function discardMachine(world: World, row: SessionRow, log: Logger): Promise<void> {
-  try {
-    await backendOf(world, row.backend).discard(row.id)
-  } catch (err) {
-    log.error({ sessionId: row.id, err }, 'machine could not be removed; it is tried again')
-    world.leftovers.set(row.id, row.backend)
-  }
+  const error_message = await discardOrRemember(world, id, left ?? { backend: row.backend, machine: live?.machine }, log)
+  return { ...ended, error_message }
 }

@@ -4,11 +4,11 @@ import { pruneEvents } from '../store/events.ts'
 import { pruneIdempotency } from '../store/idempotency.ts'
 import { deleteSession, dueSessions, nextExpiry, retiredSessions } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
-import { backendOf } from './choose-backend.ts'
 import { end } from './destroy.ts'
 import { forEachAtOnce } from './for-each-at-once.ts'
 import { getSession } from './get.ts'
 import { flushLeases, hardEnd, touch } from './lease.ts'
+import { discardLeftovers, discardOrRemember } from './leftovers.ts'
 import type { World } from './world.ts'
 
 const BATCH = 200
@@ -57,16 +57,9 @@ function isPastHardEnd(row: SessionRow, now: number): boolean {
 async function retire(world: World): Promise<void> {
   for (const row of await retiredSessions(world.store, world.now(), BATCH)) {
     await world.turns.take(row.id, async () => {
-      await backendOf(world, row.backend).discard(row.id)
-      await deleteSession(world.store, row.id)
+      const left = world.leftovers.get(row.id) ?? { backend: row.backend, machine: undefined }
+      if ((await discardOrRemember(world, row.id, left, world.log)) === null) await deleteSession(world.store, row.id)
     })
-  }
-}
-
-async function discardLeftovers(world: World): Promise<void> {
-  for (const [id, backend] of world.leftovers) {
-    await backendOf(world, backend).discard(id)
-    world.leftovers.delete(id)
   }
 }
 

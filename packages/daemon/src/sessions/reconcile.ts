@@ -1,5 +1,5 @@
 // Makes the world match the store after the daemon was away: machines are found again, what was interrupted is finished or failed,
-// and what belongs to nobody goes. It runs before the first request is taken.
+// and what belongs to nobody goes. What a request could ask about is settled before the first is taken.
 import type { SessionState } from '@sandglass/contract'
 import type { Backend, Machine } from '../backends/backend.ts'
 import { openLink } from '../runner-link/link.ts'
@@ -7,23 +7,27 @@ import { isEnded, unendedSessions } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { adopt, enlist, release, WORKSPACE } from './bring-up.ts'
 import { forEachAtOnce } from './for-each-at-once.ts'
+import { discardOrRemember } from './leftovers.ts'
 import { transition } from './transition.ts'
 import type { World } from './world.ts'
 
 const AT_ONCE = 16
 const HELLO_MS = 3000
 
-export async function reconcile(world: World): Promise<void> {
+/** `removals` go on after this: a request for a session whose machine is being removed waits for its turn, and no other does. */
+export async function reconcile(world: World): Promise<{ removals: Promise<unknown> }> {
   const rows = await unendedSessions(world.store)
+  const removals: Promise<void>[] = []
   for (const backend of world.backends.values()) {
     const residents = new Set(await backend.residents())
     const machines = new Map((await backend.recover()).map(machine => [machine.id, machine]))
     for (const id of machines.keys()) residents.add(id)
-    await removeOrphans(world, backend, residents)
+    removals.push(removeOrphans(world, backend, machines, await orphansAmong(world, residents)))
     const mine = rows.filter(row => row.backend === backend.name)
     await forEachAtOnce(mine, AT_ONCE, async row => {
+      const later = (work: () => Promise<unknown>) => void removals.push(inItsTurn(world, row, work))
       try {
-        await settle(world, { row, backend, machine: machines.get(row.id), hasDisk: residents.has(row.id) })
+        await settle(world, { row, backend, machine: machines.get(row.id), hasDisk: residents.has(row.id), later })
       } catch (err) {
         // One session that cannot be settled must not keep the others from running.
         world.log.error({ err, sessionId: row.id, status: row.status }, 'session could not be reconciled')
@@ -31,22 +35,39 @@ export async function reconcile(world: World): Promise<void> {
     })
   }
   world.log.info({ sessions: rows.length, running: world.live.all().length }, 'reconciled')
+  return { removals: Promise.all(removals) }
 }
 
-async function removeOrphans(world: World, backend: Backend, residents: Set<string>): Promise<void> {
-  await forEachAtOnce(residents, AT_ONCE, async id => {
-    if (!(await isEnded(world.store, id))) return
-    try {
-      await backend.discard(id)
-      world.log.info({ sessionId: id, backend: backend.name }, 'orphan removed')
-    } catch (err) {
-      world.log.error({ err, sessionId: id }, 'orphan could not be removed; it is tried again')
-      world.leftovers.set(id, backend.name)
-    }
+async function inItsTurn(world: World, { id }: SessionRow, work: () => Promise<unknown>): Promise<void> {
+  try {
+    await world.turns.take(id, work)
+  } catch (err) {
+    world.log.error({ err, sessionId: id }, 'what a session left running could not be ended')
+  }
+}
+
+async function orphansAmong(world: World, residents: Set<string>): Promise<string[]> {
+  const orphans: string[] = []
+  for (const id of residents) if (await isEnded(world.store, id)) orphans.push(id)
+  return orphans
+}
+
+async function removeOrphans(
+  world: World,
+  backend: Backend,
+  machines: ReadonlyMap<string, Machine>,
+  orphans: string[],
+): Promise<void> {
+  await forEachAtOnce(orphans, AT_ONCE, async id => {
+    const left = { backend: backend.name, machine: machines.get(id) }
+    const failure = await world.turns.take(id, () => discardOrRemember(world, id, left, world.log))
+    if (failure === null) world.log.info({ sessionId: id, backend: backend.name }, 'orphan removed')
   })
 }
 
-type Found = { row: SessionRow; backend: Backend; machine: Machine | undefined; hasDisk: boolean }
+type Found = { row: SessionRow; backend: Backend; machine: Machine | undefined; hasDisk: boolean; later: Later }
+/** For what takes long and no request needs the outcome of. */
+type Later = (work: () => Promise<unknown>) => void
 
 const settle = (world: World, found: Found): Promise<unknown> => SETTLE[found.row.status](world, found)
 
@@ -56,17 +77,16 @@ const SETTLE: Record<SessionState, (world: World, found: Found) => Promise<unkno
   starting: finishStart,
   running: relink,
   paused: keepPaused,
-  stopping: async (world, { row, machine }) => {
-    await machine?.stop()
-    await transition(world, row, 'halt', { reason: 'requested' })
-  },
-  stopped: async (world, { row, machine, hasDisk }) => {
-    await machine?.stop()
+  stopping: async (world, { row, machine, later }) => later(() => finishStop(world, row, machine)),
+  stopped: async (world, { row, machine, hasDisk, later }) => {
+    if (machine) later(() => machine.stop())
     if (!hasDisk && row.started_at !== null) {
       await transition(world, row, 'fail', { reason: 'machine_missing', error_message: 'the files of the session are gone' })
     }
   },
-  failed: async (_, { machine }) => machine?.stop(),
+  failed: async (_, { machine, later }) => {
+    if (machine) later(() => machine.stop())
+  },
   completed: nothing,
   timeout: nothing,
   terminated: nothing,
@@ -77,7 +97,7 @@ async function nothing(): Promise<void> {
 }
 
 /** The daemon died between asking for the machine and storing that it runs. If it does run, the session is whole. */
-async function finishStart(world: World, { row, backend, machine }: Found): Promise<void> {
+async function finishStart(world: World, { row, backend, machine, later }: Found): Promise<void> {
   if (machine) {
     try {
       const live = await adopt(world, row, machine)
@@ -94,14 +114,24 @@ async function finishStart(world: World, { row, backend, machine }: Found): Prom
       world.log.warn({ err, sessionId: row.id }, 'a machine that was starting does not answer')
     }
   }
-  await (row.status === 'creating' ? backend.discard(row.id) : machine?.stop())
   await transition(world, row, 'fail', {
     reason: 'interrupted_create',
     error_message: 'the daemon ended while the session started',
   })
+  later(async () => (row.status === 'creating' ? backend.discard(row.id) : machine?.stop()))
 }
 
-async function relink(world: World, { row, machine }: Found): Promise<void> {
+async function finishStop(world: World, row: SessionRow, machine: Machine | undefined): Promise<void> {
+  try {
+    await machine?.stop()
+  } catch (error) {
+    await transition(world, row, 'fail', { reason: 'machine_missing', error_message: (error as Error).message })
+    throw error
+  }
+  await transition(world, row, 'halt', { reason: 'requested' })
+}
+
+async function relink(world: World, { row, machine, later }: Found): Promise<void> {
   if (!machine) {
     await transition(world, row, 'fail', {
       reason: 'machine_missing',
@@ -121,11 +151,11 @@ async function relink(world: World, { row, machine }: Found): Promise<void> {
   } catch (error) {
     const live = world.live.get(row.id)
     if (live) release(world, live)
-    await machine.stop()
     await transition(world, row, 'fail', {
       reason: 'runner_exited',
       error_message: `the runner does not answer: ${(error as Error).message}`,
     })
+    later(() => machine.stop())
   }
 }
 

@@ -6,6 +6,7 @@ import type { Logger } from '../log.ts'
 import type { Store } from '../store/open.ts'
 import type { Changes } from './changes.ts'
 import type { Leases } from './lease.ts'
+import type { Leftover } from './leftovers.ts'
 import type { LiveSessions } from './live.ts'
 import type { Metrics } from './metrics.ts'
 import type { Reaper } from './reaper.ts'
@@ -29,8 +30,8 @@ export type World = {
   readonly promised: Map<string, number>
   /** Gives way when a state has to be stored on a full disk. */
   readonly ballast: Ballast
-  /** Ended sessions whose machine could not be removed yet, with their backend. */
-  readonly leftovers: Map<string, string>
+  /** Ended sessions whose machine could not be removed yet. */
+  readonly leftovers: Map<string, Leftover>
   /** Aborts when the daemon stops: streams end, and no request is taken any more. */
   readonly closing: AbortSignal
   readonly metrics: Metrics
