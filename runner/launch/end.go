@@ -28,6 +28,26 @@ type endJob struct {
 // How long the kernel gets to tear a machine down. Reached only when something hangs, such as a dead disk.
 const endDeadline = 30 * time.Second
 
+// A sweepJob names groups that belong to no known machine.
+type sweepJob struct {
+	Groups []group `json:"groups"`
+}
+
+// How long a daemon that is about to listen waits for them. What is left then, the next sweep finds.
+const sweepDeadline = 5 * time.Second
+
+func sweep(j *sweepJob) {
+	deadline := time.Now().Add(sweepDeadline)
+	for _, g := range j.Groups {
+		for _, pid := range members(g.Dir) {
+			killMember(g, pid)
+		}
+	}
+	for _, g := range j.Groups {
+		_ = removeGroups([]group{g}, deadline)
+	}
+}
+
 func end(j *endJob, r *result) error {
 	deadline := time.Now().Add(endDeadline)
 	if err := hideMounts(j.HideMounts); err != nil {
@@ -45,7 +65,7 @@ func end(j *endJob, r *result) error {
 	}
 	r.mark("kill")
 	if _, err := os.Stat(j.Records); err == nil {
-		if err := deleteMachine(j.Runtime, j.ID); err != nil {
+		if err := forget(j); err != nil {
 			return err
 		}
 	}
@@ -65,6 +85,19 @@ func end(j *endJob, r *result) error {
 		}
 	}
 	r.mark("disk release")
+	return nil
+}
+
+// forget has the runtime forget the machine. A runtime that is not installed any more can do nothing else that matters here.
+func forget(j *endJob) error {
+	if len(j.Runtime) > 0 {
+		if _, err := os.Stat(j.Runtime[0]); !errors.Is(err, os.ErrNotExist) {
+			return deleteMachine(j.Runtime, j.ID)
+		}
+	}
+	if err := os.RemoveAll(j.Records); err != nil {
+		return fmt.Errorf("remove the runtime's records: %w", err)
+	}
 	return nil
 }
 

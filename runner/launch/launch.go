@@ -25,6 +25,7 @@ type job struct {
 	Start   *startJob   `json:"start,omitempty"`
 	End     *endJob     `json:"end,omitempty"`
 	Probe   *probeJob   `json:"probe,omitempty"`
+	Sweep   *sweepJob   `json:"sweep,omitempty"`
 }
 
 type result struct {
@@ -99,11 +100,14 @@ func work(r *result) error {
 		return start(j.Start, prepared, r)
 	case j.End != nil:
 		return end(j.End, r)
+	case j.Sweep != nil:
+		sweep(j.Sweep)
+		return nil
 	case j.Probe != nil:
 		r.Probed = probe(j.Probe)
 		return nil
 	}
-	return fmt.Errorf("a job is start, end or probe")
+	return fmt.Errorf("a job is start, end, sweep or probe")
 }
 
 func readJob(input *bufio.Reader) (*job, error) {

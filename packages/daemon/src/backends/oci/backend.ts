@@ -5,15 +5,27 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Backend, LimitKind, Machine, MachineSpec, Probe, Room } from '../backend.ts'
-import { CompiledSeccomp } from './compiled-seccomp.ts'
-import { sweepGroups } from './delegation.ts'
+import { CompiledSeccomp, removeCompiledFiles } from './compiled-seccomp.ts'
+import { lostGroups, usableCgroups } from './delegation.ts'
 import { EmptyDisks } from './disks.ts'
+import { inUserNamespace } from './enter-userns.ts'
 import { IdSlots } from './id-ranges.ts'
-import { endJob, hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
+import {
+  type EndHost,
+  endJob,
+  hasLeft,
+  keptFiles,
+  preparation,
+  runtimeArgv,
+  type StartInput,
+  startJob,
+  sweepJob,
+} from './jobs.ts'
 import { LaunchError, Launcher } from './launcher.ts'
 import { ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
 import { type Examined, examine, type Host } from './probe.ts'
+import { pruneImages, runnerName } from './prune-images.ts'
 import { isAlive, type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
 import { diskRoom } from './room.ts'
 import { type HostRootfs, prepareHost } from './rootfs-host.ts'
@@ -30,6 +42,7 @@ export interface OciOptions {
 
 const START_DEADLINE_MS = 30_000
 const END_DEADLINE_MS = 60_000
+const SWEEP_DEADLINE_MS = 10_000
 const DEFAULT_DISK_MB = 1024
 /** A change of the host's /etc shows in sessions made this long after it: looking costs some milliseconds. */
 const IMAGE_FRESH_MS = 60_000
@@ -72,27 +85,21 @@ class OciBackend implements Backend {
 
   /** Takes in what is in the data folder, and gets ready what the first start would have to wait for. */
   async load(): Promise<void> {
-    const { host, probe } = this.#examined
-    const groups = new Set<string>()
-    for (const id of await this.residents()) {
-      const record = await readRecord(this.#paths.session(id))
-      if (record === null) continue
-      this.#slots.claim(record.slot)
-      groups.add(record.group)
-    }
+    const { host } = this.#examined
+    const records = await this.#records()
+    for (const { slot } of records) this.#slots.claim(slot)
+    await this.#endLost(records)
     await writeFile(this.#paths.users, '')
+    await removeCompiledFiles(this.#paths.run)
     if (host === null) return
-    if (host.cgroups !== null) sweepGroups(host.cgroups, this.#paths.cgroupParent, groups)
-    if (host.isCrun) {
-      this.#compiled = new CompiledSeccomp(this.#paths.run, this.#profile, probe.detail)
-      await this.#compiled.load()
-    }
+    if (host.isCrun) this.#compiled = new CompiledSeccomp()
     if (host.mkfs !== null) {
       this.#disks = new EmptyDisks(this.#paths.disks, host.mkfs)
       await this.#disks.path(DEFAULT_DISK_MB)
       await this.#disks.sweep()
     }
     this.#image = await prepareHost(this.#paths.images)
+    await pruneImages(this.#paths.images, [this.#image.name, runnerName(this.#runnerFile)], records)
     this.#launcher.prepareStarts(group => preparation(host, this.#paths, group, this.#disks?.recent ?? null, this.#slots.next()))
   }
 
@@ -135,7 +142,8 @@ class OciBackend implements Backend {
   }
 
   async residents(): Promise<string[]> {
-    return await readdir(this.#paths.sessions)
+    const [folders, runtimes] = await Promise.all([readdir(this.#paths.sessions), readdir(this.#paths.runtimeRoot)])
+    return [...new Set([...folders, ...runtimes])].filter(this.#paths.isId)
   }
 
   async room(): Promise<Room> {
@@ -145,8 +153,9 @@ class OciBackend implements Backend {
   async discard(id: string): Promise<void> {
     await this.#turns.take(id, async () => {
       const folder = this.#paths.session(id)
-      if (!(await this.residents()).includes(id)) return
       const record = await readRecord(folder)
+      if (record === null) await this.#endLost(await this.#records())
+      if (!(await this.residents()).includes(id)) return
       await this.#end(id, record, false)
       await rm(folder, { recursive: true, force: true })
       if (record !== null) this.#slots.release(record.slot)
@@ -183,6 +192,7 @@ class OciBackend implements Backend {
       name: spec.name,
       image: spec.image,
       rootfs: this.#image.name,
+      runner: runnerName(this.#runnerFile),
       slot,
       token: randomBytes(32).toString('base64url'),
       runtime: runtimeArgv(host, this.#paths),
@@ -202,6 +212,7 @@ class OciBackend implements Backend {
       if (input.compiledSeccomp === null) await this.#compiled?.keep(join(this.#paths.runtimeRoot, spec.id))
       return ociMachine(host, this.#paths, { ...record, group }, state, this.#ends)
     } catch (error) {
+      this.#compiled?.forget()
       // Whatever happened, nothing of this attempt stays; a disk that was there before does.
       if (group !== '') await this.#end(spec.id, { ...record, group }, false)
       if (before === null) {
@@ -230,9 +241,33 @@ class OciBackend implements Backend {
   }
 
   async #end(id: string, record: MachineRecord | null, keepFiles: boolean): Promise<void> {
-    const host = await this.#host()
     const state = await readState(this.#paths.session(id))
-    await this.#launcher.run(endJob(host, this.#paths, id, record, state, keepFiles), AbortSignal.timeout(END_DEADLINE_MS))
+    await this.#launcher.run(
+      endJob(this.#endHost(), this.#paths, id, record, state, keepFiles),
+      AbortSignal.timeout(END_DEADLINE_MS),
+    )
+  }
+
+  /** Ending needs less than starting: a runtime that is gone is no reason to leave a machine running. */
+  #endHost(): EndHost {
+    const { host } = this.#examined
+    if (host !== null) return { ...host, runtime: runtimeArgv(host, this.#paths) }
+    return { runtime: [], cgroups: usableCgroups(!inUserNamespace(), `${this.#paths.cgroupParent}-trial`), hiddenMounts: [] }
+  }
+
+  async #records(): Promise<MachineRecord[]> {
+    const found = await Promise.all((await this.residents()).map(id => readRecord(this.#paths.session(id))))
+    return found.filter(record => record !== null)
+  }
+
+  /** SECURITY: a machine that no record names could not be found again by its id. What runs in a group of nobody's is killed. */
+  async #endLost(records: readonly MachineRecord[]): Promise<void> {
+    const { cgroups } = this.#endHost()
+    if (cgroups === null) return
+    const known = new Set([...this.#launcher.groups(), ...records.map(({ group }) => group)])
+    const names = lostGroups(cgroups, this.#paths.cgroupParent, known)
+    if (names.length === 0) return
+    await this.#launcher.run(sweepJob(cgroups, this.#paths, names), AbortSignal.timeout(SWEEP_DEADLINE_MS))
   }
 
   /** SECURITY: with nothing to isolate with, nothing runs. */

@@ -1,7 +1,7 @@
 // Makes the cgroup folders that this daemon may use, where it may: at the top as root, below its own cgroup for anybody else.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { type CgroupLayout, CONTROLLERS, enabling, readLayout, unifiedRoots } from './cgroups.ts'
+import { type CgroupLayout, CONTROLLERS, enabling, GROUP_NAME, readLayout, unifiedRoots } from './cgroups.ts'
 
 const OWN = 'sandglass-daemon'
 
@@ -61,22 +61,14 @@ function isRefusal(error: unknown): boolean {
   )
 }
 
-/** Removes empty groups that belong to no machine: those of launchers that waited when a daemon was killed. */
-export function sweepGroups(layout: CgroupLayout, parent: string, known: ReadonlySet<string>): void {
+/** Names of groups that belong to no machine that is known: of launchers whose daemon was killed, or of machines whose record is lost. */
+export function lostGroups(layout: CgroupLayout, parent: string, known: ReadonlySet<string>): string[] {
+  const names = new Set<string>()
   for (const root of new Set([...Object.values(layout.roots), ...layout.others])) {
     const dir = join(root, parent)
     if (!existsSync(dir)) continue
     for (const entry of readdirSync(dir, { withFileTypes: true }))
-      if (entry.isDirectory() && !known.has(entry.name)) removeEmpty(join(dir, entry.name))
-    removeEmpty(dir)
+      if (entry.isDirectory() && GROUP_NAME.test(entry.name) && !known.has(entry.name)) names.add(entry.name)
   }
-}
-
-/** A group with processes, or with groups in it, stays: the kernel refuses. */
-function removeEmpty(dir: string): void {
-  try {
-    rmdirSync(dir)
-  } catch (error) {
-    if (!isRefusal(error)) throw error
-  }
+  return [...names]
 }

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
 import { ociBundle, RUNNER_PATH } from './bundle.ts'
-import { groupsOf, leftGroups, RUNTIME_GROUP, wayHome } from './cgroups.ts'
+import { type CgroupLayout, groupsOf, leftGroups, RUNTIME_GROUP, wayHome } from './cgroups.ts'
 import { SPARE_DISK } from './disks.ts'
 import { type IdRange, outsideId } from './id-ranges.ts'
 import type { OciPaths } from './paths.ts'
@@ -103,9 +103,22 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   }
 }
 
+/** What is known of a host even if nothing can be started there. */
+export interface EndHost {
+  /** The runtime's argv; empty for none. */
+  readonly runtime: readonly string[]
+  readonly cgroups: CgroupLayout | null
+  readonly hiddenMounts: readonly string[]
+}
+
+/** Ends every process in these groups, and removes them. */
+export function sweepJob(layout: CgroupLayout, paths: OciPaths, names: readonly string[]): object {
+  return { sweep: { groups: names.flatMap(name => leftGroups(layout, paths.cgroupParent, name)) } }
+}
+
 /** Ends whatever may be left of a machine. `keepFiles`: a disk in memory is written to the session's folder first. */
 export function endJob(
-  host: Host,
+  host: EndHost,
   paths: OciPaths,
   id: string,
   record: MachineRecord | null,
@@ -115,15 +128,15 @@ export function endJob(
   return {
     end: {
       id,
-      runtime: record?.runtime ?? runtimeArgv(host, paths),
+      runtime: record?.runtime ?? host.runtime,
       records: join(paths.runtimeRoot, id),
       folder: paths.session(id),
       socket: paths.socket(id),
       state,
       groups: host.cgroups === null || record === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, record.group),
       hide_mounts: host.hiddenMounts,
-      image: host.mkfs === null ? '' : diskImage(paths, id),
-      keep: keepFiles && host.mkfs === null ? keptFiles(paths, id) : '',
+      image: diskImage(paths, id),
+      keep: keepFiles ? keptFiles(paths, id) : '',
       shown: shownOnDisk(true),
     },
   }

@@ -48,6 +48,7 @@ interface Waiting {
 export class Launcher {
   readonly #program: string
   readonly #waiting = new Map<Kind, Waiting>()
+  readonly #busy = new Set<string>()
   /** What a launcher for a start is told first. Set once the host is known. */
   #preparation: ((group: string) => Preparation) | null = null
 
@@ -58,6 +59,11 @@ export class Launcher {
   prepareStarts(preparation: (group: string) => Preparation): void {
     this.#preparation = preparation
     this.#warm('start')
+  }
+
+  /** Names of the cgroups that launchers are in, or are starting a machine in. */
+  groups(): string[] {
+    return [...this.#busy, ...[...this.#waiting.values()].map(({ group }) => group)]
   }
 
   /** Does a job that is no start. On abort the process is killed, which unmounts what it mounted. */
@@ -73,6 +79,7 @@ export class Launcher {
   async #run(kind: Kind, job: (group: string) => object, signal: AbortSignal): Promise<Result> {
     signal.throwIfAborted()
     const { child, group } = this.#take(kind)
+    this.#busy.add(group)
     const kill = () => child.kill('SIGKILL')
     signal.addEventListener('abort', kill, { once: true })
     try {
@@ -82,6 +89,7 @@ export class Launcher {
       return result
     } finally {
       signal.removeEventListener('abort', kill)
+      this.#busy.delete(group)
       // Forking holds the daemon up for a millisecond or two: whoever waits for this job goes first.
       setTimeout(() => this.#warm(kind), WARM_AFTER_MS).unref()
     }

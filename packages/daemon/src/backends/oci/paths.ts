@@ -23,6 +23,7 @@ export interface OciPaths {
   readonly users: string
   /** Name of the daemon's folder in every cgroup hierarchy. */
   readonly cgroupParent: string
+  isId(name: string): boolean
   session(id: string): string
   socket(id: string): string
 }
@@ -54,6 +55,7 @@ export function ociPaths(dataDir: string): OciPaths {
     spareMount: join(run, 'disk'),
     users: join(run, 'users'),
     cgroupParent: parentName(dataDir),
+    isId: name => ID.test(name),
     session: id => join(sessions, checked(id)),
     socket: id => join(run, `${checked(id)}.sock`),
   }

@@ -16,6 +16,8 @@ const MachineRecord = z.object({
   image: z.string(),
   /** Folder name of the image's root filesystem, which must stay while the machine runs. */
   rootfs: z.string(),
+  /** Folder name of its runner, likewise. */
+  runner: z.string().optional(),
   slot: z.int(),
   /** Name of its cgroups, below the daemon's. */
   group: z.string().regex(GROUP_NAME),

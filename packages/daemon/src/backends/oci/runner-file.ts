@@ -5,6 +5,7 @@ import { chmod, copyFile, lstat, mkdir, readFile, rename } from 'node:fs/promise
 import { join } from 'node:path'
 import { isMissing } from './record.ts'
 
+/** Earlier versions had the file itself under the name without v2. */
 const RUNNER_FOLDER = 'runner-v2-'
 /** As in RUNNER_PATH. */
 const NAME = 'runner'
