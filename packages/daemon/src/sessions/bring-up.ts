@@ -52,7 +52,7 @@ export async function adopt(world: World, row: SessionRow, machine: Machine): Pr
     link.close()
     throw error
   }
-  return enlist(world, { row, machine, link, holds: 0 })
+  return enlist(world, { row, machine, link, holds: 0, execMs: new Map() })
 }
 
 export function enlist(world: World, live: LiveSession): LiveSession {
@@ -86,7 +86,7 @@ export function machineSpec(world: World, row: SessionRow): MachineSpec {
 /** Failures after which there is nothing to keep: the request could not have worked. */
 export const isRefusal = (error: unknown): error is SandglassError =>
   error instanceof SandglassError &&
-  ['IMAGE_NOT_FOUND', 'LIMIT_UNENFORCEABLE', 'BACKEND_UNAVAILABLE', 'HOST_FULL'].includes(error.code)
+  ['IMAGE_NOT_FOUND', 'LIMIT_UNENFORCEABLE', 'BACKEND_UNAVAILABLE', 'HOST_FULL', 'UNSUPPORTED'].includes(error.code)
 
 export function startFailure(id: string, error: unknown): SandglassError<'START_FAILED'> {
   if (error instanceof SandglassError && error.is('START_FAILED')) return error

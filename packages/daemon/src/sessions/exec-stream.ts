@@ -5,7 +5,7 @@ import type { RunnerStream } from '../runner-link/stream.ts'
 import type { Message } from '../runner-link/wire.ts'
 import { OutputCleaner } from './clean-output.ts'
 import { execDone, execFields } from './exec.ts'
-import { hold } from './lease.ts'
+import { holdForExec } from './exec-hold.ts'
 import { type LiveSession, runningSession } from './live.ts'
 import type { World } from './world.ts'
 
@@ -32,7 +32,7 @@ async function* events(
   fields: ReturnType<typeof execFields>,
 ): AsyncGenerator<ExecEvent, void, undefined> {
   const cleaner = new OutputCleaner(isRaw)
-  const release = hold(world, live)
+  const release = holdForExec(world, live, fields)
   let stream: RunnerStream | undefined
   let isOver = false
   try {

@@ -1,14 +1,15 @@
 // POST …/exec: a command line in a shell, answered when it ends. The path that has to be fast: no store, no turn, one request to the runner.
 import { DEFAULT_SHELL, type ExecRequest, type ExecResult, LIMITS, SandglassError } from '@sandglass/contract'
+import { boundedCwd } from './bounded-cwd.ts'
 import { cleanOutput } from './clean-output.ts'
-import { hold } from './lease.ts'
+import { holdForExec } from './exec-hold.ts'
 import { type LiveSession, runningSession } from './live.ts'
 import type { World } from './world.ts'
 
 export async function execCommand(world: World, ref: string, request: ExecRequest): Promise<ExecResult> {
   const fields = execFields(world, request)
   const live = await runningSession(world, ref, 'exec in')
-  const release = hold(world, live)
+  const release = holdForExec(world, live, fields)
   const timed = world.metrics.execSeconds.startTimer()
   try {
     const { message, body } = await live.link.request('exec', fields)
@@ -46,10 +47,11 @@ export function execDone(
   shell: string,
   message: { readonly [field: string]: unknown },
 ): Omit<ExecResult, 'output'> {
-  const { exit_code, cwd, truncated, timed_out, shell_exited, duration_ms } = message
-  if (!Number.isInteger(exit_code) || typeof cwd !== 'string' || typeof duration_ms !== 'number') {
+  const { exit_code, truncated, timed_out, shell_exited, duration_ms } = message
+  if (!Number.isInteger(exit_code) || typeof message.cwd !== 'string' || typeof duration_ms !== 'number') {
     throw new SandglassError('RUNNER_LOST', { id: live.row.id }, { cause: new Error('the result of a command lacks a field') })
   }
+  const cwd = boundedCwd(message.cwd)
   if (shell === DEFAULT_SHELL) live.row.cwd = cwd
   return {
     exit_code: exit_code as number,

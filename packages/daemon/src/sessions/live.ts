@@ -13,6 +13,8 @@ export type LiveSession = {
   readonly link: RunnerLink
   /** Commands and streams under way; while there is one the session does not go idle. */
   holds: number
+  /** How long the commands under way in each shell may take together. */
+  readonly execMs: Map<string, number>
 }
 
 export class LiveSessions {
@@ -47,7 +49,7 @@ export async function runningSession(world: World, ref: string, verb: string): P
   const row = live?.row ?? (await storedSession(world, ref))
   // Stored as running, yet not found again: its backend is missing from this daemon.
   if (row.status === 'running') throw new SandglassError('RUNNER_LOST', { id: row.id })
-  throw new SandglassError('WRONG_STATE', { id: row.id, state: row.status, event: verb })
+  throw new SandglassError('WRONG_STATE', { id: row.id, name: row.name, state: row.status, event: verb })
 }
 
 /** The session by id or name, ended ones included. */

@@ -13,10 +13,10 @@ async function freeze(world: World, ref: string, verb: 'pause' | 'resume', log: 
   const { id } = await getSession(world, ref)
   return world.turns.take(id, async () => {
     const row = await getSession(world, id)
-    nextState(id, row.status, verb)
+    nextState(id, row.status, verb, row.name)
     const machine = world.live.get(id)?.machine
     const act = machine?.[verb]
-    if (!machine || !act) throw new SandglassError('UNSUPPORTED', { what: `${verb} with the backend ${row.backend}` })
+    if (!machine || !act) throw new SandglassError('UNSUPPORTED', { what: `${verb}: the daemon has no cgroup to freeze processes with` })
     await act.call(machine)
     return transition(world, row, verb, { reason: 'requested' }, log)
   })

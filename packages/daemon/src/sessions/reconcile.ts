@@ -5,6 +5,7 @@ import type { Backend, Machine } from '../backends/backend.ts'
 import { openLink } from '../runner-link/link.ts'
 import { isEnded, unendedSessions } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
+import { boundedCwd } from './bounded-cwd.ts'
 import { adopt, enlist, release, WORKSPACE } from './bring-up.ts'
 import { forEachAtOnce } from './for-each-at-once.ts'
 import { discardOrRemember } from './leftovers.ts'
@@ -147,7 +148,7 @@ async function relink(world: World, { row, machine, later }: Found): Promise<voi
     const { row: linked, link } = await adopt(world, row, machine)
     // A command that ended while no daemon looked may have moved the main shell.
     const { message } = await link.request('stats')
-    if (typeof message.cwd === 'string' && message.cwd !== '') linked.cwd = message.cwd
+    if (typeof message.cwd === 'string' && message.cwd !== '') linked.cwd = boundedCwd(message.cwd)
   } catch (error) {
     const live = world.live.get(row.id)
     if (live) release(world, live)
@@ -185,5 +186,11 @@ async function keepPaused(world: World, { row, machine }: Found): Promise<void> 
   }
   // The daemon may have died between thawing the machine and storing it.
   await machine.pause?.().catch(err => world.log.debug({ err, sessionId: row.id }, 'already frozen'))
-  enlist(world, { row, machine, link: openLink({ id: row.id, dial: () => machine.dial(), token: machine.token }), holds: 0 })
+  enlist(world, {
+    row,
+    machine,
+    link: openLink({ id: row.id, dial: () => machine.dial(), token: machine.token }),
+    holds: 0,
+    execMs: new Map(),
+  })
 }

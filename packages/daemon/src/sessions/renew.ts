@@ -11,7 +11,7 @@ export async function renewSession(world: World, ref: string, ttlSeconds: number
   return world.turns.take(id, async () => {
     const row = await getSession(world, id)
     if (!['running', 'paused', 'stopped'].includes(row.status))
-      throw new SandglassError('WRONG_STATE', { id, state: row.status, event: 'renew' })
+      throw new SandglassError('WRONG_STATE', { id, name: row.name, state: row.status, event: 'renew' })
     const now = world.now()
     const renewed = { ...row, ttl_seconds: ttlSeconds ?? row.ttl_seconds, last_activity_at: now }
     renewed.expires_at = row.status === 'stopped' && row.mode === 'persistent' ? hardEnd(row) : idleEnd(renewed, now)

@@ -12,7 +12,7 @@ export async function startSession(world: World, ref: string, log: Logger): Prom
   const { id } = await getSession(world, ref)
   return world.turns.take(id, async () => {
     const found = await getSession(world, id)
-    nextState(id, found.status, 'start')
+    nextState(id, found.status, 'start', found.name)
     return withRoom(world, found, () => startAgain(world, found, log))
   })
 }

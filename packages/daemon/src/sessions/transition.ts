@@ -25,7 +25,7 @@ export async function transition(
   change: Change,
   log: Logger = world.log,
 ): Promise<SessionRow> {
-  const status = nextState(row.id, row.status, event)
+  const status = nextState(row.id, row.status, event, row.name)
   const now = world.now()
   const patch = { error_message: null, cwd: row.cwd, ...change, status, ...timesOf(row, status, now) }
   const { row: stored } = await world.ballast.whenFull(() => changeState(world.store, row, patch, now))
