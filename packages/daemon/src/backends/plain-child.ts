@@ -11,7 +11,8 @@ import type { Backend, LimitKind, Machine, MachineSpec, MachineStats, Probe } fr
 import type { ProcessId } from './process-tree.ts'
 import { endTree, isAlive, processId, signalTree, treeUsage } from './process-tree.ts'
 
-const START_TIMEOUT_MS = 10_000
+/** Far longer than a runner takes: many start at once on a machine that is busy with other tests. */
+const START_TIMEOUT_MS = 25_000
 /** sun_path holds 108 bytes with its NUL. */
 const MAX_SOCKET_PATH = 107
 const NO_PROCESS: ProcessId = { pid: -1, startTicks: -1 }
@@ -209,7 +210,10 @@ async function waitUntilListening(folder: string, runner: ProcessId, id: string,
     }
     if (!(await isAlive(runner)))
       throw new SandglassError('START_FAILED', { id, why: await readFile(join(folder, 'boot.log'), 'utf8') })
-    if (Date.now() > deadline) throw new SandglassError('START_FAILED', { id, why: 'the runner does not listen' })
+    if (Date.now() > deadline) {
+      const said = await readFile(join(folder, 'boot.log'), 'utf8')
+      throw new SandglassError('START_FAILED', { id, why: `the runner does not listen; it said: ${said}` })
+    }
     await new Promise(resolve => setTimeout(resolve, 2))
   }
 }
