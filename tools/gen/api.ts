@@ -23,9 +23,18 @@ export function apiPage(): string {
     'JSON over HTTP, on a unix socket and on TCP. Every call but the public ones needs `Authorization: Bearer <key>`. `{id}` is a session’s id or its name. ' +
       'Requests are strict: an unknown field is an error. Replies may gain fields. Failed calls are described in [errors](errors.md), ranges in [limits](limits.md); ' +
       '[openapi.json](openapi.json) has the same as OpenAPI 3.1, and the daemon serves it at `/openapi.json`.',
+    CURL,
     ...names.map(route),
   )
 }
+
+const CURL = `With the daemon that the command line starts for you:
+
+\`\`\`
+curl --unix-socket ~/.sandglass/data/sandglass.sock http://sandglass/v1/sessions \\
+  -H "authorization: Bearer $(cat ~/.sandglass/data/api-key)" \\
+  -H 'content-type: application/json' -d '{"name": "demo", "memory_mb": 512}'
+\`\`\``
 
 function route(name: RouteName): string {
   const r: Route = ROUTES[name]

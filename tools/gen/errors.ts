@@ -1,12 +1,12 @@
 import { ERRORS, type ErrorCode } from '@sandglass/contract'
 import { page, quote, table } from './markdown.ts'
 
-type Row = { http: number; exit: number; text: (detail: object) => string; hint?: string }
+type Row = { http: number; exit: number; text: (detail: object) => string; hint?: string | ((detail: object) => string) }
 
 export function errorsPage(): string {
   const rows = (Object.keys(ERRORS) as ErrorCode[]).map(code => {
     const row = ERRORS[code] as Row
-    return [quote(code), row.http, row.exit, String(row.text(PLACEHOLDERS)), row.hint ?? '']
+    return [quote(code), row.http, row.exit, String(row.text(PLACEHOLDERS)), hintOf(row)]
   })
   return page(
     'Errors',
@@ -17,6 +17,8 @@ export function errorsPage(): string {
   )
 }
 
+const hintOf = ({ hint = '' }: Row) => (typeof hint === 'function' ? hint(PLACEHOLDERS) : hint)
+
 /** Stands for any value of a detail field, a list of texts included. */
 class Placeholder extends String {
   join(): string {
@@ -24,4 +26,10 @@ class Placeholder extends String {
   }
 }
 
-const PLACEHOLDERS = new Proxy({}, { get: (_, field) => new Placeholder(`{${String(field)}}`) })
+/** `next` stands for itself in the table: what is there without one. */
+const PLACEHOLDERS = new Proxy(
+  {},
+  {
+    get: (_, field) => (field === 'next' ? undefined : new Placeholder(`{${String(field)}}`)),
+  },
+)

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ERRORS, type ErrorCode, SandglassError } from './errors.ts'
+import { FINAL_STATES } from './lifecycles.ts'
 
 const CODES = Object.keys(ERRORS) as ErrorCode[]
 
@@ -28,6 +29,23 @@ describe('the error table', () => {
 
   it('a code that names something every object has is unknown all the same', () => {
     expect(SandglassError.fromWire({ code: 'toString', message: 'odd' }).code).toBe('INTERNAL')
+  })
+
+  it.each([
+    ['paused', 'it is paused', '`sandglass resume demo`'],
+    ['stopped', 'it is stopped', '`sandglass start demo`'],
+    ['failed', 'it is failed', '`sandglass start demo`'],
+    ['timeout', 'it is over (timeout)', 'make a new one with `sandglass new`'],
+  ])('a command in a session that is %s is told the step that helps', (state, text, hint) => {
+    const error = new SandglassError('WRONG_STATE', { id: 'sess_x', name: 'demo', state, event: 'exec in' })
+    expect(error).toMatchObject({ message: `cannot exec in demo: ${text}`, hint })
+    expect(SandglassError.fromWire(JSON.parse(JSON.stringify(error.toWire()))).hint).toBe(hint)
+  })
+
+  it.each(FINAL_STATES)('a session that is %s is over', state => {
+    expect(new SandglassError('WRONG_STATE', { id: 'sess_x', state, event: 'start' }).message).toBe(
+      `cannot start sess_x: it is over (${state})`,
+    )
   })
 
   it('keeps the cause', () => {

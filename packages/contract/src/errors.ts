@@ -6,17 +6,23 @@ type Entry = {
   exit: number
   // biome-ignore lint/suspicious/noExplicitAny: each row narrows its own detail; the table needs their union
   text: (detail: any) => string
-  hint?: string
+  /** The next step; a function where it depends on the detail. */
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  hint?: string | ((detail: any) => string)
 }
 
 type Empty = Record<never, never>
+type WrongState = { id: string; state: string; event: string; name?: string }
+
+/** What makes a daemon that runs take up a changed file. */
+const AFTER_A_CHANGE = 'after a change of the configuration run `sandglass shutdown` and try again'
 
 export const ERRORS = {
   INVALID_REQUEST: {
     http: 400,
     exit: 2,
-    text: (d: { issue: string }) => d.issue,
-    hint: 'the API reference lists every field and its range',
+    text: (d: { issue: string; next?: string }) => d.issue,
+    hint: (d: { next?: string }) => d.next ?? 'the API reference lists every field and its range',
   },
   TIMEOUT_TOO_LONG: {
     http: 400,
@@ -34,7 +40,7 @@ export const ERRORS = {
     http: 403,
     exit: 3,
     text: (d: { image: string }) => `image ${d.image} is not among allowed_images`,
-    hint: 'add it to allowed_images in the configuration, or use one that is listed',
+    hint: `use one that is listed, or add it to allowed_images; ${AFTER_A_CHANGE}`,
   },
   PERMISSION_DENIED: {
     http: 403,
@@ -76,8 +82,8 @@ export const ERRORS = {
   WRONG_STATE: {
     http: 409,
     exit: 5,
-    text: (d: { id: string; state: string; event: string }) => `cannot ${d.event} ${d.id}: it is ${d.state}`,
-    hint: '`sandglass inspect` shows the state and its reason',
+    text: (d: WrongState) => `cannot ${d.event} ${d.name ?? d.id}: it is ${isOver(d.state) ? `over (${d.state})` : d.state}`,
+    hint: wayOut,
   },
   NAME_TAKEN: {
     http: 409,
@@ -140,7 +146,7 @@ export const ERRORS = {
     http: 422,
     exit: 3,
     text: (d: { limits: string[]; why: string }) => `this host cannot enforce ${d.limits.join(', ')}: ${d.why}`,
-    hint: '`sandglass doctor` says how to mend it; backends.oci.allow_unenforced in the configuration accepts exactly the limits it names',
+    hint: `\`sandglass doctor\` says how to mend it; backends.oci.allow_unenforced accepts exactly the limits it names; ${AFTER_A_CHANGE}`,
   },
   BACKEND_UNAVAILABLE: {
     http: 503,
@@ -152,6 +158,7 @@ export const ERRORS = {
     http: 501,
     exit: 3,
     text: (d: { what: string }) => `not supported here: ${d.what}`,
+    hint: '`sandglass doctor` lists what this host lacks and how to mend it',
   },
   START_FAILED: {
     http: 500,
@@ -206,13 +213,13 @@ export const ERRORS = {
     http: 500,
     exit: 2,
     text: (d: { source: string; issue: string }) => `${d.source}: ${d.issue}`,
-    hint: '`sandglass config --help` lists the keys',
+    hint: 'docs/reference/configuration.md lists the keys; `sandglass config` shows those in use',
   },
   CONFIG_INSECURE: {
     http: 500,
     exit: 2,
     text: (d: { path: string; mode: string }) => `${d.path} has mode ${d.mode}: others could read its keys`,
-    hint: 'chmod 600 it',
+    hint: (d: { path: string }) => `chmod 600 ${d.path}`,
   },
   USAGE: { http: 400, exit: 2, text: (d: { issue: string }) => d.issue, hint: 'see --help' },
   DAEMON_UNREACHABLE: {
@@ -225,7 +232,7 @@ export const ERRORS = {
     http: 500,
     exit: 3,
     text: (d: { path: string; pid: string }) => `another daemon (pid ${d.pid}) already uses ${d.path}`,
-    hint: 'stop it, or start this one with another data_dir',
+    hint: '`sandglass shutdown` stops it; or start this one with another data_dir',
   },
   DATA_DIR_UNWRITABLE: {
     http: 500,
@@ -246,6 +253,16 @@ export const ERRORS = {
     hint: 'the daemon log has the details under this request id',
   },
 } as const satisfies Record<string, Entry>
+
+const isOver = (state: string) => ['completed', 'timeout', 'terminated'].includes(state)
+
+/** From a state to one in which a command works. */
+function wayOut({ id, name = id, state }: WrongState): string {
+  if (state === 'paused') return `\`sandglass resume ${name}\``
+  if (state === 'stopped' || state === 'failed') return `\`sandglass start ${name}\``
+  if (isOver(state)) return 'make a new one with `sandglass new`'
+  return `\`sandglass inspect ${name}\` shows the state and its reason`
+}
 
 export type ErrorCode = keyof typeof ERRORS
 export type ErrorDetail<C extends ErrorCode> = Parameters<(typeof ERRORS)[C]['text']>[0]
@@ -270,7 +287,7 @@ export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
 
   get hint(): string | undefined {
     const row: Entry = ERRORS[this.code]
-    return row.hint
+    return typeof row.hint === 'function' ? row.hint(this.detail ?? {}) : row.hint
   }
 
   get httpStatus(): number {

@@ -31,7 +31,7 @@ describe('the session lifecycle', () => {
       expect(nextState(ID, state, event)).toBe(expected)
       return
     }
-    expect(() => nextState(ID, state, event)).toThrow(new SandglassError('WRONG_STATE', { id: ID, state, event }))
+    expect(() => nextState(ID, state, event)).toThrow(new SandglassError('WRONG_STATE', { id: ID, name: ID, state, event }))
   })
 
   it('every state can be reached from creating', () => {

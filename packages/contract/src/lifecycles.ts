@@ -32,10 +32,10 @@ export const SESSION_EVENTS = [...new Set(SESSION_STATES.flatMap(s => Object.key
 export const FINAL_STATES = SESSION_STATES.filter(s => Object.keys(SESSION_LIFECYCLE[s]).length === 0)
 
 /** Looks up where `event` leads from `state`, or throws WRONG_STATE. */
-export function nextState(id: string, state: SessionState, event: SessionEvent): SessionState {
+export function nextState(id: string, state: SessionState, event: SessionEvent, name = id): SessionState {
   const row: Partial<Record<SessionEvent, SessionState>> = SESSION_LIFECYCLE[state]
   const next = row[event]
-  if (!next) throw new SandglassError('WRONG_STATE', { id, state, event })
+  if (!next) throw new SandglassError('WRONG_STATE', { id, name, state, event })
   return next
 }
 

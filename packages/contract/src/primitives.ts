@@ -1,7 +1,10 @@
 // Shapes that several schemas share.
 import { z } from 'zod'
 import { ENV_NAME, LABEL_NAME, SESSION_ID, SESSION_NAME, SHELL_NAME } from './ids.ts'
+import { issueText } from './issue-text.ts'
 import { LIMITS } from './limits.ts'
+
+z.config({ customError: issueText })
 
 const bytes = (text: string) => new TextEncoder().encode(text).length
 
@@ -42,7 +45,8 @@ export function within(
 ) {
   const { min, max, about } = LIMITS[name]
   const number = name === 'cpu_cores' ? z.number() : z.int()
-  return number.min(min).max(max).describe(about)
+  const range = { error: ({ input }: { input?: unknown }) => `must be ${min} to ${max}, not ${String(input)}` }
+  return number.min(min, range).max(max, range).describe(about)
 }
 
 /** Query strings carry text; these turn it into what it stands for. */

@@ -42,11 +42,11 @@ describe('configuration', () => {
   })
 
   it('takes a flag before a variable, a variable before the file, the file before the default', () => {
-    const SANDGLASS_CONFIG = file('session_ttl_seconds: 10\ndefaults: { memory_mb: 300, pids_limit: 33 }\n')
+    const SANDGLASS_CONFIG = file('session_ttl_seconds: 10\ndefaults: { memory_mb: 300, pids_limit: 65 }\n')
     const env = { SANDGLASS_CONFIG, SANDGLASS_SESSION_TTL_SECONDS: '20', SANDGLASS_DEFAULTS_MEMORY_MB: '400' }
     const { config, origins } = load({ env, flags: { 'session-ttl-seconds': ['30'] } })
     expect([config.session_ttl_seconds, config.defaults.memory_mb, config.defaults.pids_limit, config.defaults.disk_mb]).toEqual([
-      30, 400, 33, 1024,
+      30, 400, 65, 1024,
     ])
     expect(
       ['session_ttl_seconds', 'defaults.memory_mb', 'defaults.pids_limit', 'defaults.disk_mb'].map(k => origins.get(k)),

@@ -16,6 +16,10 @@ export function toSandglassError(error: unknown, log: Logger): SandglassError {
     return new SandglassError('HOST_FULL', { what: 'the disk of its data folder is full' }, { cause: error })
   }
   const { code, statusCode } = error as { code?: unknown; statusCode?: unknown }
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    const next = "with curl, add -H 'content-type: application/json'"
+    return new SandglassError('INVALID_REQUEST', { issue: 'the body must be application/json', next }, { cause: error })
+  }
   if (typeof code === 'string' && code.startsWith('FST_ERR') && typeof statusCode === 'number' && statusCode < 500) {
     return new SandglassError('INVALID_REQUEST', { issue: (error as Error).message }, { cause: error })
   }
@@ -23,10 +27,13 @@ export function toSandglassError(error: unknown, log: Logger): SandglassError {
   return new SandglassError('INTERNAL', {}, { cause: error })
 }
 
-/** `defaults.memory_mb: Too big…; name: …`, at most three. */
+/** `memory_mb must be 256 to 8192, not 64; …`, at most three. */
 function readable(error: ZodError): string {
   return error.issues
     .slice(0, 3)
-    .map(issue => (issue.path.length > 0 ? `${issue.path.join('.')}: ${issue.message}` : issue.message))
+    .map(({ path, message }) => {
+      if (path.length === 0) return message
+      return `${path.join('.')}${/^(must|is) /.test(message) ? '' : ':'} ${message}`
+    })
     .join('; ')
 }

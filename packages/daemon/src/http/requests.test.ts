@@ -34,9 +34,11 @@ describe('a request', () => {
 
   it.each([
     ['an unknown field', 'POST', '/v1/sessions', { colour: 'red' }, 'colour'],
-    ['a value out of range', 'POST', '/v1/sessions', { memory_mb: 1 }, 'memory_mb: '],
+    ['a value out of range', 'POST', '/v1/sessions', { memory_mb: 64 }, 'memory_mb must be 256 to 8192, not 64'],
+    ['an empty command', 'POST', '/v1/sessions/nobody/exec', { cmd: '' }, 'cmd must not be empty'],
+    ['a field of another kind', 'POST', '/v1/sessions', { memory_mb: '1g' }, 'memory_mb must be a'],
     ['an unknown query', 'GET', '/v1/sessions?page=2', undefined, 'page'],
-    ['a bad name', 'GET', '/v1/sessions/Not-a-name', undefined, 'id: '],
+    ['a bad name', 'GET', '/v1/sessions/Not-a-name', undefined, 'id must be a session id or name'],
     ['a body that is not JSON', 'POST', '/v1/sessions', '{"a":', 'not JSON'],
     ['a body that is no object', 'POST', '/v1/sessions', '[]', 'object'],
     ['an unknown template', 'POST', '/v1/sessions', { template_id: 'tmpl_other' }, 'template_id: '],
@@ -54,6 +56,7 @@ describe('a request', () => {
     const daemon = await daemonFixture()
     const reply = await daemon.call('POST', '/v1/sessions', 'name: x', { 'content-type': 'text/yaml' })
     expect([reply.status, wire(reply.body).code]).toEqual([400, 'INVALID_REQUEST'])
+    expect(wire(reply.body).hint).toContain("-H 'content-type: application/json'")
   })
 
   it('for a route that does not exist says so', async () => {
