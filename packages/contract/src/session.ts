@@ -18,7 +18,12 @@ export const SessionSpec = z.strictObject({
   disk_mb: within('disk_mb').optional(),
   pids_limit: within('pids_limit').optional(),
   network: Network.optional(),
-  readonly_rootfs: z.boolean().optional().describe('read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable'),
+  readonly_rootfs: z
+    .boolean()
+    .optional()
+    .describe(
+      'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. Without it, root inside reads what only root may read in the host’s /usr',
+    ),
   ttl_seconds: within('session_ttl_seconds').optional(),
   timeout_sec: within('session_timeout_sec').nullable().optional(),
   persist: z.boolean().optional().describe('true is mode persistent'),

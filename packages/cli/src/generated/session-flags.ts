@@ -12,7 +12,7 @@ export const SESSION_FLAGS: Readonly<Record<string, SessionFlag>> = {
   'disk-mb': { field: 'disk_mb', kind: 'number', value: 'N', about: 'disk of a session in MiB, 1024 to 51200' },
   'pids-limit': { field: 'pids_limit', kind: 'number', value: 'N', about: "processes and threads in a session; the runner's own come on top, 64 to 32768" },
   'network': { field: 'network', kind: 'text', value: 'none', about: 'what the sandbox may reach; none is loopback only' },
-  'readonly-rootfs': { field: 'readonly_rootfs', kind: 'boolean', value: '', about: 'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable' },
+  'readonly-rootfs': { field: 'readonly_rootfs', kind: 'boolean', value: '', about: 'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. Without it, root inside reads what only root may read in the host’s /usr' },
   'ttl-seconds': { field: 'ttl_seconds', kind: 'seconds', value: 'DURATION', about: 'idle life of a session; moves forward on activity, 1 to 86400' },
   'timeout-sec': { field: 'timeout_sec', kind: 'seconds', value: 'DURATION', about: 'hard end of a session, counted from creation; none by default, 1 to 2592000' },
   'persist': { field: 'persist', kind: 'boolean', value: '', about: 'true is mode persistent' },

@@ -186,6 +186,26 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
+  'root in a writable root cannot move what the next start mounts on': async (backend, subject) => {
+    await inBox(backend, subject, { readonlyRootfs: false }, async box => {
+      const program = [
+        'import os',
+        'for path in ("/.sandglass", "/home", "/etc", "/workspace", "/usr"):',
+        '  try: os.rename(path, "/moved"); print(path, "moved")',
+        '  except OSError as e: print(path, e.errno in (16, 18))',
+      ].join('\n')
+      const kept = ['/.sandglass', '/home', '/etc', '/workspace', '/usr'].map(path => `${path} True`)
+      expect((await box.asRoot(`python3 -c '${program}'`)).output.split('\n')).toEqual(kept)
+      await box.asRoot('rm -rf /home /.sandglass; ln -s /tmp /home; ln -s /tmp /.sandglass')
+      await box.run('echo kept > ~/f')
+      box.link.close()
+      await box.machine.stop()
+      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec)
+      expect((await again.run('cat /home/sandbox/f; test -L /home; echo $?')).output).toBe('kept\n1')
+      again.link.close()
+    })
+  },
+
   'no descriptor of the daemon is inside': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       const listed = (
