@@ -51,23 +51,35 @@ function isAllowed(path: string, mode: number): boolean {
 }
 
 /** A limit that cannot be enforced is a failure until the configuration allows exactly that. */
-async function checkBackend({ config }: Loaded, backend: Backend): Promise<Check[]> {
+async function checkBackend({ config, filePath }: Loaded, backend: Backend): Promise<Check[]> {
   const probe = await backend.probe()
   const name = `backend ${backend.name}`
   if (!probe.available) return [{ name, status: 'failed', detail: probe.why ?? 'not available', fix: probe.fix }]
-  const allowed = config.backends.oci.allow_unenforced
+  const allowed = probe.unenforceable.filter(limit => config.backends.oci.allow_unenforced.includes(limit))
+  const refused = probe.unenforceable.filter(limit => !allowed.includes(limit))
   return [
     { name, status: 'ok', detail: probe.detail, fix: null },
-    ...probe.unenforceable.map(limit => ({
-      name: `${name}: ${limit} limit`,
-      status: allowed.includes(limit) ? ('weaker' as const) : ('failed' as const),
-      detail: allowed.includes(limit)
-        ? 'not enforced here, as the configuration allows'
-        : 'cannot be enforced here, so sessions are refused',
-      fix: `run the daemon as root, or accept it with backends.oci.allow_unenforced: [${limit}]`,
-    })),
+    ...limitsCheck(`${name}: limits`, 'weaker', allowed, 'not enforced here, as the configuration allows', null),
+    ...limitsCheck(
+      `${name}: limits`,
+      'failed',
+      refused,
+      'cannot be enforced here, so sessions are refused',
+      `run the daemon as root, or accept it: backends.oci.allow_unenforced: [${probe.unenforceable.join(', ')}] in ${filePath}`,
+    ),
     ...probe.weaker.map(({ what, fix }) => ({ name, status: 'weaker' as const, detail: what, fix })),
   ]
+}
+
+/** One line for all limits: they have one cause. */
+function limitsCheck(
+  name: string,
+  status: Check['status'],
+  limits: readonly string[],
+  what: string,
+  fix: string | null,
+): Check[] {
+  return limits.length > 0 ? [{ name, status, detail: `${limits.join(', ')} ${what}`, fix }] : []
 }
 
 export function readable({ ok, checks }: Report): string {

@@ -1,15 +1,8 @@
 // As an ordinary user the daemon runs inside a user namespace, where it is root over its own sub-ids and nothing else.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { isAlive, readStateSync } from './record.ts'
-
-export interface Problem {
-  readonly why: string
-  readonly fix: string
-}
-
-const IDS_NEEDED = 65_536
+import { type Problem, subIdProblem } from './sub-ids.ts'
 
 /**
  * The argv (a path first) that runs `argv` again inside a user namespace with the caller's sub-ids and a mount namespace of its own; null for root,
@@ -37,32 +30,12 @@ function runningMachine(sessions: string): number | null {
 export function userNamespaceProblem(): Problem | null {
   if (!['/usr/bin/newuidmap', '/bin/newuidmap', '/usr/local/bin/newuidmap'].some(path => existsSync(path)))
     return { why: 'newuidmap is not installed', fix: 'sudo apt-get install -y uidmap' }
-  const user = userInfo()
-  for (const [file, option] of [
-    ['/etc/subuid', '--add-subuids'],
-    ['/etc/subgid', '--add-subgids'],
-  ] as const) {
-    if (!hasSubIds(file, user)) {
-      return {
-        why: `${file} gives ${user.username} fewer than ${IDS_NEEDED} ids`,
-        fix: `sudo usermod ${option} 100000-165535 ${user.username}`,
-      }
-    }
-  }
-  return KNOBS.find(({ path, blocks }) => existsSync(path) && blocks(readFileSync(path, 'utf8').trim())) ?? null
+  return subIdProblem() ?? KNOBS.find(({ path, blocks }) => existsSync(path) && blocks(readFileSync(path, 'utf8').trim())) ?? null
 }
 
 /** True in any user namespace but the first: ids are mapped there. */
 export function inUserNamespace(): boolean {
   return !/^\s*0\s+0\s+4294967295\s*$/.test(readFileSync('/proc/self/uid_map', 'utf8'))
-}
-
-function hasSubIds(file: string, user: { username: string; uid: number }): boolean {
-  if (!existsSync(file)) return false
-  return readFileSync(file, 'utf8')
-    .split('\n')
-    .map(line => line.split(':'))
-    .some(([owner, , size]) => (owner === user.username || owner === String(user.uid)) && Number(size) >= IDS_NEEDED)
 }
 
 const KNOBS = [

@@ -10,6 +10,7 @@ import { usableCgroups } from './delegation.ts'
 import { inUserNamespace, userNamespaceProblem } from './enter-userns.ts'
 import { fullPool, type IdPool, mappedPool } from './id-ranges.ts'
 import { LaunchError, type Launcher, type Probed } from './launcher.ts'
+import { moreSubIds } from './sub-ids.ts'
 
 /** What a machine is made with here. */
 export interface Host {
@@ -70,11 +71,7 @@ export async function examine(dataDir: string, wanted: string, launcher: Launche
   const pool = rootless
     ? mappedPool(readFileSync('/proc/self/uid_map', 'utf8'), readFileSync('/proc/self/gid_map', 'utf8'))
     : fullPool()
-  if (pool.slots === 0)
-    return unavailable(
-      'fewer than 1024 sub-ids are mapped',
-      'sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER',
-    )
+  if (pool.slots === 0) return unavailable('fewer than 1024 sub-ids are mapped', moreSubIds())
   const stage = STAGES.find(
     dir => isOpenFolder(dir) && ![dataDir, runtime].some(path => path === dir || path.startsWith(`${dir}/`)),
   )
@@ -126,8 +123,11 @@ function describe(host: Host, version: string): Probe {
       fix: host.rootless ? 'run the daemon as root, or on Linux 5.11 or later' : 'load the kernel module overlay',
     })
   }
-  if (unenforceable.length > 0)
-    weaker.push({ what: `no cgroup to enforce ${unenforceable.join(', ')} with`, fix: delegationFix(host) })
+  const lacks = [
+    ...(unenforceable.length > 0 ? [`enforce ${unenforceable.join(', ')} with`] : []),
+    ...(host.cgroups?.roots.freezer === undefined ? ['pause a session with'] : []),
+  ]
+  if (lacks.length > 0) weaker.push({ what: `no cgroup to ${lacks.join(', nor to ')}`, fix: delegationFix(host) })
   return { available: true, why: null, fix: null, detail: version, unenforceable, weaker }
 }
 
