@@ -18,6 +18,7 @@ export const COMMANDS = {
   renew: () => import('./commands/renew.ts'),
   rm: () => import('./commands/rm.ts'),
   serve: () => import('./commands/serve.ts'),
+  shutdown: () => import('./commands/shutdown.ts'),
   init: () => import('./commands/init.ts'),
   config: () => import('./commands/config.ts'),
   doctor: () => import('./commands/doctor.ts'),

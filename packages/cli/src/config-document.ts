@@ -1,7 +1,7 @@
 import { closeSync, fchmodSync, fsyncSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { SandglassError } from '@sandglass/contract/tables'
+import { SandglassError, yamlIssue } from '@sandglass/contract/tables'
 import { type Document, parseDocument } from 'yaml'
 import type { Environment } from './command.ts'
 import { readPrivate } from './settings.ts'
@@ -11,9 +11,11 @@ export type ConfigDocument = { path: string; document: Document }
 /** The configuration file with its comments, or an empty one. */
 export async function readConfigDocument(flag: string | undefined, env: Environment): Promise<ConfigDocument> {
   const path = resolve(flag ?? env.SANDGLASS_CONFIG ?? join(env.HOME || homedir(), '.sandglass', 'config.yaml'))
-  const document: Document = parseDocument(readPrivate(path) ?? '')
+  const text = readPrivate(path) ?? ''
+  const document: Document = parseDocument(text)
   // SECURITY: yaml's messages quote the file, which holds keys, so they are not shown.
-  if (document.errors.length > 0) throw new SandglassError('CONFIG_INVALID', { source: path, issue: 'is not YAML' })
+  if (document.errors.length > 0)
+    throw new SandglassError('CONFIG_INVALID', { source: path, issue: yamlIssue(text, document.errors[0]) })
   if (document.contents === null) document.contents = document.createNode({})
   return { path, document }
 }

@@ -22,7 +22,17 @@ async function run(argv: readonly string[], env: Context['env']): Promise<number
   const command = await loadCommand(name)
   const input = command.passesFlags ? passedInput(rest) : parseInput(rest, command.options)
   if (input.flags.help) return showHelp(command, name)
-  return (await command.run(input, context(env, input.flags))) ?? 0
+  return runNoting(command, input, context(env, input.flags))
+}
+
+async function runNoting(command: Command, input: Input, self: Context): Promise<number> {
+  try {
+    return (await command.run(input, self)) ?? 0
+  } catch (error) {
+    const { isFromDaemon, noteOutdated } = await import('./outdated-note.ts')
+    if (isFromDaemon(error)) await noteOutdated(self)
+    throw error
+  }
 }
 
 function passedInput(args: readonly string[]): Input {

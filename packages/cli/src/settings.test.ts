@@ -40,6 +40,11 @@ test('a variable wins over the file, and the file over the default', async () =>
   })
 })
 
+test('a key that stands twice is named', async () => {
+  const { file, ...env } = await home('data_dir: /a\napi_key: secret-secret-00\ndata_dir: /b\n')
+  await expect(loadSettings(file, env)).rejects.toThrow('has the key data_dir twice (line 3)')
+})
+
 test('a file that others can read is refused, and its text is never quoted', async () => {
   const open = await home('api_key: secret-secret-00', 0o644)
   await expect(loadSettings(open.file, open)).rejects.toMatchObject({ code: 'CONFIG_INSECURE' })

@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { DATA_FILES, SandglassError } from '@sandglass/contract/tables'
+import { DATA_FILES, SandglassError, yamlIssue } from '@sandglass/contract/tables'
 import type { Environment } from './command.ts'
 
 export type Settings = {
@@ -80,11 +80,7 @@ async function parseFile(path: string, text: string): Promise<FileKeys> {
     const value: unknown = parse(text)
     return typeof value === 'object' && value !== null ? value : {}
   } catch (error) {
-    const line = (error as { linePos?: { line: number }[] }).linePos?.[0]?.line
-    throw new SandglassError('CONFIG_INVALID', {
-      source: path,
-      issue: `is not YAML${line === undefined ? '' : ` (line ${line})`}`,
-    })
+    throw new SandglassError('CONFIG_INVALID', { source: path, issue: yamlIssue(text, error) })
   }
 }
 

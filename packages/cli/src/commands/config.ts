@@ -1,5 +1,6 @@
 import type { Command } from '../command.ts'
 import { askDaemon } from '../daemon-entry.ts'
+import { noteOutdated } from '../outdated-note.ts'
 import { noArguments } from '../parse.ts'
 import { table } from '../table.ts'
 
@@ -9,13 +10,17 @@ export const command: Command = {
   summary: 'Show the configuration and where each value comes from',
   usage: [''],
   about: `A flag of serve wins over a variable (SANDGLASS_ and the key in capitals), that over the file, that over the default.
-The file is ~/.sandglass/config.yaml; sandglass init writes it. Secrets are shown as ***.`,
+The file is ~/.sandglass/config.yaml; sandglass init writes it. Secrets are shown as ***.
+A daemon that runs keeps the configuration it started with: sandglass shutdown makes the next command start one with this.
+The keys are explained in docs/reference/configuration.md.`,
   options: {},
-  async run(input, { configPath, json, print }) {
+  async run(input, context) {
+    const { configPath, json, print } = context
     noArguments(input)
     const printed: Printed = JSON.parse(await askDaemon(['serve', '--print-config'], configPath))
     const rows = Object.entries(printed).map(([key, { value, origin }]) => [key, shown(value), origin])
     print(json ? `${JSON.stringify(printed, null, 2)}\n` : table(['KEY', 'VALUE', 'FROM'], rows, process.stdout))
+    await noteOutdated(context)
     return 0
   },
 }

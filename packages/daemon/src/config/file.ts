@@ -1,6 +1,6 @@
 // The configuration file: found, checked to be nobody else's business, and read as YAML.
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
-import { SandglassError } from '@sandglass/contract'
+import { SandglassError, yamlIssue } from '@sandglass/contract'
 import { parse } from 'yaml'
 
 /** Null when there is none. */
@@ -41,12 +41,6 @@ function parseYaml(path: string, text: string): unknown {
   try {
     return parse(text)
   } catch (error) {
-    // SECURITY: the parser's message quotes the file, which may hold keys; only the place is told.
-    const line = (error as { linePos?: { line: number }[] }).linePos?.[0]?.line
-    throw new SandglassError(
-      'CONFIG_INVALID',
-      { source: path, issue: `is not YAML${line === undefined ? '' : ` (line ${line})`}` },
-      { cause: error },
-    )
+    throw new SandglassError('CONFIG_INVALID', { source: path, issue: yamlIssue(text, error) }, { cause: error })
   }
 }

@@ -53,6 +53,11 @@ describe('configuration', () => {
     ).toEqual(['flag', 'environment', 'file', 'default'])
   })
 
+  it('names a key that stands twice in the file, and its line', () => {
+    const twice = file('listen: [unix]\nbackends: { oci: { allow_unenforced: [cpu] } }\nbackends: { oci: { runtime: runc } }\n')
+    expect(() => load({ env: { SANDGLASS_CONFIG: twice } })).toThrow(/has the key backends twice \(line 3\)/)
+  })
+
   it('cannot be changed after it was read', () => {
     const { config } = load()
     expect(() => Object.assign(config.defaults, { memory_mb: 1 })).toThrow(TypeError)

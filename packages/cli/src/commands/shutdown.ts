@@ -1,0 +1,52 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { SandglassError } from '@sandglass/contract/tables'
+import type { Command, Context } from '../command.ts'
+import { noArguments, usage } from '../parse.ts'
+import { findDaemon, type RunningDaemon } from '../running-daemon.ts'
+import type { Settings } from '../settings.ts'
+
+const DEADLINE_MS = 30_000
+const LOOK_MS = 20
+
+export const command: Command = {
+  summary: 'Stop the daemon; sessions go on running',
+  usage: ['[--restart]'],
+  about: `The next command starts a daemon again, with the configuration as it is then. It finds the sessions, with their shells and jobs.
+A daemon that systemd runs is stopped with systemctl.`,
+  options: { restart: { type: 'boolean', about: 'start it again at once' } },
+  async run(input, context) {
+    noArguments(input)
+    if (context.env.SANDGLASS_URL) throw usage('SANDGLASS_URL names a daemon elsewhere: stop it there')
+    const settings = await context.settings()
+    const daemon = findDaemon(settings.dataDir)
+    if (daemon) await stop(daemon, settings.dataDir)
+    if (input.flags.restart) await start(settings, context)
+    const done = input.flags.restart ? 'restarted the daemon' : daemon ? 'stopped the daemon' : undefined
+    context.say(done ? `${done}; sessions keep running\n` : `no daemon runs in ${settings.dataDir}\n`)
+    return 0
+  },
+}
+
+async function stop({ pid, isAlive }: RunningDaemon, dataDir: string): Promise<void> {
+  const deadline = Date.now() + DEADLINE_MS
+  try {
+    process.kill(pid, 'SIGTERM')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EPERM') throw cannotStop(dataDir, `it is another user's (pid ${pid})`)
+    if (code !== 'ESRCH') throw error
+  }
+  while (isAlive()) {
+    if (Date.now() > deadline) throw cannotStop(dataDir, `it was asked to stop and still runs (pid ${pid})`)
+    await delay(LOOK_MS)
+  }
+}
+
+const cannotStop = (address: string, why: string) => new SandglassError('DAEMON_UNREACHABLE', { address, why })
+
+async function start(settings: Settings, context: Context): Promise<void> {
+  if ('url' in settings.address)
+    throw usage('--restart needs a unix socket among the listen addresses: start it with `sandglass serve`')
+  const { startDaemon } = await import('../start-daemon.ts')
+  await startDaemon(settings, settings.address.socketPath, context)
+}

@@ -1,0 +1,64 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { CliHome, isAlive } from './cli-home.ts'
+import { deadline } from './deadline.ts'
+
+describe('sandglass shutdown', () => {
+  let cli: CliHome
+  beforeEach(async () => {
+    cli = await CliHome.open()
+  })
+  afterEach(() => cli.close())
+
+  const configure = (text: string) => writeFileSync(join(cli.home, '.sandglass/config.yaml'), text, { mode: 0o600 })
+
+  it('is content when no daemon runs', async () => {
+    expect(await cli.run(['shutdown'])).toMatchObject({ code: 0, stderr: expect.stringContaining('no daemon runs') })
+  })
+
+  it('stops the daemon and waits for its end; sessions and their shells go on', async () => {
+    await cli.run(['new', 'demo'])
+    await cli.run(['exec', 'demo', '-c', 'x=41'])
+    const pid = cli.daemonPid
+    expect(await cli.run(['shutdown'])).toMatchObject({ code: 0, stderr: 'stopped the daemon; sessions keep running\n' })
+    await deadline('the pid is free', () => !isAlive(pid))
+    expect(await cli.run(['exec', 'demo', '-c', 'echo $((x + 1))'])).toMatchObject({ code: 0, stdout: '42\n' })
+  })
+
+  it('lets a changed configuration in, which a running daemon has not read and the commands say so', async () => {
+    await cli.run(['ls'])
+    configure('allowed_images: []\n')
+    const later = Date.now() / 1000 + 1
+    utimesSync(join(cli.home, '.sandglass/config.yaml'), later, later)
+    const note = expect.stringContaining('was changed after the daemon started: `sandglass shutdown`')
+    expect(await cli.run(['inspect', 'nobody'])).toMatchObject({ code: 4, stderr: note })
+    expect(await cli.run(['config'])).toMatchObject({ code: 0, stderr: note })
+    expect((await cli.run(['doctor'])).stdout).toMatch(
+      /weaker +daemon: runs .* older configuration .*\n +fix: sandglass shutdown\n/,
+    )
+    utimesSync(join(cli.home, '.sandglass/config.yaml'), 0, 0)
+    const before = cli.daemonPid
+    expect(await cli.run(['shutdown', '--restart'])).toMatchObject({ code: 0, stderr: expect.stringContaining('restarted') })
+    expect(cli.daemonPid).not.toBe(before)
+    expect(await cli.run(['new', 'demo'])).toMatchObject({ code: 3, stderr: expect.stringContaining('allowed_images') })
+    expect((await cli.run(['inspect', 'nobody'])).stderr).not.toContain('note:')
+  })
+
+  it('never ends another process that got the pid of a daemon that is gone', async () => {
+    const other = spawn('sleep', ['60'], { stdio: 'ignore' })
+    try {
+      mkdirSync(cli.dataDir, { recursive: true, mode: 0o700 })
+      writeFileSync(join(cli.dataDir, 'lock.pid'), String(other.pid), { mode: 0o600 })
+      expect(await cli.run(['shutdown'])).toMatchObject({ code: 0, stderr: expect.stringContaining('no daemon runs') })
+      expect(other.exitCode ?? other.signalCode).toBeNull()
+    } finally {
+      const ended = once(other, 'exit')
+      other.kill()
+      await ended
+    }
+    await cli.run(['ls']) // a daemon of its own, for the end to find
+  })
+})
