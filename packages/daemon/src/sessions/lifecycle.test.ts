@@ -64,7 +64,7 @@ describe('the lifecycle over HTTP', () => {
           expect([verb, reply.status, (reply.body as Shown).status]).toEqual([verb, 200, to])
         } else {
           expect([verb, reply.status]).toEqual([verb, 409])
-          expect(reply.text).toContain(`it is ${state}`)
+          expect(reply.body).toMatchObject({ error: { code: 'WRONG_STATE', detail: { state } } })
           expect((await get(daemon, id)).status).toBe(state)
         }
         await daemon.call('DELETE', `/v1/sessions/${id}?purge=true`)
