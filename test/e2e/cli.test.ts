@@ -1,4 +1,6 @@
-import { chmod, mkdir, mkdtemp, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdir, mkdtemp, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CliHome, isAlive, SANDGLASS } from './cli-home.ts'
@@ -107,6 +109,7 @@ describe('exec', () => {
     expect(await code('--timeout', '300ms', '--', 'sleep', '60')).toBe(124)
     expect(await code('--timeout', '300ms', '-c', 'sleep 60')).toBe(124)
     expect(await code('--', '/no/such/program')).toBe(127)
+    expect((await run('exec', 'box', '--', '/no/\x1b]0;x')).stderr).toContain('\\x1b]0;x')
     expect(await code('--', '/etc/hostname')).toBe(126)
     expect((await run('exec', 'nobody', '--', 'true')).code).toBe(125)
     expect((await run('exec', 'nobody', '-c', 'true')).code).toBe(125)
@@ -218,6 +221,22 @@ describe('cp', () => {
     const input = Buffer.alloc(5_000_000, 'xyz')
     expect(await cli.run(['cp', '-', 'box:/tmp/piped'], { input })).toMatchObject({ code: 0 })
     expect((await run('cp', 'box:/tmp/piped', '-')).stdout.length).toBe(5_000_000)
+  })
+
+  test('a file that this machine cannot hold is refused, and a copy that is given up leaves nothing', async () => {
+    await sh('mkdir -p /workspace/sparse && truncate -s 15T /workspace/sparse/bomb; truncate -s 2G /workspace/long')
+    const target = join(cli.home, 'room')
+    await mkdir(target)
+    for (const path of ['box:sparse/bomb', 'box:sparse/.']) {
+      expect(await run('cp', path, target)).toMatchObject({ code: 3, stderr: expect.stringContaining('no room for') })
+    }
+    expect(await readdir(target)).toEqual([])
+    const given = spawn(SANDGLASS, ['cp', 'box:long', target], { env: cli.env })
+    const ended = once(given, 'exit')
+    await deadline('the copy has begun', async () => (await readdir(target)).some(name => name.endsWith('.part')))
+    given.kill('SIGINT')
+    expect(await ended).toEqual([130, null])
+    expect(await readdir(target)).toEqual([])
   })
 
   test('what a sandbox made to break out is refused and writes nothing outside', async () => {

@@ -1,8 +1,9 @@
-import { lstat, mkdir, open, rename, rm, stat } from 'node:fs/promises'
+import { lstat, mkdir, open, rename, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { SandglassError, type Session } from '@sandglass/sdk'
 import { saveTo } from '@sandglass/sdk/node'
+import { wholeOrNone } from './half-file.ts'
 import { endsInSlash, nameOf } from './location.ts'
 import type { Progress } from './progress.ts'
 import { requireRoom, withinRoom } from './room.ts'
@@ -58,13 +59,10 @@ async function downloadFile(session: Session, path: string, target: string, prog
   const partial = join(dirname(target), `.${basename(target)}.${crypto.randomUUID()}.part`)
   // SECURITY: set-id bits are dropped. Rename replaces a link of that name and does not write through it.
   const file = await open(partial, 'wx', Number.parseInt(mode, 8) & 0o777)
-  try {
+  await wholeOrNone(partial, async () => {
     await saveTo(file, progress.through(withinRoom(body, dirname(target), target, size))).finally(() => file.close())
     await rename(partial, target)
-  } catch (error) {
-    await rm(partial, { force: true })
-    throw error
-  }
+  })
 }
 
 async function makeTarget(target: string): Promise<void> {

@@ -9,6 +9,7 @@ import { chmod, link, lstat, mkdir, open, rm, symlink, utimes } from 'node:fs/pr
 import { join, posix } from 'node:path'
 import { SandglassError } from '@sandglass/sdk'
 import { saveTo } from '@sandglass/sdk/node'
+import { wholeOrNone } from './half-file.ts'
 import { requireRoom } from './room.ts'
 import { type ReadEntry, tarEntries, unsafe } from './unpack-entries.ts'
 
@@ -78,16 +79,12 @@ const KINDS: Record<string, string> = { '3': 'device', '4': 'device', '6': 'pipe
 
 async function writeFile(path: string, entry: ReadEntry): Promise<void> {
   const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
-  try {
+  const fill = async () => {
     await saveTo(file, entry.body)
     await file.chmod(entry.mode & ~process.umask())
     await file.utimes(new Date(), new Date(entry.modifiedAt))
-  } catch (error) {
-    await rm(path, { force: true }) // half a file is not what was asked for
-    throw error
-  } finally {
-    await file.close()
   }
+  await wholeOrNone(path, fill).finally(() => file.close())
 }
 
 /** Made last, when every folder is in place and none can be replaced by it any more. */
