@@ -1,13 +1,9 @@
 // The three tools an agent needs, in the shape that tool-calling APIs take: a name, a description, a JSON schema, a function.
 // The "model" here is a fixed list of calls, so that the file runs without one.
-import { readFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
-import { SandboxClient, SandglassError } from '@sandglass/sdk'
+import { SandglassError } from '@sandglass/sdk'
+import { connectLocal } from '@sandglass/sdk/node'
 
-const client = new SandboxClient({
-  baseUrl: process.env.SANDGLASS_URL ?? 'http://127.0.0.1:8080',
-  apiKey: process.env.SANDGLASS_API_KEY ?? (await readFile(`${homedir()}/.sandglass/data/api-key`, 'utf8')).trim(),
-})
+const client = connectLocal()
 
 await using session = await client.createSession({ memoryMb: 1024, ttlSeconds: 1800 })
 

@@ -1,13 +1,8 @@
 // A session from start to end: state that stays, a file, an end.
-// Run it with a daemon that listens on 127.0.0.1:8080 (`sandglass serve`), or name another in SANDGLASS_URL.
-import { readFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
-import { SandboxClient } from '@sandglass/sdk'
+// Run it with `node_modules/.bin/node examples/first-session.ts`; `./sandglass ls` starts the daemon it needs.
+import { connectLocal } from '@sandglass/sdk/node'
 
-const client = new SandboxClient({
-  baseUrl: process.env.SANDGLASS_URL ?? 'http://127.0.0.1:8080',
-  apiKey: process.env.SANDGLASS_API_KEY ?? (await readFile(`${homedir()}/.sandglass/data/api-key`, 'utf8')).trim(),
-})
+const client = connectLocal()
 
 await using session = await client.createSession({ ttlSeconds: 600 })
 

@@ -1,12 +1,7 @@
 // Output as it comes, and a program with stdout and stderr apart.
-import { readFile } from 'node:fs/promises'
-import { homedir } from 'node:os'
-import { SandboxClient } from '@sandglass/sdk'
+import { connectLocal } from '@sandglass/sdk/node'
 
-const client = new SandboxClient({
-  baseUrl: process.env.SANDGLASS_URL ?? 'http://127.0.0.1:8080',
-  apiKey: process.env.SANDGLASS_API_KEY ?? (await readFile(`${homedir()}/.sandglass/data/api-key`, 'utf8')).trim(),
-})
+const client = connectLocal()
 
 await using session = await client.createSession()
 

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type PrivateDaemon, startPrivateDaemon } from '../../tools/private-daemon.ts'
+import { CliHome } from './cli-home.ts'
 
 const run = promisify(execFile)
 
@@ -15,20 +15,26 @@ const EXPECTED: Record<string, RegExp> = {
 }
 
 describe('the examples', () => {
-  let daemon: PrivateDaemon
+  let cli: CliHome
   beforeAll(async () => {
-    daemon = await startPrivateDaemon()
+    cli = await CliHome.open()
   })
-  afterAll(() => daemon?.stop())
+  afterAll(() => cli?.close())
+
+  it('say how to get a daemon when there is none', async () => {
+    await expect(run(process.execPath, ['examples/first-session.ts'], { env: cli.env })).rejects.toMatchObject({
+      stderr: expect.stringContaining('no daemon has run there'),
+    })
+  })
 
   it('each has an expected output here', () => {
     expect(readdirSync('examples').filter(name => name.endsWith('.ts'))).toEqual(Object.keys(EXPECTED))
   })
 
   it.each(Object.keys(EXPECTED))('%s prints what it should and leaves no session', async name => {
-    const env = { PATH: process.env.PATH, HOME: '/nonexistent', SANDGLASS_URL: daemon.url, SANDGLASS_API_KEY: daemon.apiKey }
-    const { stdout } = await run(process.execPath, [`examples/${name}`], { env })
+    await cli.run(['ls']) // as a reader's first commands do, it starts the daemon
+    const { stdout } = await run(process.execPath, [`examples/${name}`], { env: cli.env })
     expect(stdout).toMatch(EXPECTED[name] ?? /never/)
-    expect(await daemon.client.listSessions()).toEqual([])
+    expect(JSON.parse((await cli.run(['ls', '--json'])).stdout)).toEqual([])
   })
 })

@@ -1,16 +1,45 @@
-// fetch for Node over kept connections: unix sockets, and less work per call than the global one.
+// What Node adds: the daemon of this machine, and fetch over kept connections, with unix sockets and less work per call than the global one.
+import { readFileSync } from 'node:fs'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import type { NetConnectOpts } from 'node:net'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import type { SandglassError } from '@sandglass/contract/tables'
+import { DATA_FILES, SandglassError } from '@sandglass/contract/tables'
 import type { BodySource } from './body.ts'
+import { SandboxClient } from './client.ts'
 import { decodeError } from './decode-error.ts'
 import { FileBody } from './file-body.ts'
 import { KeptSocket } from './kept-socket.ts'
-import type { FetchInit, FetchLike, ResponseLike } from './transport.ts'
+import type { ClientOptions, FetchInit, FetchLike, ResponseLike } from './transport.ts'
 
 export { fileBody } from './file-body.ts'
 export { saveTo } from './save-to.ts'
+
+export type LocalOptions = Partial<Omit<ClientOptions, 'baseUrl' | 'fetch'>> & {
+  /** The daemon's data_dir; ~/.sandglass/data when absent. */
+  dataDir?: string
+}
+
+/**
+ * A client of the daemon that the command line uses on this machine, through its unix socket and with its key. It starts none: any
+ * `sandglass` command that needs one does. Attached terminals and ports need a WebSocket class that can reach a unix socket.
+ */
+export function connectLocal({ dataDir = join(homedir(), '.sandglass', 'data'), ...options }: LocalOptions = {}): SandboxClient {
+  const socketPath = join(dataDir, DATA_FILES.socket)
+  const apiKey = options.apiKey ?? readKey(join(dataDir, DATA_FILES.apiKey), socketPath)
+  return new SandboxClient({ ...options, apiKey, baseUrl: 'http://sandglass', fetch: unixFetch(socketPath) })
+}
+
+function readKey(path: string, address: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    const why = code === 'ENOENT' ? `there is no key in ${path}, so no daemon has run there` : message
+    throw new SandglassError('DAEMON_UNREACHABLE', { address, why }, { cause: error })
+  }
+}
 
 /** fetch through a unix socket, whatever host the address names. */
 export const unixFetch = (socketPath: string): FetchLike => fetchWith({ socketPath })
