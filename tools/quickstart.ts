@@ -1,5 +1,6 @@
 // `npm run quickstart`: a first session on a daemon of its own, step by step, with the time each step took.
 import { SandglassError, type Session } from '@sandglass/sdk'
+import { acceptLimits } from './accept-limits.ts'
 import { type PrivateDaemon, startPrivateDaemon } from './private-daemon.ts'
 
 const interrupted = new AbortController()
@@ -24,16 +25,7 @@ async function main(): Promise<void> {
     await daemon.stop()
     printTime(start, 'stop the daemon and remove every trace')
   }
-  console.log(`\nNext:${permission(session.info.unenforced)}${NEXT}`)
-}
-
-/** What a user whose limits cannot be enforced has to allow before sessions of their own are made. */
-function permission(unenforced: readonly string[]): string {
-  if (unenforced.length === 0) return ''
-  const setting = `backends: { oci: { allow_unenforced: [${unenforced.join(', ')}] } }`
-  return `
-  # once, to allow sessions of your own without these limits (./sandglass doctor says how to get them instead):
-  (umask 077; mkdir -p ~/.sandglass; echo '${setting}' >> ~/.sandglass/config.yaml)`
+  console.log(`\nNext:${acceptLimits(session.info.unenforced)}${NEXT}`)
 }
 
 async function tour(session: Session): Promise<void> {
