@@ -27,7 +27,7 @@ import { type OciPaths, ociPaths } from './paths.ts'
 import { type Examined, examine, type Host } from './probe.ts'
 import { pruneImages, runnerName } from './prune-images.ts'
 import { isAlive, type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
-import { diskRoom } from './room.ts'
+import { DiskRoom } from './room.ts'
 import { type HostRootfs, prepareHost } from './rootfs-host.ts'
 import { placeRunner } from './runner-file.ts'
 import { seccompProfile } from './seccomp.ts'
@@ -67,6 +67,7 @@ class OciBackend implements Backend {
   readonly #runnerFile: string
   readonly #profile = seccompProfile(process.arch)
   readonly #turns = new Turns()
+  readonly #room: DiskRoom
   #examined: Examined
   #slots: IdSlots
   #disks: EmptyDisks | null = null
@@ -76,6 +77,7 @@ class OciBackend implements Backend {
 
   constructor(paths: OciPaths, options: OciOptions, launcher: Launcher, runnerFile: string, examined: Examined) {
     this.#paths = paths
+    this.#room = new DiskRoom(paths.sessions)
     this.#options = options
     this.#launcher = launcher
     this.#runnerFile = runnerFile
@@ -147,7 +149,7 @@ class OciBackend implements Backend {
   }
 
   async room(): Promise<Room> {
-    return await diskRoom(this.#paths.sessions)
+    return await this.#room.read()
   }
 
   async discard(id: string): Promise<void> {

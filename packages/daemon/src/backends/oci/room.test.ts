@@ -2,7 +2,7 @@ import { mkdir, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { temporaryFolder } from '../../daemon.fixture.ts'
-import { diskRoom } from './room.ts'
+import { DiskRoom } from './room.ts'
 
 const MiB = 1024 * 1024
 
@@ -19,10 +19,28 @@ it('what is promised is the part of each disk that has not been written', async 
     await disk.sync()
     await disk.close()
   }
-  const { free, promised } = await diskRoom(sessions)
+  const { free, promised } = await new DiskRoom(sessions).read()
   expect(free).toBeGreaterThan(0)
   expect(promised.get('a')).toBe(8 * MiB)
   expect(promised.get('b')).toBeLessThanOrEqual(5 * MiB)
   expect(promised.get('b')).toBeGreaterThan(4 * MiB)
   expect(promised.get('without-disk')).toBe(0)
+})
+
+it('a disk is looked at again after a while, and a new one at once', async () => {
+  const sessions = await temporaryFolder()
+  const disk = async (id: string, bytes: number) => {
+    await mkdir(join(sessions, id), { recursive: true })
+    await using file = await open(join(sessions, id, 'disk.ext4'), 'w')
+    await file.truncate(bytes)
+  }
+  let now = 0
+  const room = new DiskRoom(sessions, () => now)
+  await disk('a', 8 * MiB)
+  expect((await room.read()).promised).toEqual(new Map([['a', 8 * MiB]]))
+  await disk('a', 4 * MiB)
+  await disk('b', 2 * MiB)
+  expect(Object.fromEntries((await room.read()).promised)).toEqual({ a: 8 * MiB, b: 2 * MiB })
+  now = 60_000
+  expect(Object.fromEntries((await room.read()).promised)).toEqual({ a: 4 * MiB, b: 2 * MiB })
 })

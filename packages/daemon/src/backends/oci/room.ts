@@ -7,14 +7,32 @@ import { isMissing } from './record.ts'
 
 const BLOCK_BYTES = 512
 
-export async function diskRoom(sessions: string): Promise<Room> {
-  const promised = new Map<string, number>()
-  await Promise.all(
-    (await readdir(sessions)).map(async id => promised.set(id, await unallocated(join(sessions, id, 'disk.ext4')))),
-  )
-  // After the disks: what one takes meanwhile is then counted twice, and never not at all.
-  const { bavail, bsize } = await statfs(sessions)
-  return { free: bavail * bsize, promised }
+/** How long a look at one disk counts, so that a burst of creates looks at each disk once and not once for each other. */
+const FRESH_MS = 5000
+
+export class DiskRoom {
+  readonly #sessions: string
+  readonly #now: () => number
+  #looks = new Map<string, { promised: number; at: number }>()
+
+  constructor(sessions: string, now: () => number = Date.now) {
+    this.#sessions = sessions
+    this.#now = now
+  }
+
+  async read(): Promise<Room> {
+    const looks = await Promise.all((await readdir(this.#sessions)).map(async id => [id, await this.#look(id)] as const))
+    this.#looks = new Map(looks)
+    // After the disks: what one takes meanwhile is then counted twice, and never not at all.
+    const { bavail, bsize } = await statfs(this.#sessions)
+    return { free: bavail * bsize, promised: new Map(looks.map(([id, { promised }]) => [id, promised])) }
+  }
+
+  async #look(id: string): Promise<{ promised: number; at: number }> {
+    const last = this.#looks.get(id)
+    if (last !== undefined && this.#now() - last.at < FRESH_MS) return last
+    return { promised: await unallocated(join(this.#sessions, id, 'disk.ext4')), at: this.#now() }
+  }
 }
 
 /** Zero for a session whose files are not in a disk of their own. */
