@@ -16,7 +16,8 @@ async function freeze(world: World, ref: string, verb: 'pause' | 'resume', log: 
     nextState(id, row.status, verb, row.name)
     const machine = world.live.get(id)?.machine
     const act = machine?.[verb]
-    if (!machine || !act) throw new SandglassError('UNSUPPORTED', { what: `${verb}: the daemon has no cgroup to freeze processes with` })
+    if (!machine || !act)
+      throw new SandglassError('UNSUPPORTED', { what: `${verb}: the daemon has no cgroup to freeze processes with` })
     await act.call(machine)
     return transition(world, row, verb, { reason: 'requested' }, log)
   })
