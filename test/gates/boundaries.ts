@@ -14,7 +14,7 @@ export const BOUNDARIES: Boundary[] = [
     because: 'the contract is data that every part, browsers included, can load: zod and nothing else',
   },
   {
-    files: 'packages/sdk/src/node.ts',
+    files: 'packages/sdk/src/node/',
     may: ['packages/sdk/src/', 'node:', `${CONTRACT}/tables.ts`],
     typesOnly: [`${CONTRACT}/index.ts`],
     because: 'the Node half of the sdk has no dependencies at run time',

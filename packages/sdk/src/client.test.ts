@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { ROUTES, type RouteName } from '@sandglass/contract'
 import { expect, onTestFinished, test } from 'vitest'
 import { type FetchLike, SandboxClient, SandglassError } from './index.ts'
-import { nodeFetch, unixFetch } from './node.ts'
+import { nodeFetch, unixFetch } from './node/index.ts'
 import { json, SESSION, startServer } from './server.fixture.ts'
 
 const KEY = 'key-for-tests-0000'

@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { SandboxClient } from './client.ts'
-import { fileBody, nodeFetch, saveTo } from './node.ts'
-import type { Session } from './session.ts'
+import { SandboxClient } from '../client.ts'
+import type { Session } from '../session.ts'
+import { fileBody, nodeFetch, saveTo } from './index.ts'
 
 const CONTENT = randomBytes(5_000_001)
 const sha = (data: Uint8Array) => createHash('sha256').update(data).digest('hex')
