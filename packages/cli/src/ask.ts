@@ -5,6 +5,7 @@ import { Writable } from 'node:stream'
 export async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   const ended = new Promise<string>(resolve => lines.once('close', () => resolve('')))
+  lines.once('SIGINT', giveUp)
   try {
     return (await Promise.race([lines.question(question), ended])).trim()
   } finally {
@@ -19,13 +20,19 @@ export async function askSecret(question: string): Promise<string> {
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
   const lines = createInterface({ input: process.stdin, output: nowhere, terminal: true })
   const ended = new Promise<string>(resolve => lines.once('close', () => resolve('')))
-  lines.once('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+  lines.once('SIGINT', giveUp)
   try {
     return (await Promise.race([lines.question(''), ended])).trim()
   } finally {
     lines.close()
     process.stderr.write('\n')
   }
+}
+
+/** Ctrl-C is no answer. In its terminal mode readline takes the key, so no signal comes. */
+function giveUp(): void {
+  process.stderr.write('\n')
+  process.kill(process.pid, 'SIGINT')
 }
 
 /** False unless the answer is yes. */

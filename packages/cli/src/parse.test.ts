@@ -55,3 +55,13 @@ test('every command has help that names its flags', async () => {
     }
   }
 })
+
+test('words of other tools lead to the command that does it', () => {
+  for (const [word, command] of [
+    ['list', 'ls'],
+    ['ps', 'ls'],
+    ['delete', 'rm'],
+    ['create', 'new'],
+  ] as const)
+    expect(unknownCommand(word).message).toBe(`unknown command ${word}; did you mean ${command}?`)
+})

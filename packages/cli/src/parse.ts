@@ -35,8 +35,21 @@ export function parseInput(argv: readonly string[], options: Readonly<Record<str
 
 export const usage = (issue: string) => new SandglassError('USAGE', { issue })
 
+/** What people try who know other tools. */
+const OTHER_WORDS: Readonly<Record<string, string>> = {
+  list: 'ls',
+  ps: 'ls',
+  delete: 'rm',
+  destroy: 'rm',
+  remove: 'rm',
+  create: 'new',
+  run: 'exec',
+  attach: 'shell',
+  ssh: 'shell',
+}
+
 export function unknownCommand(name: string): SandglassError {
-  const meant = nearest(name, COMMAND_NAMES)
+  const meant = OTHER_WORDS[name] ?? nearest(name, COMMAND_NAMES)
   return usage(`unknown command ${name}${meant ? `; did you mean ${meant}?` : ''}`)
 }
 
@@ -66,5 +79,7 @@ function usageError(error: unknown, known: Readonly<Record<string, Flag>>): Sand
     unknown,
     Object.keys(known).map(name => `--${name}`),
   )
+  // Only exec has a command to run, whose own flags are easily taken for ours.
+  if (!meant && known.command) return usage(`unknown flag ${unknown}; a program and its flags go behind --: exec NAME -- ls -la`)
   return usage(`unknown flag ${unknown}${meant ? `; did you mean ${meant}?` : ''}`)
 }

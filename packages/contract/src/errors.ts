@@ -129,7 +129,7 @@ export const ERRORS = {
     http: 400,
     exit: 2,
     text: (d: { entry: string; issue: string }) => `archive refused: ${d.entry}: ${d.issue}`,
-    hint: 'nothing after that entry was unpacked',
+    hint: 'nothing after that entry was unpacked; `sandglass cp --skip-unsafe` leaves such entries out',
   },
   BODY_TOO_LARGE: {
     http: 413,

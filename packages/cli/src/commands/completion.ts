@@ -5,14 +5,14 @@ import { oneArgument, usage } from '../parse.ts'
 const SCRIPTS = {
   bash: `_sandglass() {
   local IFS=$'\\n' word=\${COMP_WORDS[COMP_CWORD]}
-  COMPREPLY=($(compgen -W "$(sandglass __complete "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "$word"))
+  COMPREPLY=($(compgen -W "$("\${COMP_WORDS[0]}" __complete "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "$word"))
 }
 complete -o default -F _sandglass sandglass
 `,
   zsh: `#compdef sandglass
 _sandglass() {
   local -a found
-  found=("\${(@f)$(sandglass __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  found=("\${(@f)$("\${words[1]}" __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n "$found" ]]; then compadd -a found; else _files; fi
 }
 compdef _sandglass sandglass

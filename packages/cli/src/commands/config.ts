@@ -4,6 +4,9 @@ import { noteOutdated } from '../outdated-note.ts'
 import { noArguments } from '../parse.ts'
 import { table } from '../table.ts'
 
+/** A TCP port is opened only by who runs serve, or has it in the configuration. */
+const LISTEN_DEFAULT = 'default of serve; a daemon that a command starts has unix alone'
+
 type Printed = Record<string, { value: unknown; origin: string }>
 
 export const command: Command = {
@@ -18,7 +21,11 @@ The keys are explained in docs/reference/configuration.md.`,
     const { configPath, json, print } = context
     noArguments(input)
     const printed: Printed = JSON.parse(await askDaemon(['serve', '--print-config'], configPath))
-    const rows = Object.entries(printed).map(([key, { value, origin }]) => [key, shown(value), origin])
+    const rows = Object.entries(printed).map(([key, { value, origin }]) => [
+      key,
+      shown(value),
+      key === 'listen' && origin === 'default' ? LISTEN_DEFAULT : origin,
+    ])
     print(json ? `${JSON.stringify(printed, null, 2)}\n` : table(['KEY', 'VALUE', 'FROM'], rows, process.stdout))
     await noteOutdated(context)
     return 0

@@ -15,7 +15,10 @@ export const command: Command = {
 
 What comes out of a sandbox is not trusted: entries that would leave the target folder (absolute names, .., links that lead
 out), devices and pipes are refused, and set-id bits are dropped.`,
-  options: { 'skip-unsafe': { type: 'boolean', about: 'leave out entries that are refused and say so, instead of stopping' } },
+  options: {
+    recursive: { type: 'boolean', short: 'r', about: 'changes nothing: a folder is always copied with what is in it' },
+    'skip-unsafe': { type: 'boolean', about: 'leave out entries that are refused and say so, instead of stopping' },
+  },
   completes: 'sessions',
   async run({ args, rest, flags }, context) {
     const [source, target, ...more] = [...args, ...(rest ?? [])]

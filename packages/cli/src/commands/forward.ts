@@ -17,6 +17,7 @@ export const command: Command = {
     const forwards = pairs.map(parsePorts)
     const client = await context.connect({ sockets: true })
     const session = await client.getSession(name)
+    await session.ports() // refused when it does not run, before anything listens
     const stop = new AbortController()
     const servers = await Promise.all(
       forwards.map(async ({ local, remote }) => {

@@ -9,11 +9,12 @@ export const command: Command = {
   about: 'With -f it goes on with the state changes of the session until the session ends or you press Ctrl-C.',
   options: { follow: { type: 'boolean', short: 'f', about: 'go on with state changes' } },
   completes: 'sessions',
-  async run(input, { connect, print }) {
+  async run(input, { connect, print, say }) {
     const session = (await connect()).session(oneArgument(input, 'NAME'))
     const log = await session.logs()
     // SECURITY: the runner writes this log, and what runs beside it may have a say in it.
     if (log) print(printableLines(log.endsWith('\n') ? log : `${log}\n`))
+    else say('the boot log is empty: nothing went wrong at the start\n')
     if (!input.flags.follow) return 0
     const { FINAL_STATES } = await import('@sandglass/contract/tables')
     for await (const event of session.events()) {

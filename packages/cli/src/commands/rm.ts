@@ -20,6 +20,8 @@ export const command: Command = {
     if (names.length === 0) throw usage('NAME is missing')
     if (!flags.force) {
       if (!process.stdin.isTTY) throw usage('rm asks before it ends a session, and there is no terminal to ask on: pass -f')
+      const found = await connect()
+      for (const name of names) await found.getSession(name) // no question about what is not there
       const what = names.length === 1 ? `session ${names[0]}` : `${names.length} sessions (${names.join(', ')})`
       if (!(await confirm(`End ${printable(what)} and remove the files in it?`))) {
         say('nothing was removed\n')
