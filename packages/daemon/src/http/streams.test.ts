@@ -88,13 +88,13 @@ describe('exec/stream', () => {
     await until(() => daemon.world.live.get(id)?.holds === 1)
     // The reader takes nothing: what the daemon holds settles far below what the command prints.
     let before = -1
-    const held = await until(async () => {
+    let sameLooks = 0
+    const held = await until(() => {
       const { arrayBuffers, heapUsed } = process.memoryUsage()
       const now = Math.round((arrayBuffers + heapUsed) / 1e7)
-      const settled = now === before
+      sameLooks = now === before ? sameLooks + 1 : 0
       before = now
-      await new Promise(resolve => setTimeout(resolve, 300))
-      return settled && now * 1e7
+      return sameLooks === 20 && now * 1e7
     })
     expect(held).toBeLessThan(400e6)
     let received = 0

@@ -23,14 +23,7 @@ export async function bringUp(world: World, row: SessionRow, log: Logger): Promi
     machine = await backendOf(world, row.backend).start(machineSpec(world, row), abort.signal)
     const live = await adopt(world, row, machine)
     abort.signal.throwIfAborted()
-    const change = {
-      reason: 'started',
-      container_id: machine.containerId,
-      unenforced: JSON.stringify(machine.unenforced),
-      started_at: world.now(),
-      cwd: WORKSPACE,
-    } as const
-    live.row = await transition(world, row, 'ready', change, log)
+    live.row = await transition(world, row, 'ready', startedOn(machine, world.now()), log)
     return live
   } catch (error) {
     const live = world.live.get(row.id)
@@ -42,6 +35,16 @@ export async function bringUp(world: World, row: SessionRow, log: Logger): Promi
     world.starting.delete(row.id)
   }
 }
+
+/** What the row of a session says once its machine runs. */
+export const startedOn = (machine: Machine, now: number) =>
+  ({
+    reason: 'started',
+    container_id: machine.containerId,
+    unenforced: JSON.stringify(machine.unenforced),
+    started_at: now,
+    cwd: WORKSPACE,
+  }) as const
 
 /** Connects to a machine that runs and counts it among the live ones. */
 export async function adopt(world: World, row: SessionRow, machine: Machine): Promise<LiveSession> {

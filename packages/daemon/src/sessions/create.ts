@@ -95,7 +95,7 @@ async function refuseUnenforceable(world: World, backend: Backend): Promise<void
   const { unenforceable } = await backend.probe()
   const limits = unenforceable.filter(limit => !world.config.backends.oci.allow_unenforced.includes(limit))
   if (limits.length > 0)
-    throw new SandglassError('LIMIT_UNENFORCEABLE', { limits, why: `the backend ${backend.name} has no means to here` })
+    throw new SandglassError('LIMIT_UNENFORCEABLE', { limits, why: 'the daemon has no cgroup that it may write to' })
 }
 
 function newRow(world: World, spec: SessionSpec, image: string, backend: string): SessionRow {

@@ -6,7 +6,7 @@ import { openLink } from '../runner-link/link.ts'
 import { isEnded, unendedSessions } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { boundedCwd } from './bounded-cwd.ts'
-import { adopt, enlist, release, WORKSPACE } from './bring-up.ts'
+import { adopt, enlist, release, startedOn } from './bring-up.ts'
 import { forEachAtOnce } from './for-each-at-once.ts'
 import { discardOrRemember } from './leftovers.ts'
 import { transition } from './transition.ts'
@@ -102,14 +102,7 @@ async function finishStart(world: World, { row, backend, machine, later }: Found
   if (machine) {
     try {
       const live = await adopt(world, row, machine)
-      const change = {
-        reason: 'started',
-        container_id: machine.containerId,
-        unenforced: JSON.stringify(machine.unenforced),
-        started_at: world.now(),
-        cwd: WORKSPACE,
-      } as const
-      live.row = await transition(world, row, 'ready', change)
+      live.row = await transition(world, row, 'ready', startedOn(machine, world.now()))
       return
     } catch (err) {
       world.log.warn({ err, sessionId: row.id }, 'a machine that was starting does not answer')

@@ -280,12 +280,12 @@ class OciBackend implements Backend {
   }
 
   #unenforced(spec: MachineSpec): readonly LimitKind[] {
-    const { unenforceable, weaker } = this.#examined.probe
+    const { unenforceable } = this.#examined.probe
     const refused = unenforceable.filter(limit => !spec.allowUnenforced.includes(limit))
     if (refused.length === 0) return unenforceable
     throw new SandglassError('LIMIT_UNENFORCEABLE', {
       limits: refused,
-      why: weaker.find(({ what }) => what.includes(refused[0] ?? ''))?.what ?? 'no cgroup',
+      why: 'the daemon has no cgroup that it may write to',
     })
   }
 }
