@@ -23,12 +23,45 @@ const Defaults = z.strictObject({
   readonly_rootfs: z.boolean().default(true).describe('read-only root filesystem unless a session asks otherwise'),
 })
 
+const AllowUnenforced = z
+  .array(z.enum(UNENFORCEABLE))
+  .default([])
+  .describe('limits that sessions may go without where this host cannot enforce them; any other is refused')
+
 const Oci = z.strictObject({
   runtime: z.string().min(1).default('auto').describe('crun, runc, a path to another OCI runtime, or auto: crun, else runc'),
-  allow_unenforced: z
-    .array(z.enum(UNENFORCEABLE))
-    .default([])
-    .describe('limits that sessions may go without where this host cannot enforce them; any other is refused'),
+  runtimes: z
+    .record(z.string().regex(/^[a-z][a-z0-9-]{0,40}$/), z.string().startsWith('/'))
+    .default({})
+    .describe('further OCI runtimes that a session may ask for by name, with their paths'),
+  allow_unenforced: AllowUnenforced,
+})
+
+const Docker = z.strictObject({
+  api_endpoint: z
+    .string()
+    .min(1)
+    .default('unix:///var/run/docker.sock')
+    .describe('the engine: unix:///path, or tcp://host:port with the three tls files'),
+  tls_ca: z.string().min(1).optional().describe('file with the authority that signed the engine’s certificate'),
+  tls_cert: z.string().min(1).optional().describe('file with the certificate shown to the engine'),
+  tls_key: z.string().min(1).optional().describe('file with its key'),
+  allow_unenforced: AllowUnenforced,
+})
+
+const Microvm = z.strictObject({
+  qemu: z.string().min(1).default('auto').describe('path of QEMU, or auto: the one of this architecture'),
+  kernel: z
+    .string()
+    .min(1)
+    .default('auto')
+    .describe('path of a Linux kernel, its modules beside it in lib/modules, or auto: the newest installed one'),
+  accel: z.enum(['auto', 'kvm', 'tcg']).default('auto').describe('auto is kvm where a trial boot works, else tcg'),
+  share_proto: z.enum(['virtiofs', '9p']).default('virtiofs').describe('how folders of the host are shared'),
+  disk_format: z.enum(['qcow2', 'raw']).default('qcow2').describe('format of a session’s disk'),
+  bridge: z.string().min(1).optional().describe('host bridge that a session with network bridge joins'),
+  qemu_extra_args: z.array(z.string()).default([]).describe('further arguments of QEMU, given as they are'),
+  allow_unenforced: AllowUnenforced,
 })
 
 export const Config = z.strictObject({
@@ -43,7 +76,12 @@ export const Config = z.strictObject({
   allowed_images: z.array(z.string().min(1)).optional().describe('absent: any image; a list: exactly those; an empty list: none'),
   session_ttl_seconds: within('session_ttl_seconds').default(LIMITS.session_ttl_seconds.default),
   defaults: Defaults.prefault({}),
-  backends: z.strictObject({ oci: Oci.prefault({}) }).prefault({}),
+  backends: z.strictObject({ oci: Oci.prefault({}), docker: Docker.prefault({}), microvm: Microvm.prefault({}) }).prefault({}),
+  allow_bridge: z.boolean().default(false).describe('sessions may ask for network bridge, which no policy sees'),
+  mount_roots: z
+    .array(z.string().startsWith('/'))
+    .default([])
+    .describe('folders of the host below which sessions may ask for mounts; none by default'),
   log_level: z
     .enum(['error', 'warn', 'info', 'debug', 'silent'])
     .default('info')

@@ -4,9 +4,21 @@ import { REASONS, SESSION_STATES } from './lifecycles.ts'
 import { LIMITS } from './limits.ts'
 import { Env, Labels, queryBool, queryInt, SessionId, SessionName, Timestamp, within } from './primitives.ts'
 
-export const Network = z.enum(['none']).describe('what the sandbox may reach; none is loopback only')
-export const BackendName = z.enum(['auto', 'oci']).describe('what makes the machine; auto picks the first that this host can run')
+export const Network = z
+  .enum(['none', 'bridge'])
+  .describe(
+    'what the sandbox may reach: none is loopback only; bridge is a real interface, for docker and microvm where allow_bridge is set',
+  )
+export const BackendName = z
+  .enum(['auto', 'oci', 'docker', 'microvm'])
+  .describe('what makes the machine; auto picks the first of oci, docker and microvm that this host can run')
 export const Mode = z.enum(['ephemeral', 'persistent']).describe('persistent belongs to an agent that comes back')
+
+export const HostMount = z.strictObject({
+  source: z.string().startsWith('/').max(4096).describe('folder of the host'),
+  target: z.string().startsWith('/').max(4096).describe('where the sandbox sees it'),
+  readonly: z.boolean().default(true),
+})
 
 export const SessionSpec = z.strictObject({
   name: SessionName.optional().describe('human name, unique among sessions that have not ended; made up when absent'),
@@ -24,6 +36,14 @@ export const SessionSpec = z.strictObject({
     .describe(
       'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. Without it, root inside reads what only root may read in the host’s /usr',
     ),
+  runtime: z
+    .string()
+    .min(1)
+    .max(64)
+    .optional()
+    .describe('OCI runtime, among those that backends.oci names: crun, runc or one of runtimes'),
+  nested_virt: z.boolean().optional().describe('hardware virtualisation inside; microvm alone, on when the host has it'),
+  mounts: z.array(HostMount).max(16).optional().describe('folders of the host, below the configured mount_roots'),
   ttl_seconds: within('session_ttl_seconds').optional(),
   timeout_sec: within('session_timeout_sec').nullable().optional(),
   persist: z.boolean().optional().describe('true is mode persistent'),

@@ -3,6 +3,7 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Backend } from './backends/backend.ts'
 import type { Loaded } from './config/load.ts'
+import { allowedUnenforced } from './sessions/allowed-limits.ts'
 
 export type Check = { name: string; status: 'ok' | 'weaker' | 'failed'; detail: string; fix: string | null }
 export type Report = { ok: boolean; checks: Check[] }
@@ -55,7 +56,7 @@ async function checkBackend({ config, filePath }: Loaded, backend: Backend): Pro
   const probe = await backend.probe()
   const name = `backend ${backend.name}`
   if (!probe.available) return [{ name, status: 'failed', detail: probe.why ?? 'not available', fix: probe.fix }]
-  const allowed = probe.unenforceable.filter(limit => config.backends.oci.allow_unenforced.includes(limit))
+  const allowed = probe.unenforceable.filter(limit => allowedUnenforced(config, backend.name).includes(limit))
   const refused = probe.unenforceable.filter(limit => !allowed.includes(limit))
   return [
     { name, status: 'ok', detail: probe.detail, fix: null },
@@ -65,7 +66,7 @@ async function checkBackend({ config, filePath }: Loaded, backend: Backend): Pro
       'failed',
       refused,
       'cannot be enforced here, so sessions are refused',
-      `run the daemon as root, or accept it: backends.oci.allow_unenforced: [${probe.unenforceable.join(', ')}] in ${filePath}`,
+      `run the daemon as root, or accept it: backends.${backend.name}.allow_unenforced: [${probe.unenforceable.join(', ')}] in ${filePath}`,
     ),
     ...probe.weaker.map(({ what, fix }) => ({ name, status: 'weaker' as const, detail: what, fix })),
   ]

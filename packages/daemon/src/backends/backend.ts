@@ -4,16 +4,56 @@ import type { Duplex } from 'node:stream'
 
 export type LimitKind = 'cpu' | 'memory' | 'pids' | 'disk'
 
+/** What becomes `/` of a machine. Plain data: a start may be asked for by another process. */
+export type RootImage = { readonly kind: 'host' } | LayeredImage
+
+/** An image of the store. Its blobs stay while a session has it. */
+export interface LayeredImage {
+  readonly kind: 'layers'
+  /** As the user named it, for messages. */
+  readonly reference: string
+  /** Digest of its configuration: the same image has the same id in every store and in every Docker engine. */
+  readonly id: string
+  /** Lowest first. */
+  readonly layers: readonly ImageLayer[]
+  /** From the image's configuration. */
+  readonly env: Readonly<Record<string, string>>
+}
+
+export interface ImageLayer {
+  /** Digest of the uncompressed tar: one layer of several images is one layer. */
+  readonly diffId: string
+  /** File with its tar, compressed as it came. */
+  readonly blob: string
+  readonly compression: 'none' | 'gzip' | 'zstd'
+}
+
+/** A folder of the host that the operator's configuration lets sessions see. */
+export interface HostMount {
+  readonly source: string
+  readonly target: string
+  readonly readonly: boolean
+}
+
 export interface MachineSpec {
   /** The session's id; also the machine's. */
   readonly id: string
   readonly name: string
-  readonly image: string
+  readonly image: RootImage
   readonly cpuCores: number
   readonly memoryMb: number
   readonly diskMb: number
   readonly pidsLimit: number
   readonly readonlyRootfs: boolean
+  /** The OCI runtime that the session asks for, among those that the configuration names; null for the backend's own choice. */
+  readonly runtime: string | null
+  /** `none` is loopback alone; `bridge` is a real interface, which only docker and microvm have. */
+  readonly network: 'none' | 'bridge'
+  readonly mounts: readonly HostMount[]
+  /** Offers hardware virtualisation inside, where the machine is a virtual one and the host has it. */
+  readonly nestedVirt: boolean
+  /** Whether the session is to outlive its machine: a backend may keep less of one that is not. */
+  readonly persist: boolean
   /** Environment of every shell and process. SECURITY: values may be secret; they never reach argv, a log or a world-readable file. */
   readonly env: Readonly<Record<string, string>>
   /** Limits that the operator allows to go unenforced on this host. Any other that cannot be enforced makes start fail. */
@@ -33,6 +73,8 @@ export interface Probe {
   readonly unenforceable: readonly LimitKind[]
   /** What works but is weaker than it could be, and what mends it. */
   readonly weaker: readonly { readonly what: string; readonly fix: string }[]
+  /** Whose kernel the sandbox runs on: the host's, or one of its own. */
+  readonly kernel: 'shared' | 'own'
 }
 
 export interface MachineStats {
@@ -55,8 +97,8 @@ export interface Backend {
   readonly name: string
   /** Cheap enough to call on every readiness check: what costs is remembered. */
   probe(): Promise<Probe>
-  /** Makes an image ready to start from, or throws IMAGE_NOT_FOUND. */
-  prepare(image: string, signal: AbortSignal): Promise<void>
+  /** Makes an image ready to start from; quick when it is. `say` is told of each step that takes long. */
+  prepare(image: RootImage, signal: AbortSignal, say?: (step: string) => void): Promise<void>
   /**
    * Starts a machine, with the disk it had if it ran before. Resolves once the runner listens; limits were read back by then.
    * On failure or abort nothing is left of this attempt: a disk that existed before stays.

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { RunnerSocket } from '../runner-link/runner-socket.ts'
-import type { Backend, LimitKind, Machine, MachineSpec, MachineStats, Probe } from './backend.ts'
+import type { Backend, LimitKind, Machine, MachineSpec, MachineStats, Probe, RootImage } from './backend.ts'
 import type { ProcessId } from './process-tree.ts'
 import { endTree, isAlive, processId, signalTree, treeUsage } from './process-tree.ts'
 
@@ -44,11 +44,19 @@ export class PlainChildBackend implements Backend {
   }
 
   async probe(): Promise<Probe> {
-    return { available: true, why: null, fix: null, detail: 'plain child process, for tests', unenforceable: LIMITS, weaker: [] }
+    return {
+      available: true,
+      why: null,
+      fix: null,
+      detail: 'plain child process, for tests',
+      unenforceable: LIMITS,
+      weaker: [],
+      kernel: 'shared',
+    }
   }
 
-  async prepare(image: string): Promise<void> {
-    if (image !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image })
+  async prepare(image: RootImage): Promise<void> {
+    if (image.kind !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image: image.reference })
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {

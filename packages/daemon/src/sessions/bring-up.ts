@@ -1,12 +1,14 @@
 // Starts the machine of a session and connects to its runner: the work that create and start share.
 import { SandglassError } from '@sandglass/contract'
-import type { LimitKind, Machine, MachineSpec } from '../backends/backend.ts'
+import type { Machine, MachineSpec } from '../backends/backend.ts'
 import type { Logger } from '../log.ts'
 import { openLink } from '../runner-link/link.ts'
 import { unseal } from '../store/seal.ts'
 import type { SessionRow } from '../store/tables.ts'
+import { allowedUnenforced } from './allowed-limits.ts'
 import { backendOf } from './choose-backend.ts'
 import type { LiveSession } from './live.ts'
+import { rootImage } from './root-image.ts'
 import { transition } from './transition.ts'
 import { watchMachine } from './watch-machine.ts'
 import type { World } from './world.ts'
@@ -71,18 +73,22 @@ export function release(world: World, live: LiveSession): void {
 }
 
 export function machineSpec(world: World, row: SessionRow): MachineSpec {
-  const allowUnenforced: readonly LimitKind[] = world.config.backends.oci.allow_unenforced
   return {
     id: row.id,
     name: row.name,
-    image: row.image,
+    image: rootImage(row.image),
     cpuCores: row.cpu_cores,
     memoryMb: row.memory_mb,
     diskMb: row.disk_mb,
     pidsLimit: row.pids_limit,
     readonlyRootfs: row.readonly_rootfs === 1,
+    runtime: row.runtime,
+    network: row.network,
+    mounts: JSON.parse(row.mounts),
+    nestedVirt: row.nested_virt === 1,
+    persist: row.mode === 'persistent',
     env: row.env_sealed ? (unseal(world.secretKey, row.id, row.env_sealed) as Record<string, string>) : {},
-    allowUnenforced,
+    allowUnenforced: allowedUnenforced(world.config, row.backend),
   }
 }
 

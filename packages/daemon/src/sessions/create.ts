@@ -5,10 +5,12 @@ import type { Logger } from '../log.ts'
 import { seal } from '../store/seal.ts'
 import { deleteSession, insertSession } from '../store/sessions.ts'
 import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
+import { allowedUnenforced } from './allowed-limits.ts'
 import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
 import { chooseBackend } from './choose-backend.ts'
 import { madeUpName } from './names.ts'
 import { withRoom } from './room.ts'
+import { rootImage } from './root-image.ts'
 import { transition } from './transition.ts'
 import type { World } from './world.ts'
 
@@ -23,8 +25,9 @@ export async function createSession(
   try {
     const image = allowedImage(world, spec)
     const backend = await chooseBackend(world, spec.backend ?? 'auto')
+    refuseForbidden(world, spec)
     await refuseUnenforceable(world, backend)
-    await backend.prepare(image, AbortSignal.timeout(PREPARE_TIMEOUT_MS))
+    await backend.prepare(rootImage(image), AbortSignal.timeout(PREPARE_TIMEOUT_MS))
     const row = newRow(world, spec, image, backend.name)
     const created = await world.turns.take(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
     timed({ outcome: 'ok' })
@@ -91,9 +94,18 @@ function allowedImage({ config }: World, spec: SessionSpec): string {
   return image
 }
 
+/** What only the operator's configuration can allow. */
+function refuseForbidden({ config }: World, spec: SessionSpec): void {
+  if ((spec.network ?? config.defaults.network) === 'bridge' && !config.allow_bridge)
+    throw new SandglassError('UNSUPPORTED', { what: 'network bridge is off here: allow_bridge in the configuration turns it on' })
+  for (const { source } of spec.mounts ?? [])
+    if (!config.mount_roots.some(root => `${source}/`.startsWith(`${root}/`)))
+      throw new SandglassError('UNSUPPORTED', { what: `a mount of ${source}: it is not below mount_roots of the configuration` })
+}
+
 async function refuseUnenforceable(world: World, backend: Backend): Promise<void> {
   const { unenforceable } = await backend.probe()
-  const limits = unenforceable.filter(limit => !world.config.backends.oci.allow_unenforced.includes(limit))
+  const limits = unenforceable.filter(limit => !allowedUnenforced(world.config, backend.name).includes(limit))
   if (limits.length > 0)
     throw new SandglassError('LIMIT_UNENFORCEABLE', { limits, why: 'the daemon has no cgroup that it may write to' })
 }
@@ -111,7 +123,11 @@ function newRow(world: World, spec: SessionSpec, image: string, backend: string)
     live_name: name,
     template_id: DEFAULT_TEMPLATE,
     image,
+    image_id: null,
     backend,
+    runtime: spec.runtime ?? null,
+    nested_virt: spec.nested_virt === true ? 1 : 0,
+    mounts: JSON.stringify(spec.mounts ?? []),
     container_id: null,
     status: 'creating',
     is_final: 0,

@@ -2,6 +2,7 @@
 // sandbox within its own limit would leave the others, the database and the log without a byte.
 import { SandglassError } from '@sandglass/contract'
 import type { SessionRow } from '../store/tables.ts'
+import { allowedUnenforced } from './allowed-limits.ts'
 import { backendOf } from './choose-backend.ts'
 import type { World } from './world.ts'
 
@@ -11,7 +12,7 @@ const RESERVE_BYTES = 64 * MiB
 
 /** Does the work of a start with the session's disk promised to it, or throws HOST_FULL. An operator who allows disks to go unenforced has no such promise. */
 export async function withRoom<T>(world: World, row: SessionRow, work: () => Promise<T>): Promise<T> {
-  const isUnenforced = world.config.backends.oci.allow_unenforced.includes('disk')
+  const isUnenforced = allowedUnenforced(world.config, row.backend).includes('disk')
   if (!isUnenforced) await world.turns.take(`room on ${row.backend}`, () => promise(world, row))
   try {
     return await work()

@@ -47,7 +47,22 @@ const FIRST = [
   'create index idempotency_session on idempotency (session_id)',
 ]
 
-const MIGRATIONS: readonly (readonly string[])[] = [FIRST]
+const IMAGES = [
+  `create table images (
+    id text primary key, manifest_digest text not null, source text not null, architecture text not null, config text not null,
+    layers text not null, size_bytes integer not null, created_at integer not null, last_used_at integer not null
+  ) strict`,
+  `create table image_references (
+    reference text primary key, image_id text not null references images (id) on delete cascade, resolved_at integer not null
+  ) strict, without rowid`,
+  'create index image_references_image on image_references (image_id)',
+  'alter table sessions add column image_id text',
+  'alter table sessions add column runtime text',
+  'alter table sessions add column nested_virt integer not null default 0',
+  "alter table sessions add column mounts text not null default '[]'",
+]
+
+const MIGRATIONS: readonly (readonly string[])[] = [FIRST, IMAGES]
 
 /** Brings the schema up to date, each step in a transaction; refuses a database that a later version wrote. */
 export async function migrate(db: Kysely<Tables>): Promise<void> {

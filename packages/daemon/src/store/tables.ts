@@ -8,6 +8,8 @@ export interface Tables {
   session_counts: { status: SessionState; n: number }
   events: EventTable
   idempotency: IdempotencyTable
+  images: ImageTable
+  image_references: { reference: string; image_id: string; resolved_at: number }
   meta: { name: string; value: string }
 }
 
@@ -18,6 +20,8 @@ interface SessionTable {
   live_name: string | null
   template_id: string
   image: string
+  /** The image that the name led to when the session was made; null for `host`. */
+  image_id: string | null
   backend: string
   container_id: string | null
   status: SessionState
@@ -31,7 +35,11 @@ interface SessionTable {
   memory_mb: number
   disk_mb: number
   pids_limit: number
-  network: 'none'
+  network: 'none' | 'bridge'
+  /** The OCI runtime it asked for. */
+  runtime: string | null
+  nested_virt: 0 | 1
+  mounts: string
   readonly_rootfs: 0 | 1
   unenforced: string
   env_names: string
@@ -68,6 +76,22 @@ interface IdempotencyTable {
   created_at: number
 }
 
+interface ImageTable {
+  /** Digest of the configuration. */
+  id: string
+  manifest_digest: string
+  source: 'registry' | 'archive' | 'build'
+  architecture: string
+  /** The configuration as it came. */
+  config: string
+  /** Lowest first: digest, diff_id, media_type and size of each. */
+  layers: string
+  size_bytes: number
+  created_at: number
+  last_used_at: number
+}
+
 export type SessionRow = Selectable<SessionTable>
 export type EventRow = Selectable<EventTable>
+export type ImageRow = Selectable<ImageTable>
 export type IdempotencyRow = Selectable<IdempotencyTable>

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
-import type { Backend, LimitKind, Machine, MachineSpec, Probe, Room } from '../backend.ts'
+import type { Backend, LimitKind, Machine, MachineSpec, Probe, Room, RootImage } from '../backend.ts'
 import { CompiledSeccomp, removeCompiledFiles } from './compiled-seccomp.ts'
 import { lostGroups, usableCgroups } from './delegation.ts'
 import { EmptyDisks } from './disks.ts'
@@ -117,9 +117,9 @@ class OciBackend implements Backend {
     return this.#examined.probe
   }
 
-  async prepare(image: string, signal: AbortSignal): Promise<void> {
+  async prepare(image: RootImage, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    if (image !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image })
+    if (image.kind !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image: image.reference })
     await this.#host()
     if (Date.now() < this.#imageFreshUntil) return
     this.#image = await prepareHost(this.#paths.images)
@@ -176,7 +176,7 @@ class OciBackend implements Backend {
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#host()
-    if (spec.image !== 'host' || this.#image === null) throw new SandglassError('IMAGE_NOT_FOUND', { image: spec.image })
+    if (spec.image.kind !== 'host' || this.#image === null) throw new SandglassError('IMAGE_NOT_FOUND', { image: 'host' })
     const unenforced = this.#unenforced(spec)
     if (!spec.readonlyRootfs && host.noWritableRoot !== null)
       throw new SandglassError('UNSUPPORTED', { what: host.noWritableRoot })
@@ -192,7 +192,7 @@ class OciBackend implements Backend {
       version: 1,
       id: spec.id,
       name: spec.name,
-      image: spec.image,
+      image: spec.image.kind,
       rootfs: this.#image.name,
       runner: runnerName(this.#runnerFile),
       slot,

@@ -128,7 +128,7 @@ function describe(host: Host, version: string): Probe {
     ...(host.cgroups?.roots.freezer === undefined ? ['pause a session with'] : []),
   ]
   if (lacks.length > 0) weaker.push({ what: `no cgroup to ${lacks.join(', nor to ')}`, fix: delegationFix(host) })
-  return { available: true, why: null, fix: null, detail: version, unenforceable, weaker }
+  return { available: true, why: null, fix: null, detail: version, unenforceable, weaker, kernel: 'shared' }
 }
 
 function delegationFix(host: Host): string {
@@ -139,7 +139,7 @@ function delegationFix(host: Host): string {
 }
 
 function unavailable(why: string, fix: string): Examined {
-  return { host: null, probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [] } }
+  return { host: null, probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [], kernel: 'shared' } }
 }
 
 function findRuntime(wanted: string): string | null {
