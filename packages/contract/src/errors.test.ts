@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { ERRORS, type ErrorCode, SandglassError } from './errors.ts'
+import { ERRORS, type ErrorCode } from './errors.ts'
 import { FINAL_STATES } from './lifecycles.ts'
+import { SandglassError } from './sandglass-error.ts'
 
 const CODES = Object.keys(ERRORS) as ErrorCode[]
 

@@ -1,7 +1,7 @@
 // The one table of everything that can go wrong: code, HTTP status, CLI exit code, text, next step.
 // `text` receives the detail that travels with the error, so it is type-checked at every throw.
 
-type Entry = {
+export type ErrorRow = {
   http: number
   exit: number
   // biome-ignore lint/suspicious/noExplicitAny: each row narrows its own detail; the table needs their union
@@ -27,8 +27,9 @@ export const ERRORS = {
   TIMEOUT_TOO_LONG: {
     http: 400,
     exit: 2,
-    text: (d: { timeout_ms: number; max_ms: number }) => `timeout_ms ${d.timeout_ms} is more than the maximum of ${d.max_ms}`,
-    hint: 'ask for less, or raise defaults.max_exec_timeout_ms; a process has no such maximum',
+    text: (d: { timeout_ms: number; max_ms: number }) =>
+      `a timeout of ${d.timeout_ms} ms is more than the maximum of ${d.max_ms} ms`,
+    hint: 'ask for less, or raise defaults.max_exec_timeout_ms; a process (`sandglass exec NAME -- PROGRAM`) has no maximum',
   },
   UNAUTHORIZED: {
     http: 401,
@@ -72,7 +73,17 @@ export const ERRORS = {
     text: (d: { pid: number }) => `no process ${d.pid}`,
     hint: 'list processes with GET /v1/sessions/{id}/processes',
   },
-  FILE_NOT_FOUND: { http: 404, exit: 4, text: (d: { path: string }) => `no such file or directory: ${d.path}` },
+  SECRET_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { name: string }) => `no secret ${d.name}`,
+    hint: '`sandglass secret ls` shows the names',
+  },
+  FILE_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { path: string; where?: string }) => `no such file or directory${d.where ? ` ${d.where}` : ''}: ${d.path}`,
+  },
   IMAGE_NOT_FOUND: {
     http: 404,
     exit: 4,
@@ -221,7 +232,12 @@ export const ERRORS = {
     text: (d: { path: string; mode: string }) => `${d.path} has mode ${d.mode}: others could read its keys`,
     hint: (d: { path: string }) => `chmod 600 ${d.path}`,
   },
-  USAGE: { http: 400, exit: 2, text: (d: { issue: string }) => d.issue, hint: 'see --help' },
+  USAGE: {
+    http: 400,
+    exit: 2,
+    text: (d: { issue: string; next?: string }) => d.issue,
+    hint: (d: { next?: string }) => d.next ?? '`sandglass help` lists the commands',
+  },
   DAEMON_UNREACHABLE: {
     http: 503,
     exit: 3,
@@ -246,13 +262,25 @@ export const ERRORS = {
     text: (d: { path: string; why: string }) => `the database ${d.path} is damaged: ${d.why}`,
     hint: 'put a backup in its place; or move it away with its -wal and -shm files, and the next start removes every sandbox it named',
   },
+  SECRET_KEY_LOST: {
+    http: 500,
+    exit: 3,
+    text: (d: { path: string; why: string; store: string }) => `${d.path} ${d.why}, and ${d.store} has values that it sealed`,
+    hint: 'put the key file back from a backup; without one, move the database away with its -wal and -shm files, and the next start removes every sandbox it named',
+  },
+  SECRET_UNREADABLE: {
+    http: 500,
+    exit: 3,
+    text: (d: { what: string }) => `${d.what} cannot be opened: what is stored was changed, or sealed with another key`,
+    hint: 'set a secret again with `sandglass secret set`; a session has to be made again with its environment',
+  },
   INTERNAL: {
     http: 500,
     exit: 1,
     text: (d: { message?: string }) => d.message ?? 'internal error',
     hint: 'the daemon log has the details under this request id',
   },
-} as const satisfies Record<string, Entry>
+} as const satisfies Record<string, ErrorRow>
 
 const isOver = (state: string) => ['completed', 'timeout', 'terminated'].includes(state)
 
@@ -266,57 +294,3 @@ function wayOut({ id, name = id, state }: WrongState): string {
 
 export type ErrorCode = keyof typeof ERRORS
 export type ErrorDetail<C extends ErrorCode> = Parameters<(typeof ERRORS)[C]['text']>[0]
-
-/** The wire form of an error, as it stands under `error` in a reply. */
-export type WireError = { code: string; message: string; hint?: string; detail?: unknown; request_id?: string }
-
-/** Every expected failure, on both sides of the wire. */
-export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
-  readonly code: C
-  readonly detail: ErrorDetail<C>
-  readonly requestId: string | undefined
-
-  constructor(code: C, detail: ErrorDetail<C>, options: { cause?: unknown; message?: string; requestId?: string } = {}) {
-    const row: Entry = ERRORS[code]
-    super(options.message ?? row.text(detail), options.cause === undefined ? undefined : { cause: options.cause })
-    this.name = 'SandglassError'
-    this.code = code
-    this.detail = detail
-    this.requestId = options.requestId
-  }
-
-  get hint(): string | undefined {
-    const row: Entry = ERRORS[this.code]
-    return typeof row.hint === 'function' ? row.hint(this.detail ?? {}) : row.hint
-  }
-
-  get httpStatus(): number {
-    return ERRORS[this.code].http
-  }
-
-  get exitCode(): number {
-    return ERRORS[this.code].exit
-  }
-
-  is<D extends ErrorCode>(code: D): this is SandglassError<D> {
-    return (this.code as ErrorCode) === code
-  }
-
-  toWire(requestId?: string): WireError {
-    return {
-      code: this.code,
-      message: this.message,
-      hint: this.hint,
-      detail: this.detail,
-      request_id: requestId ?? this.requestId,
-    }
-  }
-
-  /** Rebuilds what the other side threw; an unknown code becomes INTERNAL with its message kept. */
-  static fromWire(wire: WireError): SandglassError {
-    const known = Object.hasOwn(ERRORS, wire.code)
-    const code = known ? (wire.code as ErrorCode) : 'INTERNAL'
-    const detail = (known ? wire.detail : { message: wire.message }) as ErrorDetail<ErrorCode>
-    return new SandglassError(code, detail, { message: wire.message, requestId: wire.request_id })
-  }
-}

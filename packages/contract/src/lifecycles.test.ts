@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { SandglassError } from './errors.ts'
 import { FINAL_STATES, nextState, REASONS, SESSION_EVENTS, SESSION_LIFECYCLE, SESSION_STATES } from './lifecycles.ts'
+import { SandglassError } from './sandglass-error.ts'
 
 const ID = 'sess_0000000000000000'
 

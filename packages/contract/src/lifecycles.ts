@@ -1,5 +1,5 @@
 // Every lifecycle is a table: state -> event -> next state. An absent event is not allowed in that state.
-import { SandglassError } from './errors.ts'
+import { SandglassError } from './sandglass-error.ts'
 
 export const SESSION_LIFECYCLE = {
   creating: { ready: 'running', hold: 'stopped', fail: 'failed', terminate: 'terminated' },

@@ -1,9 +1,11 @@
 // What can be had without loading zod.
 export * from './channels.ts'
+export * from './credentials.ts'
 export * from './data-files.ts'
 export * from './errors.ts'
 export * from './ids.ts'
 export * from './lifecycles.ts'
 export * from './limits.ts'
 export * from './paths.ts'
+export * from './sandglass-error.ts'
 export * from './yaml-issue.ts'
