@@ -16,14 +16,12 @@ export const BOUNDARIES: Boundary[] = [
   {
     files: 'packages/sdk/src/node/',
     may: ['packages/sdk/src/', 'node:', `${CONTRACT}/tables.ts`],
-    typesOnly: [`${CONTRACT}/index.ts`],
     because: 'the Node half of the sdk has no dependencies at run time',
   },
   {
     files: 'packages/sdk/src/',
     may: [`${CONTRACT}/tables.ts`],
-    typesOnly: [`${CONTRACT}/index.ts`],
-    because: 'the sdk runs in browsers and has no dependencies: types, zod-free tables, and nothing of Node',
+    because: 'the sdk runs in browsers and has no dependencies, its types included: zod-free tables, and nothing of Node',
   },
   {
     files: 'packages/cli/',

@@ -3,10 +3,12 @@ import { readFileSync } from 'node:fs'
 import { openapi } from '@sandglass/contract'
 import { apiPage } from './api.ts'
 import { cliPage } from './cli.ts'
+import { configFlags } from './config-flags.ts'
 import { configurationPage } from './configuration.ts'
 import { errorsPage } from './errors.ts'
 import { lifecyclePage } from './lifecycle.ts'
 import { limitsPage } from './limits.ts'
+import { sdkShapes } from './sdk-shapes.ts'
 import { sessionFlags } from './session-flags.ts'
 
 const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
@@ -19,5 +21,7 @@ export const PAGES: Record<string, () => string | Promise<string>> = {
   'docs/reference/lifecycle.md': lifecyclePage,
   'docs/reference/limits.md': limitsPage,
   'docs/reference/openapi.json': () => `${JSON.stringify(openapi(version), null, 2)}\n`,
+  'packages/cli/src/generated/config-flags.ts': configFlags,
   'packages/cli/src/generated/session-flags.ts': sessionFlags,
+  'packages/sdk/src/generated/shapes.ts': sdkShapes,
 }

@@ -1,16 +1,6 @@
 // snake_case on the wire, camelCase here: names are converted in this file alone, by rule, and never inside the user's own data.
 import { OPAQUE_FIELDS } from '@sandglass/contract/tables'
 
-type OpaqueField = (typeof OPAQUE_FIELDS)[number]
-type CamelKey<Key> = Key extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelKey<Tail>>}` : Key
-
-/** A wire shape as the SDK shows it. */
-export type Camel<T> = T extends readonly (infer Item)[]
-  ? Camel<Item>[]
-  : T extends object
-    ? { [Key in keyof T as CamelKey<Key>]: Key extends OpaqueField ? T[Key] : Camel<T[Key]> }
-    : T
-
 export const toCamel = (value: unknown): unknown => convert(value, camelName)
 export const toSnake = (value: unknown): unknown => convert(value, snakeName)
 
