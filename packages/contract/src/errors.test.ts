@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { ERRORS, type ErrorCode } from './errors.ts'
 import { FINAL_STATES } from './lifecycles.ts'
 import { SandglassError } from './sandglass-error.ts'
@@ -46,6 +46,17 @@ describe('the error table', () => {
   it.each(FINAL_STATES)('a session that is %s is over', state => {
     expect(new SandglassError('WRONG_STATE', { id: 'sess_x', state, event: 'start' }).message).toBe(
       `cannot start sess_x: it is over (${state})`,
+    )
+  })
+
+  it('is known to another copy of the class, and nothing else is', async () => {
+    vi.resetModules()
+    const other = (await import('./sandglass-error.ts')).SandglassError
+    const error: unknown = new other('SESSION_NOT_FOUND', { id: 'sess_x' })
+    expect(other).not.toBe(SandglassError)
+    expect(error instanceof SandglassError && error.is('SESSION_NOT_FOUND') && error.detail.id).toBe('sess_x')
+    expect([new Error('plain'), { code: 'INTERNAL' }, null, 'INTERNAL'].some(value => value instanceof SandglassError)).toBe(
+      false,
     )
   })
 

@@ -3,11 +3,19 @@ import { ERRORS, type ErrorCode, type ErrorDetail, type ErrorRow } from './error
 /** The wire form of an error, as it stands under `error` in a reply. */
 export type WireError = { code: string; message: string; hint?: string; detail?: unknown; request_id?: string }
 
+/** The same in every copy of this file: the SDK's package carries one of its own, and a program may have both. */
+const BRAND = Symbol.for('sandglass.error')
+
 /** Every expected failure, on both sides of the wire. */
 export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
   readonly code: C
   readonly detail: ErrorDetail<C>
   readonly requestId: string | undefined
+
+  /** True for the errors of another copy, too. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && BRAND in value
+  }
 
   constructor(code: C, detail: ErrorDetail<C>, options: { cause?: unknown; message?: string; requestId?: string } = {}) {
     const row: ErrorRow = ERRORS[code]
@@ -16,6 +24,8 @@ export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
     this.code = code
     this.detail = detail
     this.requestId = options.requestId
+    // Not enumerable, so that a printed error shows what it is about.
+    Object.defineProperty(this, BRAND, { value: true })
   }
 
   get hint(): string | undefined {
