@@ -122,6 +122,8 @@ export interface Machine {
   readonly token: string
   /** Limits the operator allowed and this host does not enforce. */
   readonly unenforced: readonly LimitKind[]
+  /** True where dialling is slow: dial() gives a carrier for all streams, and a later one takes the place of an earlier. */
+  readonly multiplexed: boolean
   /** A fresh byte stream to the runner, before the hello. */
   dial(): Promise<Duplex>
   isRunning(): Promise<boolean>

@@ -140,6 +140,7 @@ export class PlainChildBackend implements Backend {
 class PlainChildMachine implements Machine {
   readonly id: string
   readonly containerId: string
+  readonly multiplexed = false
   readonly token: string
   readonly unenforced = LIMITS
   readonly #folder: string

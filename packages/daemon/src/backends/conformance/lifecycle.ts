@@ -1,6 +1,7 @@
 // A machine comes, is used, goes, and outlives the daemon.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'vitest'
 import type { Backend } from '../backend.ts'
@@ -40,11 +41,13 @@ export const LIFECYCLE: Record<string, Check> = {
   },
 
   'fifty streams at once each get their own answer': async (backend, subject) => {
-    await inBox(backend, subject, {}, async ({ machine }) => {
-      const links = Array.from({ length: 50 }, () => boxOf(machine, specOf(subject)).link)
-      const answers = await Promise.all(links.map(async link => (await link.request('ping')).message.ok))
-      for (const link of links) link.close()
-      expect(answers).toEqual(links.map(() => true))
+    await inBox(backend, subject, {}, async ({ link, run }) => {
+      await run('for i in $(seq 50); do echo "answer $i" > f$i; done')
+      const names = Array.from({ length: 50 }, (_, i) => `f${i + 1}`)
+      const streams = await Promise.all(names.map(path => link.stream('file.get', { path })))
+      const answers = await Promise.all(streams.map(async stream => await text(stream.replyBody())))
+      for (const stream of streams) stream.close()
+      expect(answers).toEqual(names.map(name => `answer ${name.slice(1)}\n`))
     })
   },
 

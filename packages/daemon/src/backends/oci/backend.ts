@@ -5,6 +5,7 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Backend, LimitKind, Machine, MachineSpec, Probe, Room, RootImage } from '../backend.ts'
+import { sessionFolders } from '../session-folders.ts'
 import { CompiledSeccomp, removeCompiledFiles } from './compiled-seccomp.ts'
 import { lostGroups, usableCgroups } from './delegation.ts'
 import { EmptyDisks } from './disks.ts'
@@ -144,7 +145,10 @@ class OciBackend implements Backend {
   }
 
   async residents(): Promise<string[]> {
-    const [folders, runtimes] = await Promise.all([readdir(this.#paths.sessions), readdir(this.#paths.runtimeRoot)])
+    const [folders, runtimes] = await Promise.all([
+      sessionFolders(this.#paths.sessions, this.name),
+      readdir(this.#paths.runtimeRoot),
+    ])
     return [...new Set([...folders, ...runtimes])].filter(this.#paths.isId)
   }
 
