@@ -3,30 +3,31 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Backend } from './backends/backend.ts'
 import type { Loaded } from './config/load.ts'
+import type { RunnerBinary } from './runner-binary.ts'
 import { allowedUnenforced } from './sessions/allowed-limits.ts'
 
 export type Check = { name: string; status: 'ok' | 'weaker' | 'failed'; detail: string; fix: string | null }
 export type Report = { ok: boolean; checks: Check[] }
 
-export type DoctorOptions = { loaded: Loaded; backends: readonly Backend[]; runnerPath: string }
+export type DoctorOptions = { loaded: Loaded; backends: readonly Backend[]; runner: RunnerBinary }
 
-export async function examine({ loaded, backends, runnerPath }: DoctorOptions): Promise<Report> {
+export async function examine({ loaded, backends, runner }: DoctorOptions): Promise<Report> {
   const checks = [
     { name: 'node', status: 'ok', detail: process.version, fix: null } as const,
-    checkRunner(runnerPath),
+    checkRunner(runner),
     checkDataDir(loaded.dataDir),
     ...(await Promise.all(backends.map(backend => checkBackend(loaded, backend)))).flat(),
   ]
   return { ok: checks.every(check => check.status !== 'failed'), checks }
 }
 
-function checkRunner(path: string): Check {
+function checkRunner({ path, fix }: RunnerBinary): Check {
   const found = isAllowed(path, constants.X_OK)
   return {
     name: 'runner',
     status: found ? 'ok' : 'failed',
     detail: found ? path : `${path} is missing`,
-    fix: found ? null : 'tools/dev setup',
+    fix: found ? null : fix,
   }
 }
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env node
 // The daemon's program: `serve` (the default) and `doctor`. The only file that reads the environment and the arguments.
 import { enableCompileCache } from 'node:module'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { SandglassError } from '@sandglass/contract'
 import { CONFIG_KEYS } from './config/keys.ts'
 import { type Loaded, loadConfig } from './config/load.ts'
 import { printedConfig } from './config/print.ts'
+import { findRunner } from './runner-binary.ts'
 
 const NODE_NEEDED = 24
 const STOP_MS = 5000
-const RUNNER = fileURLToPath(new URL('../../../runner/bin/runner', import.meta.url))
+const RUNNER = findRunner()
 
 enableCompileCache()
 main(process.argv.slice(2)).catch(fail)
@@ -64,7 +64,7 @@ function parseFlags(args: string[]): { flags: Record<string, string[]>; isPrint:
 /** As an ordinary user this program replaces itself by one inside a user namespace; where that cannot be, the backend says so. */
 async function enterUserNamespace({ dataDir }: Loaded): Promise<void> {
   const { userNamespaceArgv, userNamespaceProblem } = await import('./backends/oci/enter-userns.ts')
-  const argv = userNamespaceArgv([process.execPath, ...process.execArgv, ...process.argv.slice(1)], dataDir, RUNNER)
+  const argv = userNamespaceArgv([process.execPath, ...process.execArgv, ...process.argv.slice(1)], dataDir, RUNNER.path)
   if (argv?.[0] === undefined || userNamespaceProblem() !== null) return
   process.execve?.(argv[0], argv, process.env as Record<string, string>)
 }
@@ -86,14 +86,14 @@ async function serve(loaded: Loaded): Promise<void> {
 
 async function doctor(loaded: Loaded, isJson: boolean): Promise<void> {
   const { examine, readable } = await import('./doctor.ts')
-  const report = await examine({ loaded, backends: await openBackends(loaded, loaded.dataDir), runnerPath: RUNNER })
+  const report = await examine({ loaded, backends: await openBackends(loaded, loaded.dataDir), runner: RUNNER })
   process.stdout.write(isJson ? `${JSON.stringify(report, null, 2)}\n` : readable(report))
   process.exitCode = report.ok ? 0 : 3
 }
 
 async function openBackends({ config }: Loaded, dataDir: string) {
   const { openOci } = await import('./backends/oci/backend.ts')
-  return [await openOci({ dataDir, runtime: config.backends.oci.runtime, runnerPath: RUNNER })]
+  return [await openOci({ dataDir, runtime: config.backends.oci.runtime, runnerPath: RUNNER.path })]
 }
 
 /** One line and the next step, for people and for whoever reads the log. */
