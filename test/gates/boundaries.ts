@@ -66,10 +66,16 @@ export const BOUNDARIES: Boundary[] = [
     because: 'the store keeps rows; decisions are made in sessions/',
   },
   {
+    files: `${DAEMON}/secrets/`,
+    may: [`${DAEMON}/store/`, `${DAEMON}/data-dir/private-file.ts`, `${CONTRACT}/`, 'node:'],
+    because: 'what is sealed and opened stands on its rows and its key file, and knows nothing of who asks',
+  },
+  {
     files: `${DAEMON}/sessions/`,
     may: [
       `${DAEMON}/backends/backend.ts`,
       `${DAEMON}/runner-link/`,
+      `${DAEMON}/secrets/seal.ts`,
       `${DAEMON}/store/`,
       `${DAEMON}/log.ts`,
       `${CONTRACT}/`,
@@ -85,6 +91,7 @@ export const BOUNDARIES: Boundary[] = [
     files: `${DAEMON}/http/`,
     may: [
       `${DAEMON}/sessions/`,
+      `${DAEMON}/secrets/stored.ts`,
       // A key that makes a request safe to repeat belongs to the request, and so does the row that remembers it.
       `${DAEMON}/store/idempotency.ts`,
       `${DAEMON}/data-dir/lock.ts`,

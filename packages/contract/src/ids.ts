@@ -5,6 +5,7 @@ export const SESSION_NAME = /^[a-z][a-z0-9-]{1,40}$/
 export const SHELL_NAME = /^[a-z0-9][a-z0-9_-]{0,31}$/
 export const PROCESS_TAG = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$/
 export const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
+export const SECRET_NAME = /^[A-Za-z][A-Za-z0-9._-]{0,127}$/
 export const LABEL_NAME = /^[a-z0-9][a-z0-9._/-]{0,62}$/
 export const DEFAULT_SHELL = 'main'
 export const DEFAULT_TEMPLATE = 'tmpl_default'

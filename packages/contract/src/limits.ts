@@ -26,6 +26,8 @@ export const LIMITS = {
   env_keys: { max: 64, about: 'environment variables of a session or process' },
   env_bytes: { max: 10 * KiB, about: 'environment names and values together' },
   labels: { max: 64, about: 'labels of a session' },
+  secret_name: { min: 1, max: 128, about: 'characters in the name of a secret' },
+  secret_value_bytes: { min: 1, max: 64 * KiB, about: 'value of a secret' },
   path_bytes: { max: 4096, about: 'length of a file path' },
   argv_bytes: { max: MiB, about: 'arguments of a process together' },
   dir_entries: { max: 100_000, default: 10_000, about: 'entries of one fs/list; `truncated` says there were more' },

@@ -5,6 +5,7 @@ import * as exec from './exec.ts'
 import * as files from './files.ts'
 import { PATHS, type RouteName } from './paths.ts'
 import { Ok, queryBool, queryInt, SessionRef, ShellName } from './primitives.ts'
+import * as secrets from './secrets.ts'
 import * as session from './session.ts'
 
 export type RouteSchemas = {
@@ -25,6 +26,7 @@ export type RouteSchemas = {
 
 const id = z.strictObject({ id: SessionRef })
 const idPid = z.strictObject({ id: SessionRef, pid: queryInt(1, 4_194_304) })
+const secretName = z.strictObject({ name: secrets.SecretName })
 const idShell = z.strictObject({ id: SessionRef, name: ShellName })
 const Bytes = z.unknown().describe('raw bytes')
 const found = ['SESSION_NOT_FOUND'] as const
@@ -42,7 +44,13 @@ const SCHEMAS = {
     errors: ['IMAGE_NOT_ALLOWED', 'IMAGE_NOT_FOUND', 'NAME_TAKEN', 'IDEMPOTENCY_MISMATCH', ...started],
   },
   listSessions: { summary: 'List sessions', query: session.SessionQuery, reply: session.SessionList, errors: [] },
-  getSession: { summary: 'Show a session', params: id, reply: session.Session, errors: found },
+  getSession: {
+    summary: 'Show a session',
+    params: id,
+    query: z.strictObject({ reveal_env: queryBool.optional().describe('also the values of the environment variables') }),
+    reply: session.Session,
+    errors: [...found, 'SECRET_UNREADABLE'],
+  },
   deleteSession: {
     summary: 'Terminate a session; purge also removes its row',
     params: id,
@@ -237,6 +245,15 @@ const SCHEMAS = {
     reply: Bytes,
     errors: [...live, 'PORT_CLOSED'],
   },
+  putSecret: {
+    summary: 'Keep a secret, in place of the one of that name if there is one',
+    params: secretName,
+    body: secrets.SecretSpec,
+    reply: secrets.Secret,
+    errors: [],
+  },
+  listSecrets: { summary: 'List the names of secrets', query: secrets.SecretQuery, reply: secrets.SecretList, errors: [] },
+  deleteSecret: { summary: 'Remove a secret', params: secretName, reply: Ok, errors: ['SECRET_NOT_FOUND'] },
   events: { summary: 'Follow the state changes of all sessions', reply: session.SessionEventRecord, errors: [] },
   sessionEvents: {
     summary: 'Follow the state changes of a session',

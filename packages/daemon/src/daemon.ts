@@ -1,6 +1,7 @@
 // The daemon as one value: opened from a configuration and backends, closed without a trace in memory. Sessions live on.
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
+import { join } from 'node:path'
 import type { Backend } from './backends/backend.ts'
 import type { Loaded } from './config/load.ts'
 import { type DataDir, openDataDir } from './data-dir/open.ts'
@@ -9,6 +10,7 @@ import { createApp } from './http/app.ts'
 import { type Listeners, listen, parseAddresses } from './http/listen.ts'
 import { createUpgrades } from './http/upgrade.ts'
 import type { Logger } from './log.ts'
+import { openSecretKey } from './secrets/key-file.ts'
 import { Changes } from './sessions/changes.ts'
 import { sweep } from './sessions/expire.ts'
 import { flushLeases, Leases } from './sessions/lease.ts'
@@ -18,7 +20,7 @@ import { Reaper } from './sessions/reaper.ts'
 import { reconcile } from './sessions/reconcile.ts'
 import { Turns } from './sessions/turns.ts'
 import type { World } from './sessions/world.ts'
-import { openStore } from './store/open.ts'
+import { openStore, type Store } from './store/open.ts'
 
 /** How long requests under way may take after a stop was asked for. */
 const GRACE_MS = 3000
@@ -81,12 +83,13 @@ async function openWorld(
   closing: AbortSignal,
 ): Promise<World> {
   const store = await openStore(loaded.storePath)
+  const secretKey = await openKey(store, loaded, dataDir)
   return {
     config: loaded.config,
     store,
     backends: new Map((await backends(dataDir.path)).map(backend => [backend.name, backend])),
     dataDir: dataDir.path,
-    secretKey: dataDir.secretKey,
+    secretKey,
     live: new LiveSessions(),
     leases: new Leases(),
     reaper: new Reaper(now),
@@ -100,6 +103,15 @@ async function openWorld(
     metrics: createMetrics(store),
     log,
     now,
+  }
+}
+
+async function openKey(store: Store, { storePath }: Loaded, { path, ballast }: DataDir): Promise<Buffer> {
+  try {
+    return await ballast.whenFull(() => openSecretKey(join(path, 'secret.key'), store, storePath))
+  } catch (error) {
+    await store.destroy()
+    throw error
   }
 }
 

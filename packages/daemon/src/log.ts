@@ -12,6 +12,7 @@ const SECRET_FIELDS = [
   'secret',
   'password',
   'env',
+  'value',
   'cmd',
   'content',
   'content_base64',

@@ -6,23 +6,27 @@ import { endDaemon, spawnDaemon } from '../daemon-process.fixture.ts'
 import { openDataDir } from './open.ts'
 
 describe('the data folder', () => {
-  it('is for its owner alone, with its keys', async () => {
+  it('is for its owner alone, with its key', async () => {
     const path = join(await temporaryFolder(), 'new')
-    const { apiKey, secretKey, lock } = openDataDir(path)
+    const { apiKey, lock } = openDataDir(path)
     expect(apiKey()).toMatch(/^sk-sandglass-.{40,}/)
     lock.release()
     expect((await stat(path)).mode & 0o077).toBe(0)
-    for (const file of ['api-key', 'secret.key']) expect((await stat(join(path, file))).mode & 0o777).toBe(0o600)
+    expect((await stat(join(path, 'api-key'))).mode & 0o777).toBe(0o600)
     const again = openDataDir(path)
-    expect([again.apiKey(), again.secretKey]).toEqual([apiKey(), secretKey])
+    expect(again.apiKey()).toBe(apiKey())
     again.lock.release()
   })
 
   it('whose key others could read is refused', async () => {
     const path = await temporaryFolder()
-    openDataDir(path).lock.release()
-    await chmod(join(path, 'secret.key'), 0o644)
-    expect(() => openDataDir(path)).toThrow(expect.objectContaining({ code: 'CONFIG_INSECURE' }))
+    const { apiKey, lock } = openDataDir(path)
+    apiKey()
+    lock.release()
+    await chmod(join(path, 'api-key'), 0o644)
+    const again = openDataDir(path)
+    expect(() => again.apiKey()).toThrow(expect.objectContaining({ code: 'CONFIG_INSECURE' }))
+    again.lock.release()
   })
 
   it('that cannot be written is refused, saying why', async () => {

@@ -13,8 +13,6 @@ export type DataDir = {
   ballast: Ballast
   /** The bearer key when the configuration has none. */
   apiKey(): string
-  /** Seals environment values at rest. */
-  secretKey: Buffer
 }
 
 export function openDataDir(path: string): DataDir {
@@ -36,11 +34,8 @@ function open(path: string, ballast: Ballast): DataDir {
     // SECURITY: the sandboxes' disks and keys lie below; no other user may even look them up.
     chmodSync(path, 0o700)
     lock = acquireLock(join(path, 'lock'), path)
-    const secretKey = readOrCreatePrivate(join(path, 'secret.key'), () => randomBytes(32))
-    if (secretKey.length !== 32)
-      throw new SandglassError('CONFIG_INVALID', { source: join(path, 'secret.key'), issue: 'must be 32 bytes' })
     ballast.restore({ isFirst: true })
-    return { path, lock, ballast, apiKey: () => readApiKey(join(path, DATA_FILES.apiKey)), secretKey }
+    return { path, lock, ballast, apiKey: () => readApiKey(join(path, DATA_FILES.apiKey)) }
   } catch (error) {
     lock?.release()
     if (error instanceof SandglassError) throw error

@@ -5,6 +5,7 @@ import { execHandlers } from './handlers/exec.ts'
 import { fileHandlers } from './handlers/files.ts'
 import { healthHandlers } from './handlers/health.ts'
 import { portHandlers } from './handlers/ports.ts'
+import { secretHandlers } from './handlers/secrets.ts'
 import { sessionHandlers } from './handlers/sessions.ts'
 
 export const handlersOf = (api: Api): Handlers => ({
@@ -12,6 +13,7 @@ export const handlersOf = (api: Api): Handlers => ({
   ...execHandlers(api),
   ...fileHandlers(api),
   ...portHandlers(api),
+  ...secretHandlers(api),
   ...eventHandlers(api),
   ...healthHandlers(api),
 })

@@ -1,5 +1,5 @@
 // Idempotency-Key: a request that is sent again gets the answer of the first, also while that one is still under way.
-import { createHash } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import { SandglassError } from '@sandglass/contract'
 import type { FastifyRequest } from 'fastify'
 import { getSession } from '../sessions/get.ts'
@@ -62,7 +62,8 @@ async function once<T>(
 ): Promise<T> {
   const key = keyOf(request)
   if (key === null) return run(null)
-  const request_hash = createHash('sha256').update(JSON.stringify(body)).digest('base64url')
+  // SECURITY: keyed, because a plain digest in the database would let somebody try out what the values of an environment were.
+  const request_hash = createHmac('sha256', world.secretKey).update(JSON.stringify(body)).digest('base64url')
   const mine = underWay.get(world) ?? new Map<string, { hash: string; answer: Promise<unknown> }>()
   underWay.set(world, mine)
   const first = mine.get(`${route} ${key}`)

@@ -2,13 +2,13 @@
 import { SandglassError } from '@sandglass/contract'
 import type { Machine, MachineSpec } from '../backends/backend.ts'
 import type { Logger } from '../log.ts'
-import { openLink } from '../runner-link/link.ts'
-import { unseal } from '../store/seal.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { allowedUnenforced } from './allowed-limits.ts'
 import { backendOf } from './choose-backend.ts'
+import { linkTo } from './link-to.ts'
 import type { LiveSession } from './live.ts'
 import { rootImage } from './root-image.ts'
+import { sessionEnv } from './show.ts'
 import { transition } from './transition.ts'
 import { watchMachine } from './watch-machine.ts'
 import type { World } from './world.ts'
@@ -50,7 +50,7 @@ export const startedOn = (machine: Machine, now: number) =>
 
 /** Connects to a machine that runs and counts it among the live ones. */
 export async function adopt(world: World, row: SessionRow, machine: Machine): Promise<LiveSession> {
-  const link = openLink({ id: row.id, dial: () => machine.dial(), token: machine.token })
+  const link = linkTo(machine)
   try {
     await link.connect()
   } catch (error) {
@@ -87,7 +87,7 @@ export function machineSpec(world: World, row: SessionRow): MachineSpec {
     mounts: JSON.parse(row.mounts),
     nestedVirt: row.nested_virt === 1,
     persist: row.mode === 'persistent',
-    env: row.env_sealed ? (unseal(world.secretKey, row.id, row.env_sealed) as Record<string, string>) : {},
+    env: sessionEnv(world, row),
     allowUnenforced: allowedUnenforced(world.config, row.backend),
   }
 }

@@ -2,7 +2,7 @@
 import { DEFAULT_TEMPLATE, newId, SandglassError, type SessionSpec } from '@sandglass/contract'
 import type { Backend } from '../backends/backend.ts'
 import type { Logger } from '../log.ts'
-import { seal } from '../store/seal.ts'
+import { sealEnv } from '../secrets/seal.ts'
 import { deleteSession, insertSession } from '../store/sessions.ts'
 import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
 import { allowedUnenforced } from './allowed-limits.ts'
@@ -144,7 +144,7 @@ function newRow(world: World, spec: SessionSpec, image: string, backend: string)
     readonly_rootfs: (spec.readonly_rootfs ?? config.defaults.readonly_rootfs) ? 1 : 0,
     unenforced: '[]',
     env_names: JSON.stringify(Object.keys(env)),
-    env_sealed: Object.keys(env).length > 0 ? seal(world.secretKey, id, env) : null,
+    env_sealed: Object.keys(env).length > 0 ? sealEnv(world.secretKey, id, env) : null,
     labels: JSON.stringify(spec.labels ?? {}),
     ttl_seconds: spec.ttl_seconds ?? config.session_ttl_seconds,
     timeout_sec: spec.timeout_sec ?? null,

@@ -1,6 +1,9 @@
 // A session as the API shows it.
 import type { Session, SessionEventRecord } from '@sandglass/contract'
+import type { Logger } from '../log.ts'
+import { unsealEnv } from '../secrets/seal.ts'
 import type { EventRow, SessionRow } from '../store/tables.ts'
+import type { World } from './world.ts'
 
 export function showSession(row: SessionRow): Session {
   return {
@@ -35,6 +38,16 @@ export function showSession(row: SessionRow): Session {
     delete_at: isoOrNull(row.delete_at),
   }
 }
+
+/** SECURITY: whoever holds the key may read the values; that it was done is in the log. */
+export function showWithEnv(world: World, row: SessionRow, log: Logger): Session {
+  const env = sessionEnv(world, row)
+  log.info({ sessionId: row.id }, 'environment shown')
+  return { ...showSession(row), env }
+}
+
+export const sessionEnv = ({ secretKey }: World, { id, env_sealed }: SessionRow): Record<string, string> =>
+  env_sealed ? unsealEnv(secretKey, id, env_sealed) : {}
 
 export function showEvent(row: EventRow): SessionEventRecord {
   return { ...row, created_at: iso(row.created_at) }

@@ -18,6 +18,7 @@ export type World = {
   /** By name, in the order that `auto` tries them. */
   readonly backends: ReadonlyMap<string, Backend>
   readonly dataDir: string
+  /** Seals what the store keeps of environments and secrets. */
   readonly secretKey: Buffer
   readonly live: LiveSessions
   readonly leases: Leases

@@ -62,7 +62,13 @@ const IMAGES = [
   "alter table sessions add column mounts text not null default '[]'",
 ]
 
-const MIGRATIONS: readonly (readonly string[])[] = [FIRST, IMAGES]
+const SECRETS = [
+  `create table secrets (
+    name text primary key, ciphertext blob not null, nonce blob not null, created_at integer not null, updated_at integer not null
+  ) strict`,
+]
+
+const MIGRATIONS: readonly (readonly string[])[] = [FIRST, IMAGES, SECRETS]
 
 /** Brings the schema up to date, each step in a transaction; refuses a database that a later version wrote. */
 export async function migrate(db: Kysely<Tables>): Promise<void> {

@@ -8,7 +8,6 @@ import { temporaryFolder } from '../daemon.fixture.ts'
 import { eventsAfter, lastEventId, pruneEvents } from './events.ts'
 import { listSessions } from './list.ts'
 import { openStore, type Store } from './open.ts'
-import { seal, unseal } from './seal.ts'
 import { changeState, countByState, deleteSession, dueSessions, findSession, insertSession, nextExpiry } from './sessions.ts'
 import type { SessionRow } from './tables.ts'
 
@@ -213,16 +212,5 @@ describe('the store', () => {
     }
     const median = times.toSorted((a, b) => a - b)[100] ?? 0
     expect(median).toBeLessThan(3) // about 0.4 on a quiet machine; the bound is for busy ones
-  })
-})
-
-describe('sealed values', () => {
-  const key = Buffer.alloc(32, 7)
-  it('open with their key and owner only, and never look the same twice', () => {
-    const sealed = seal(key, 'sess_a', { A: 'secret' })
-    expect(unseal(key, 'sess_a', sealed)).toEqual({ A: 'secret' })
-    expect(() => unseal(key, 'sess_b', sealed)).toThrow()
-    expect(() => unseal(Buffer.alloc(32, 8), 'sess_a', sealed)).toThrow()
-    expect(seal(key, 'sess_a', { A: 'secret' }).equals(sealed)).toBe(false)
   })
 })

@@ -10,6 +10,7 @@ export interface Tables {
   idempotency: IdempotencyTable
   images: ImageTable
   image_references: { reference: string; image_id: string; resolved_at: number }
+  secrets: SecretTable
   meta: { name: string; value: string }
 }
 
@@ -91,7 +92,17 @@ interface ImageTable {
   last_used_at: number
 }
 
+interface SecretTable {
+  name: string
+  /** Begins with the tag. */
+  ciphertext: Buffer
+  nonce: Buffer
+  created_at: number
+  updated_at: number
+}
+
 export type SessionRow = Selectable<SessionTable>
 export type EventRow = Selectable<EventTable>
 export type ImageRow = Selectable<ImageTable>
 export type IdempotencyRow = Selectable<IdempotencyTable>
+export type SecretRow = Selectable<SecretTable>

@@ -5,7 +5,7 @@ import { getSession } from '../../sessions/get.ts'
 import { listSessions } from '../../sessions/list.ts'
 import { pauseSession, resumeSession } from '../../sessions/pause.ts'
 import { renewSession } from '../../sessions/renew.ts'
-import { showSession } from '../../sessions/show.ts'
+import { showSession, showWithEnv } from '../../sessions/show.ts'
 import { startSession } from '../../sessions/start.ts'
 import { sessionStats } from '../../sessions/stats.ts'
 import { stopSession } from '../../sessions/stop.ts'
@@ -17,7 +17,10 @@ export const sessionHandlers = ({ world }: Api) =>
     createSession: async ({ body, request, log }) =>
       showSession(await createOnce(world, request, body, pending => createSession(world, body, pending, log))),
     listSessions: ({ query }) => listSessions(world, query),
-    getSession: async ({ params }) => showSession(await getSession(world, params.id)),
+    getSession: async ({ params, query, log }) => {
+      const row = await getSession(world, params.id)
+      return query.reveal_env ? showWithEnv(world, row, log) : showSession(row)
+    },
     deleteSession: async ({ params, query, log }) =>
       showSession(await (query.purge ? purgeSession : terminateSession)(world, params.id, log)),
     terminateSession: async ({ params, log }) => showSession(await terminateSession(world, params.id, log)),

@@ -1,0 +1,17 @@
+import { listSecrets, putSecret, removeSecret } from '../../secrets/stored.ts'
+import type { Api, Handlers } from '../api.ts'
+
+export const secretHandlers = ({ world }: Api) =>
+  ({
+    putSecret: async ({ params, body, log }) => {
+      const kept = await putSecret(world, params.name, body.value)
+      log.info({ secretName: params.name }, 'secret kept')
+      return kept
+    },
+    listSecrets: ({ query }) => listSecrets(world, query),
+    deleteSecret: async ({ params, log }) => {
+      const removed = await removeSecret(world, params.name)
+      log.info({ secretName: params.name }, 'secret removed')
+      return removed
+    },
+  }) satisfies Partial<Handlers>

@@ -1,0 +1,268 @@
+import { execFileSync } from 'node:child_process'
+import { copyFileSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { LIMITS } from '@sandglass/contract'
+import Database from 'better-sqlite3'
+import { describe, expect, it } from 'vitest'
+import { daemonFixture, type TestDaemon, temporaryFolder } from '../daemon.fixture.ts'
+import { endDaemon, spawnDaemon } from '../daemon-process.fixture.ts'
+import { credential } from '../secrets/credential.ts'
+import { revealSecret } from '../secrets/stored.ts'
+
+const VALUE = 'hush-4f1c9a-not-for-anyone'
+const put = (daemon: TestDaemon, name: string, value: unknown = VALUE) => daemon.call('PUT', `/v1/secrets/${name}`, { value })
+const names = async (daemon: TestDaemon, query = '') =>
+  ((await daemon.call('GET', `/v1/secrets${query}`)).body as { items: { name: string }[] }).items.map(s => s.name)
+
+/** Files below the folder that hold the text, as `grep` sees them. */
+function holding(text: string, folder: string): string[] {
+  try {
+    return execFileSync('grep', ['-rlaF', text, folder], { encoding: 'utf8' }).trim().split('\n')
+  } catch (error) {
+    if ((error as { status?: number }).status === 1) return []
+    throw error
+  }
+}
+
+describe('a secret', () => {
+  it('is kept, listed by name and removed, and no reply has its value', async () => {
+    const daemon = await daemonFixture({ now: () => 1_800_000_000_000 })
+    const at = '2027-01-15T08:00:00.000Z'
+    const kept = await put(daemon, 'agent.claude')
+    expect([kept.status, kept.body]).toEqual([200, { name: 'agent.claude', created_at: at, updated_at: at }])
+    await put(daemon, 'OTHER_KEY')
+    const listed = await daemon.call('GET', '/v1/secrets')
+    expect(listed.body).toMatchObject({ total: 2, limit: 50, offset: 0, next_cursor: null })
+    expect(await names(daemon)).toEqual(['OTHER_KEY', 'agent.claude'])
+    expect(kept.text + listed.text).not.toContain(VALUE)
+    expect(await revealSecret(daemon.world, 'agent.claude')).toBe(VALUE)
+    expect((await daemon.call('DELETE', '/v1/secrets/agent.claude')).body).toEqual({ ok: true })
+    expect((await daemon.call('DELETE', '/v1/secrets/agent.claude')).body).toMatchObject({ error: { code: 'SECRET_NOT_FOUND' } })
+    expect(await revealSecret(daemon.world, 'agent.claude')).toBeUndefined()
+    expect((await daemon.call('GET', '/v1/secrets/OTHER_KEY')).status).toBe(404)
+  })
+
+  it('that is put again has the new value and keeps the time it was made', async () => {
+    let now = 1000
+    const daemon = await daemonFixture({ now: () => now })
+    await put(daemon, 'a', 'old')
+    now = 61_000
+    expect((await put(daemon, 'a', 'new')).body).toMatchObject({
+      created_at: '1970-01-01T00:00:01.000Z',
+      updated_at: '1970-01-01T00:01:01.000Z',
+    })
+    expect(await revealSecret(daemon.world, 'a')).toBe('new')
+  })
+
+  it('is found by paging through the list', async () => {
+    const daemon = await daemonFixture()
+    for (const name of ['c', 'a', 'b']) await put(daemon, name)
+    const first = (await daemon.call('GET', '/v1/secrets?limit=2')).body as { total: number; next_cursor: string }
+    expect(first.total).toBe(3)
+    expect(await names(daemon, `?limit=2&cursor=${first.next_cursor}`)).toEqual(['c'])
+    expect(await names(daemon, '?limit=1&offset=1')).toEqual(['b'])
+  })
+
+  it('can be any text up to its limit', async () => {
+    const daemon = await daemonFixture()
+    const long = 'é\n'.repeat(LIMITS.secret_value_bytes.max / 3)
+    expect((await put(daemon, `a${'x'.repeat(LIMITS.secret_name.max - 1)}`, long)).status).toBe(200)
+    expect((await put(daemon, 'a', `${long}!!!`)).status).toBe(400)
+    expect((await put(daemon, `a${'x'.repeat(LIMITS.secret_name.max)}`)).status).not.toBe(200)
+  })
+
+  it('needs the key', async () => {
+    const daemon = await daemonFixture()
+    for (const [method, path] of [
+      ['GET', '/v1/secrets'],
+      ['PUT', '/v1/secrets/a'],
+      ['DELETE', '/v1/secrets/a'],
+    ] as const)
+      expect((await daemon.call(method, path, undefined, { authorization: 'Bearer no' })).status).toBe(401)
+  })
+
+  it.each([
+    ['an empty value', 'a', { value: '' }],
+    ['a value that is no text', 'a', { value: [VALUE] }],
+    ['a value with NUL', 'a', { value: `${VALUE}\0` }],
+    ['half a character', 'a', { value: `${VALUE}\ud800` }],
+    ['too long a value', 'a', { value: VALUE.repeat(LIMITS.secret_value_bytes.max / VALUE.length + 1) }],
+    ['a field that is too much', 'a', { value: VALUE, [VALUE]: VALUE }],
+    ['no object', 'a', JSON.stringify(VALUE)],
+    ['broken JSON', 'a', `{"value": "${VALUE}`],
+    ['a name that is none', `1${VALUE}`, { value: VALUE }],
+    ['a name with a slash', encodeURIComponent(`a/${VALUE}`), { value: VALUE }],
+  ])('with %s is refused, and neither reply nor log quotes it', async (_what, name, body) => {
+    const daemon = await daemonFixture()
+    const reply = await daemon.call('PUT', `/v1/secrets/${name}`, body)
+    expect(reply).toMatchObject({ status: 400, body: { error: { code: 'INVALID_REQUEST' } } })
+    expect(reply.text + JSON.stringify(daemon.logged)).not.toContain(VALUE)
+    expect(await names(daemon)).toEqual([])
+  })
+
+  it('is in no log line, whatever is done with it', async () => {
+    const daemon = await daemonFixture()
+    await put(daemon, 'a')
+    await put(daemon, 'a')
+    await revealSecret(daemon.world, 'a')
+    await daemon.world.store.schema.dropTable('secrets').execute()
+    expect((await put(daemon, 'a')).status).toBe(500)
+    await daemon.call('DELETE', '/v1/secrets/a')
+    expect(daemon.logged.map(line => line.msg)).toContain('request failed unexpectedly')
+    expect(JSON.stringify(daemon.logged)).not.toContain(VALUE)
+  })
+})
+
+describe('a row of a secret', () => {
+  const spoil = async (sql: string) => {
+    const daemon = await daemonFixture()
+    await put(daemon, 'mine', VALUE)
+    await put(daemon, 'other', 'the other one')
+    new Database(join(daemon.dataDir, 'sandglass.db')).exec(sql).close()
+    return daemon
+  }
+
+  it('whose bytes were put into another row does not open', async () => {
+    const daemon =
+      await spoil(`update secrets set (ciphertext, nonce) = (select ciphertext, nonce from secrets where name = 'mine')
+      where name = 'other'`)
+    await expect(revealSecret(daemon.world, 'other')).rejects.toMatchObject({ code: 'SECRET_UNREADABLE' })
+    expect(await revealSecret(daemon.world, 'mine')).toBe(VALUE)
+  })
+
+  it('that was given another name does not open', async () => {
+    const daemon = await spoil(`delete from secrets where name = 'other'; update secrets set name = 'other'`)
+    await expect(revealSecret(daemon.world, 'other')).rejects.toMatchObject({ code: 'SECRET_UNREADABLE' })
+  })
+
+  it('that was changed says so, and can be set again', async () => {
+    const daemon = await spoil(`update secrets set ciphertext = zeroblob(length(ciphertext)) where name = 'mine'`)
+    await expect(revealSecret(daemon.world, 'mine')).rejects.toMatchObject({
+      message: 'the secret mine cannot be opened: what is stored was changed, or sealed with another key',
+      hint: expect.stringContaining('sandglass secret set'),
+    })
+    await put(daemon, 'mine', 'again')
+    expect(await revealSecret(daemon.world, 'mine')).toBe('again')
+  })
+})
+
+describe('a credential', () => {
+  it('is the secret of its name, unless the configuration has it', async () => {
+    const daemon = await daemonFixture({ flags: { 'agent-api-keys-codex': ['from-the-file'] } })
+    for (const name of ['agent.claude', 'agent.codex', 'sprites_token']) await put(daemon, name, `kept ${name}`)
+    expect(await credential(daemon.world, 'agent_api_keys.claude')).toBe('kept agent.claude')
+    expect(await credential(daemon.world, 'agent_api_keys.codex')).toBe('from-the-file')
+    expect(await credential(daemon.world, 'agent_api_keys.opencode')).toBeUndefined()
+    expect(await credential(daemon.world, 'sprites_token')).toBe('kept sprites_token')
+  })
+})
+
+describe('on disk', () => {
+  it('neither a secret nor an environment is there in plain bytes, while the daemon runs and after', async () => {
+    const daemon = await daemonFixture()
+    await put(daemon, 'a')
+    await daemon.create({ name: 'with-env', env: { TOKEN: VALUE } })
+    await daemon.call('POST', '/v1/sessions', { name: 'kept', env: { TOKEN: VALUE } }, { 'idempotency-key': 'once' })
+    await daemon.call('GET', '/v1/sessions/kept?reveal_env=true')
+    expect(holding('with-env', daemon.dataDir)).not.toEqual([])
+    expect(holding(VALUE, daemon.dataDir)).toEqual([])
+    await daemon.close()
+    expect(holding(VALUE, daemon.dataDir)).toEqual([])
+  })
+
+  it('a request that can be repeated leaves no digest by which an environment could be guessed', async () => {
+    const body = { name: 'guess', env: { PIN: '1234' } }
+    const hashes = []
+    for (const _ of [1, 2]) {
+      const daemon = await daemonFixture()
+      await daemon.call('POST', '/v1/sessions', body, { 'idempotency-key': 'once' })
+      hashes.push(
+        (await daemon.world.store.selectFrom('idempotency').select('request_hash').executeTakeFirstOrThrow()).request_hash,
+      )
+    }
+    expect(hashes[0]).not.toBe(hashes[1])
+  })
+})
+
+describe('an environment', () => {
+  it('is shown by its names, and its values to who asks for them', async () => {
+    const daemon = await daemonFixture()
+    const made = await daemon.call('POST', '/v1/sessions', { name: 'box', env: { TOKEN: VALUE, A_B: '1' } })
+    const shown = await daemon.call('GET', '/v1/sessions/box')
+    const listed = await daemon.call('GET', '/v1/sessions?reveal_env=true')
+    expect(shown.body).toMatchObject({ env_names: ['TOKEN', 'A_B'] })
+    expect(listed.status).toBe(400)
+    const replies = [made, shown, await daemon.call('GET', '/v1/sessions'), await daemon.call('POST', '/v1/sessions/box/stop')]
+    expect(replies.map(r => r.text).join()).not.toContain(VALUE)
+    expect((await daemon.call('GET', '/v1/sessions/box?reveal_env=true')).body).toMatchObject({ env: { TOKEN: VALUE, A_B: '1' } })
+    expect(daemon.logged).toContainEqual(expect.objectContaining({ msg: 'environment shown' }))
+    expect(JSON.stringify(daemon.logged)).not.toContain(VALUE)
+  })
+
+  it('that does not fit is refused without a word of it', async () => {
+    const daemon = await daemonFixture()
+    for (const env of [{ A: `${VALUE}\0` }, { A: [VALUE] }, { A: VALUE.repeat(1000) }, VALUE]) {
+      const reply = await daemon.call('POST', '/v1/sessions', { env })
+      expect(reply.status).toBe(400)
+      expect(reply.text + JSON.stringify(daemon.logged)).not.toContain(VALUE)
+    }
+  })
+
+  it('whose row was changed fails the start with the reason, and says no more', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create({ name: 'box', env: { TOKEN: VALUE }, start: false })
+    await daemon.world.store
+      .updateTable('sessions')
+      .set({ env_sealed: Buffer.alloc(60) })
+      .execute()
+    for (const reply of [
+      await daemon.call('GET', '/v1/sessions/box?reveal_env=true'),
+      await daemon.call('POST', '/v1/sessions/box/start'),
+    ])
+      expect(reply).toMatchObject({ status: 500, text: expect.stringContaining(`the environment of ${id} cannot be opened`) })
+  })
+})
+
+describe('after a restart', () => {
+  const folders = async () => {
+    const folder = await temporaryFolder()
+    const [dataDir, machines] = [join(folder, 'data'), join(folder, 'm')]
+    await mkdir(machines)
+    return { dataDir, machines }
+  }
+
+  it('secrets are there, and a stopped session starts with its environment', async () => {
+    const { dataDir, machines } = await folders()
+    const first = await spawnDaemon(dataDir, machines)
+    await first.call('PUT', '/v1/secrets/a', { value: VALUE })
+    await first.call('POST', '/v1/sessions', { name: 'box', env: { TOKEN: VALUE } })
+    await first.call('POST', '/v1/sessions/box/stop')
+    await endDaemon(first, 'SIGKILL')
+    const second = await spawnDaemon(dataDir, machines)
+    expect((await second.call('GET', '/v1/secrets')).body).toMatchObject({ total: 1 })
+    expect((await second.call('POST', '/v1/sessions/box/start')).body).toMatchObject({ status: 'running' })
+    expect((await second.call('POST', '/v1/sessions/box/exec', { cmd: 'echo $TOKEN' })).body).toMatchObject({
+      output: `${VALUE}\n`,
+    })
+    await second.call('DELETE', '/v1/sessions/box')
+    await endDaemon(second, 'SIGTERM')
+    expect(first.log() + second.log()).not.toContain(VALUE)
+  })
+
+  it('a daemon that was killed with a key and no row of it goes on, and one without its key refuses', async () => {
+    const { dataDir, machines } = await folders()
+    const first = await spawnDaemon(dataDir, machines)
+    await endDaemon(first, 'SIGKILL')
+    const second = await spawnDaemon(dataDir, machines)
+    await second.call('PUT', '/v1/secrets/a', { value: VALUE })
+    await endDaemon(second, 'SIGKILL')
+    copyFileSync(join(dataDir, 'secret.key'), join(machines, '..', 'backup'))
+    execFileSync('rm', [join(dataDir, 'secret.key')])
+    await expect(spawnDaemon(dataDir, machines)).rejects.toThrow('SECRET_KEY_LOST')
+    copyFileSync(join(machines, '..', 'backup'), join(dataDir, 'secret.key'))
+    const third = await spawnDaemon(dataDir, machines)
+    expect((await third.call('GET', '/v1/secrets')).body).toMatchObject({ total: 1 })
+    await endDaemon(third, 'SIGTERM')
+  })
+})

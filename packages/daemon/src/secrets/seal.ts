@@ -1,0 +1,39 @@
+// Values at rest: AES-256-GCM with a key outside the database.
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { SandglassError } from '@sandglass/contract'
+
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+/** `ciphertext` begins with the tag. */
+export type Sealed = { nonce: Buffer; ciphertext: Buffer }
+
+/** SECURITY: `owner` is authenticated too, so that what was sealed for one row does not open in another. */
+export function seal(key: Buffer, owner: string, text: string): Sealed {
+  const nonce = randomBytes(NONCE_BYTES)
+  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES }).setAAD(Buffer.from(owner))
+  const hidden = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+  return { nonce, ciphertext: Buffer.concat([cipher.getAuthTag(), hidden]) }
+}
+
+/** `what` is for the refusal of bytes that were changed, moved from another row, or sealed with another key. */
+export function unseal(key: Buffer, owner: string, { nonce, ciphertext }: Sealed, what: string): string {
+  try {
+    const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES })
+    decipher.setAAD(Buffer.from(owner)).setAuthTag(ciphertext.subarray(0, TAG_BYTES))
+    return Buffer.concat([decipher.update(ciphertext.subarray(TAG_BYTES)), decipher.final()]).toString('utf8')
+  } catch (cause) {
+    throw new SandglassError('SECRET_UNREADABLE', { what }, { cause })
+  }
+}
+
+/** The environment of a session as its row has it: nonce, tag, ciphertext. */
+export function sealEnv(key: Buffer, sessionId: string, env: Readonly<Record<string, string>>): Buffer {
+  const { nonce, ciphertext } = seal(key, sessionId, JSON.stringify(env))
+  return Buffer.concat([nonce, ciphertext])
+}
+
+export function unsealEnv(key: Buffer, sessionId: string, sealed: Buffer): Record<string, string> {
+  const parts = { nonce: sealed.subarray(0, NONCE_BYTES), ciphertext: sealed.subarray(NONCE_BYTES) }
+  return JSON.parse(unseal(key, sessionId, parts, `the environment of ${sessionId}`))
+}
