@@ -133,3 +133,36 @@ test('a part of a file is asked for by range', async () => {
   await connect(server.url).session('x').files.download('f', { offset: 3 })
   expect(server.requests.map(r => r.headers.range)).toEqual(['bytes=10-13', 'bytes=3-'])
 })
+
+test('a secret goes in the body, and every page of names is read', async () => {
+  const secret = { name: 'agent.claude', created_at: 't1', updated_at: 't2' }
+  await using server = await startServer((request, reply) => {
+    const url = new URL(request.url ?? '', 'http://x')
+    if (request.method !== 'GET') json(reply, 200, request.method === 'PUT' ? secret : { ok: true })
+    else
+      json(reply, 200, {
+        items: [secret],
+        total: 2,
+        limit: 200,
+        offset: 0,
+        next_cursor: url.searchParams.get('cursor') ? null : 'c',
+      })
+  })
+  const { secrets } = connect(server.url)
+  expect(await secrets.put('agent.claude', 'hush_hush')).toEqual({ name: 'agent.claude', createdAt: 't1', updatedAt: 't2' })
+  expect((await secrets.list()).map(s => s.name)).toEqual(['agent.claude', 'agent.claude'])
+  await secrets.remove('agent.claude')
+  expect(server.requests.map(r => [r.method, r.url, r.text])).toEqual([
+    ['PUT', '/v1/secrets/agent.claude', '{"value":"hush_hush"}'],
+    ['GET', '/v1/secrets?limit=200', ''],
+    ['GET', '/v1/secrets?limit=200&cursor=c', ''],
+    ['DELETE', '/v1/secrets/agent.claude', ''],
+  ])
+})
+
+test('the values of an environment come when they are asked for, with their names untouched', async () => {
+  await using server = await startServer((_, reply) => json(reply, 200, { ...SESSION, env: { A_B: 'c' } }))
+  const session = await connect(server.url).getSession('calm-otter', { revealEnv: true })
+  expect(session.info.env).toEqual({ A_B: 'c' })
+  expect(server.requests[0]?.url).toBe('/v1/sessions/calm-otter?reveal_env=true')
+})

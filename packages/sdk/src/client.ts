@@ -1,15 +1,18 @@
 import { toCamel } from './case.ts'
 import { follow } from './follow.ts'
+import { Secrets } from './secrets.ts'
 import { Session } from './session.ts'
 import { type ClientOptions, createTransport, type Transport } from './transport.ts'
 import type { Cancel, Query, Reply, SessionEvent, SessionFilter, SessionInfo, SessionOptions, SessionPage } from './wire-types.ts'
 
 /** The daemon, seen from a program. */
 export class SandboxClient {
+  readonly secrets: Secrets
   readonly #transport: Transport
 
   constructor(options: ClientOptions) {
     this.#transport = createTransport(options)
+    this.secrets = new Secrets(this.#transport)
   }
 
   /** Resolves once the session runs. A lost answer is asked for again under the same key, so that one call makes one session. */
@@ -18,9 +21,10 @@ export class SandboxClient {
     return new Session(this.#transport, await this.#transport.json('createSession', { body: spec, idempotencyKey, signal }))
   }
 
-  /** By id or by name. */
-  async getSession(ref: string, { signal }: Cancel = {}): Promise<Session> {
-    return new Session(this.#transport, await this.#transport.json('getSession', { params: { id: ref }, signal }))
+  /** By id or by name. `revealEnv` also asks for the values of its environment, in `info.env`. */
+  async getSession(ref: string, { revealEnv, signal }: { revealEnv?: boolean } & Cancel = {}): Promise<Session> {
+    const call = { params: { id: ref }, query: { revealEnv }, signal }
+    return new Session(this.#transport, await this.#transport.json('getSession', call))
   }
 
   /** A session by id or name, without asking the daemon first. */

@@ -13,6 +13,7 @@ export type SessionOptions = Body<'createSession'>
 export type SessionFilter = Omit<Query<'listSessions'>, 'limit' | 'offset' | 'cursor'>
 export type SessionEvent = Reply<'sessionEvents'>
 export type SessionStats = Reply<'sessionStats'>
+export type SecretInfo = Reply<'putSecret'>
 export type Port = Reply<'listPorts'>['items'][number]
 
 export type ExecOptions = Options<'exec', 'cmd'> & Cancel

@@ -1,0 +1,32 @@
+import type { Transport } from './transport.ts'
+import type { Cancel, SecretInfo } from './wire-types.ts'
+
+/** Values that the daemon keeps sealed, by name. They can be replaced and removed, and never read back. */
+export class Secrets {
+  readonly #transport: Transport
+
+  constructor(transport: Transport) {
+    this.#transport = transport
+  }
+
+  /** Keeps a value, in place of the one of that name if there is one. */
+  put(name: string, value: string, { signal }: Cancel = {}): Promise<SecretInfo> {
+    return this.#transport.json('putSecret', { params: { name }, body: { value }, signal })
+  }
+
+  /** Every name, with its times. */
+  async list({ signal }: Cancel = {}): Promise<SecretInfo[]> {
+    const found: SecretInfo[] = []
+    let cursor: string | undefined
+    do {
+      const page = await this.#transport.json('listSecrets', { query: { limit: 200, cursor }, signal })
+      found.push(...page.items)
+      cursor = page.nextCursor ?? undefined
+    } while (cursor !== undefined)
+    return found
+  }
+
+  async remove(name: string, { signal }: Cancel = {}): Promise<void> {
+    await this.#transport.json('deleteSecret', { params: { name }, signal })
+  }
+}
