@@ -52,7 +52,7 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: `${DAEMON}/backends/`,
-    may: [`${DAEMON}/backends/`, `${DAEMON}/runner-link/`, `${CONTRACT}/`, 'node:', 'vitest'],
+    may: [`${DAEMON}/backends/`, `${DAEMON}/runner-link/`, `${CONTRACT}/`, 'node:', 'vitest', 'zod'],
     because: 'what backends share is the interface, the conformance suite and the test double',
   },
   {

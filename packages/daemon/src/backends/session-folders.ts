@@ -2,6 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { isMissing } from './missing-file.ts'
 
 const Owned = z.object({ backend: z.string() })
 
@@ -16,8 +17,7 @@ async function owner(path: string): Promise<string> {
   try {
     return Owned.safeParse(JSON.parse(await readFile(path, 'utf8'))).data?.backend ?? 'oci'
   } catch (error) {
-    if (error instanceof SyntaxError) return 'oci'
-    if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')) return 'oci'
+    if (error instanceof SyntaxError || isMissing(error)) return 'oci'
     throw error
   }
 }

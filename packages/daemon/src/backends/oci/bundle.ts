@@ -1,6 +1,7 @@
 // The OCI runtime's config.json: namespaces, capabilities, mounts of the virtual filesystems. Real files are mounted by the launcher.
+
+import type { SeccompProfile } from '../seccomp.ts'
 import type { IdRange } from './id-ranges.ts'
-import type { SeccompProfile } from './seccomp.ts'
 
 export interface BundleInput {
   readonly hostname: string

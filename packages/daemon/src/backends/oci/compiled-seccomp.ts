@@ -1,7 +1,7 @@
 // crun compiles the seccomp profile at every start, about 3 ms. What it compiled at the first start is handed back at later ones.
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMissing } from './record.ts'
+import { isMissing } from '../missing-file.ts'
 
 /** SECURITY: kept in memory alone. A file would be trusted at every start, whatever a full disk or another program made of it. */
 export class CompiledSeccomp {

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { isMissing } from './record.ts'
+import { isMissing } from '../missing-file.ts'
 
 const run = promisify(execFile)
 // Small inode ratio: source trees and node_modules have many small files. No reserve: there is no root of the disk to keep it for.

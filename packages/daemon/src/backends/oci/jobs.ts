@@ -3,6 +3,8 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
+import type { HostRootfs } from '../host-image.ts'
+import type { SeccompProfile } from '../seccomp.ts'
 import { ociBundle, RUNNER_PATH } from './bundle.ts'
 import { type CgroupLayout, groupsOf, leftGroups, RUNTIME_GROUP, wayHome } from './cgroups.ts'
 import { SPARE_DISK } from './disks.ts'
@@ -11,8 +13,6 @@ import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { MachineRecord, MachineState } from './record.ts'
 import { rlimits } from './rlimits.ts'
-import type { HostRootfs } from './rootfs-host.ts'
-import type { SeccompProfile } from './seccomp.ts'
 
 const SANDBOX_ID = 1000
 const LEAST_PROCESSES = 48

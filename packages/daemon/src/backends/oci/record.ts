@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { isMissing } from '../missing-file.ts'
 import { GROUP_NAME } from './cgroups.ts'
 
 const Limit = z.enum(['cpu', 'memory', 'pids', 'disk'])
@@ -79,10 +80,4 @@ async function readParsed<T>(path: string, schema: z.ZodType<T>): Promise<T | nu
     if (isMissing(error) || error instanceof SyntaxError) return null
     throw error
   }
-}
-
-export function isMissing(error: unknown): boolean {
-  return (
-    error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ESRCH' || error.code === 'ENOTDIR')
-  )
 }

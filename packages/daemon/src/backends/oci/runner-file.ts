@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { chmod, copyFile, lstat, mkdir, readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMissing } from './record.ts'
+import { isMissing } from '../missing-file.ts'
 
 /** Earlier versions had the file itself under the name without v2. */
 const RUNNER_FOLDER = 'runner-v2-'

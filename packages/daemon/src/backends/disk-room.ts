@@ -2,8 +2,8 @@
 // sandbox fills as it writes.
 import { readdir, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Room } from '../backend.ts'
-import { isMissing } from './record.ts'
+import type { Room } from './backend.ts'
+import { isMissing } from './missing-file.ts'
 
 const BLOCK_BYTES = 512
 

@@ -1,8 +1,8 @@
 import { mkdir, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { temporaryFolder } from '../../daemon.fixture.ts'
-import { DiskRoom } from './room.ts'
+import { temporaryFolder } from '../daemon.fixture.ts'
+import { DiskRoom } from './disk-room.ts'
 
 const MiB = 1024 * 1024
 

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { chmod, cp, lstat, mkdir, readdir, readFile, readlink, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { isMissing } from './record.ts'
+import { isMissing } from './missing-file.ts'
 
 /** A host folder or file and where the sandbox sees it. `writable`: a session with a writable root may change it, in a copy of its own. */
 export interface Layer {
