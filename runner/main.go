@@ -15,11 +15,15 @@ import (
 	"time"
 
 	"sandglass/runner/launch"
+	"sandglass/runner/unpack"
 )
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "launch" {
 		os.Exit(launch.Main())
+	}
+	if len(os.Args) > 1 && os.Args[1] == "unpack" {
+		os.Exit(unpack.Main(os.Args[2:]))
 	}
 	if err := start(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "runner:", err)

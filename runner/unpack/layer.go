@@ -1,0 +1,224 @@
+package unpack
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// A layer is one being unpacked. Paths are those in the folder, which is the root of this process.
+type layer struct {
+	opaque     string // name of the attribute that hides what lower layers have in a folder
+	maxBytes   int64
+	maxEntries int
+	reserve    int64
+
+	entries, skipped int
+	bytes            int64
+	unchecked        int64 // bytes written since the room on the disk was looked at
+	parent           string
+	times            []dirTime
+	timesBytes       int
+	buffer           []byte
+}
+
+func (l *layer) unpack(input io.Reader) error {
+	l.buffer = make([]byte, 4*blockBytes)
+	archive := tar.NewReader(input)
+	for {
+		header, err := archive.Next()
+		if err == io.EOF {
+			l.setTimes()
+			return nil
+		}
+		if err != nil {
+			return invalid("", "not a whole tar archive: "+err.Error())
+		}
+		if header.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		if l.entries++; l.entries > l.maxEntries {
+			return &refusal{"too_large", header.Name, "more entries than an image may have"}
+		}
+		if err := l.add(header, archive); err != nil {
+			return explain(header.Name, err)
+		}
+	}
+}
+
+func (l *layer) add(header *tar.Header, content io.Reader) error {
+	name, err := safeName(header.Name)
+	if err != nil {
+		return err
+	}
+	base := path.Base(name)
+	if strings.HasPrefix(base, whiteoutPrefix) {
+		return l.addWhiteout(path.Dir(name), base)
+	}
+	if name == "/" {
+		if header.Typeflag != tar.TypeDir {
+			return invalid(header.Name, "the root is not a folder")
+		}
+		return l.setOwnerAndMode(name, header)
+	}
+	switch header.Typeflag {
+	case tar.TypeDir, tar.TypeReg, tar.TypeRegA, tar.TypeGNUSparse, tar.TypeCont, tar.TypeSymlink, tar.TypeLink, tar.TypeFifo:
+	default:
+		// SECURITY: a device node would be the host's device. Sandboxes have their own, and no kind of entry that is not known is guessed at.
+		l.skipped++
+		return nil
+	}
+	if err := l.makeParent(path.Dir(name)); err != nil {
+		return err
+	}
+	switch header.Typeflag {
+	case tar.TypeDir:
+		return l.addDir(name, header)
+	case tar.TypeSymlink:
+		return l.addSymlink(name, header)
+	case tar.TypeLink:
+		return l.addLink(name, header)
+	case tar.TypeFifo:
+		return l.addFifo(name, header)
+	}
+	return l.addFile(name, header, content)
+}
+
+func (l *layer) addDir(name string, header *tar.Header) error {
+	if err := l.makeDir(name); err != nil {
+		return err
+	}
+	l.rememberTime(name, header)
+	return l.setOwnerAndMode(name, header)
+}
+
+func (l *layer) addSymlink(name string, header *tar.Header) error {
+	if header.Linkname == "" || len(header.Linkname) > maxPathBytes || strings.IndexByte(header.Linkname, 0) >= 0 {
+		return invalid(header.Name, "its target is not a path")
+	}
+	if err := l.replacing(name, func() error { return syscall.Symlink(header.Linkname, name) }); err != nil {
+		return err
+	}
+	if err := own(name, header); err != nil {
+		return err
+	}
+	return setTime(name, header.ModTime)
+}
+
+func (l *layer) addLink(name string, header *tar.Header) error {
+	target, err := safeName(header.Linkname)
+	if err != nil {
+		return invalid(header.Name, "a hard link leaves the layer")
+	}
+	if target == name {
+		return nil
+	}
+	info, err := os.Lstat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return invalid(header.Name, "a hard link to what is not in the layer: "+header.Linkname)
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() || isWhiteout(info) {
+		return invalid(header.Name, "a hard link to something that is not a file: "+header.Linkname)
+	}
+	return l.replacing(name, func() error { return syscall.Link(target, name) })
+}
+
+func (l *layer) addFifo(name string, header *tar.Header) error {
+	if err := l.replacing(name, func() error { return syscall.Mkfifo(name, 0o600) }); err != nil {
+		return err
+	}
+	return l.setOwnerAndMode(name, header)
+}
+
+// makeParent makes the folders above an entry that the layer itself has not named.
+func (l *layer) makeParent(name string) error {
+	if name == l.parent || name == "/" {
+		return nil
+	}
+	if err := l.makeAll(name, 0); err != nil {
+		return err
+	}
+	l.parent = name
+	return nil
+}
+
+// A link on the way is followed, in the layer, and what it leads to is made if it is missing.
+func (l *layer) makeAll(name string, links int) error {
+	info, err := os.Stat(name)
+	if err == nil {
+		if info.IsDir() {
+			return nil
+		}
+		if isWhiteout(info) {
+			return l.makeDir(name)
+		}
+		return syscall.ENOTDIR
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if target, err := os.Readlink(name); err == nil {
+		if links >= maxLinks {
+			return syscall.ELOOP
+		}
+		if !path.IsAbs(target) {
+			target = path.Join(path.Dir(name), target)
+		}
+		return l.makeAll(path.Clean(target), links+1)
+	}
+	if name == "/" {
+		return nil
+	}
+	if err := l.makeAll(path.Dir(name), links); err != nil {
+		return err
+	}
+	return l.makeDir(name)
+}
+
+// makeDir makes one folder, or leaves the one that is there. What else is there goes; a whiteout there means that the folder
+// replaces one of a lower layer, so that nothing of that one shows.
+func (l *layer) makeDir(name string) error {
+	err := syscall.Mkdir(name, 0o755)
+	if err != syscall.EEXIST {
+		return err
+	}
+	info, err := os.Lstat(name)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return nil
+	}
+	if err := l.remove(name); err != nil {
+		return err
+	}
+	if err := syscall.Mkdir(name, 0o755); err != nil || !isWhiteout(info) {
+		return err
+	}
+	return l.setOpaque(name)
+}
+
+// replacing makes something under a name, in place of what an earlier entry put there.
+func (l *layer) replacing(name string, create func() error) error {
+	err := create()
+	if err != syscall.EEXIST {
+		return err
+	}
+	if err := l.remove(name); err != nil {
+		return err
+	}
+	return create()
+}
+
+func (l *layer) remove(name string) error {
+	l.parent = ""
+	return os.RemoveAll(name)
+}
