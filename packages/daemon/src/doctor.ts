@@ -3,6 +3,7 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Backend } from './backends/backend.ts'
 import type { Loaded } from './config/load.ts'
+import { plainCredentials } from './plain-credentials.ts'
 import type { RunnerBinary } from './runner-binary.ts'
 import { allowedUnenforced } from './sessions/allowed-limits.ts'
 
@@ -16,6 +17,7 @@ export async function examine({ loaded, backends, runner }: DoctorOptions): Prom
     { name: 'node', status: 'ok', detail: process.version, fix: null } as const,
     checkRunner(runner),
     checkDataDir(loaded.dataDir),
+    ...plainCredentials(loaded).map(found => ({ name: 'secrets', status: 'weaker' as const, ...found })),
     ...(await Promise.all(backends.map(backend => checkBackend(loaded, backend)))).flat(),
   ]
   return { ok: checks.every(check => check.status !== 'failed'), checks }
