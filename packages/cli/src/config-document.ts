@@ -20,14 +20,16 @@ export async function readConfigDocument(flag: string | undefined, env: Environm
   return { path, document }
 }
 
+export const writeConfigDocument = ({ path, document }: ConfigDocument): void => writePrivate(path, document.toString())
+
 /** SECURITY: the file is made for its owner alone before a byte is written, and appears under its name whole. */
-export function writeConfigDocument({ path, document }: ConfigDocument): void {
+export function writePrivate(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const fresh = `${path}.new`
   const fd = openSync(fresh, 'w', 0o600)
   try {
     fchmodSync(fd, 0o600)
-    writeSync(fd, document.toString())
+    writeSync(fd, text)
     fsyncSync(fd)
   } finally {
     closeSync(fd)
