@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
@@ -24,6 +25,7 @@ type hello struct {
 	Version int    `json:"version"`
 	Token   string `json:"token"`
 	Mux     bool   `json:"mux"`
+	Nonce   string `json:"nonce"` // of one that begins on a carrier
 }
 
 // serveConn takes a connection from its first byte to its close: the client
@@ -46,6 +48,9 @@ func (run *runner) serveConn(conn carrier) {
 // greet reads the hello and answers it. An error means: close.
 func (run *runner) greet(in *wireReader, out *wireWriter) (*hello, error) {
 	line, err := in.line()
+	if err == nil && len(line) > 0 && len(bytes.Trim(line, "\x00")) == 0 {
+		line, err = in.line() // the client begins as on a device
+	}
 	if err != nil {
 		if errors.Is(err, errLineTooLong) {
 			out.fail("", invalid("hello is too long"))
@@ -58,21 +63,36 @@ func (run *runner) greet(in *wireReader, out *wireWriter) (*hello, error) {
 		out.fail("", err)
 		return nil, err
 	}
+	kind, answer, refusal := run.answerHello(said)
+	if err := out.message(kind, "", answer, nil); err != nil {
+		return nil, err
+	}
+	return said, refusal
+}
+
+// answerHello gives the ready line, or the error line of a refusal.
+func (run *runner) answerHello(said *hello) (kind string, answer fields, refusal error) {
+	kind, answer = "ready", fields{"ready": true, "version": protocolVersion, "runner": version, "boot_id": run.bootID, "pid": os.Getpid()}
+	if refusal = run.admit(said); refusal != nil {
+		kind, answer = "error", errorFields(refusal)
+	}
+	if said.Nonce != "" {
+		answer["nonce"] = said.Nonce
+	}
+	return kind, answer, refusal
+}
+
+// admit tells whether a client may go on.
+func (run *runner) admit(said *hello) error {
 	// SECURITY: hashing first makes the comparison independent of the length and of the place of the first difference.
 	given, want := sha256.Sum256([]byte(said.Token)), sha256.Sum256([]byte(run.cfg.Token))
 	if subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
-		err := &runnerError{codeUnauthorized, "wrong token", nil}
-		out.fail("", err)
-		return nil, err
+		return &runnerError{codeUnauthorized, "wrong token", nil}
 	}
 	if said.Version != protocolVersion {
-		err := invalid("protocol version %d is not spoken here, %d is", said.Version, protocolVersion)
-		out.fail("", err)
-		return nil, err
+		return invalid("protocol version %d is not spoken here, %d is", said.Version, protocolVersion)
 	}
-	return said, out.message("ready", "", fields{
-		"ready": true, "version": protocolVersion, "runner": version, "boot_id": run.bootID, "pid": os.Getpid(),
-	}, nil)
+	return nil
 }
 
 // serveMessages answers requests until the client is done or breaks a rule.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
@@ -147,34 +146,6 @@ func TestTheOneShotClient(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != c.code || !strings.Contains(string(out), c.want) || bytes.Count(out, []byte("\n")) != 1 {
 			t.Errorf("%s: exit %d, %s", c.request, cmd.ProcessState.ExitCode(), out)
 		}
-	}
-}
-
-func TestTheCarrierOnStdinAndStdout(t *testing.T) {
-	dir := t.TempDir()
-	config, err := json.Marshal(fields{"token": testToken, "workdir": dir, "home": dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir+"/config", config, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(runnerBinary, "--stdio", "--config-file", dir+"/config")
-	ours, theirs := socketPair(t)
-	cmd.Stdin, cmd.Stdout = theirs, theirs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	theirs.Close()
-	m := openTestMux(t, ours)
-	stream := m.open()
-	stream.send(fields{"id": "1", "type": "exec", "cmd": "echo over stdio"}, nil)
-	if f, body := stream.receive(); string(body) != "over stdio\r\n" {
-		t.Errorf("got %v %q", f, body)
-	}
-	ours.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("the runner ended with %v", err)
 	}
 }
 

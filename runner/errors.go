@@ -96,3 +96,13 @@ func asRunnerError(err error) *runnerError {
 	}
 	return &runnerError{codeInternal, err.Error(), fields{"message": err.Error()}}
 }
+
+// errorFields is what an error line says.
+func errorFields(err error) fields {
+	e := asRunnerError(err)
+	detail := e.detail
+	if detail == nil {
+		detail = fields{}
+	}
+	return fields{"code": e.code, "message": e.message, "detail": detail}
+}

@@ -44,6 +44,8 @@ var goldens = map[string]golden{
 	"hello":        {From: "client", Message: fields{"type": "hello", "version": 1.0, "token": "0123456789abcdef"}},
 	"hello-mux":    {From: "client", Message: fields{"type": "hello", "version": 1.0, "token": "0123456789abcdef", "mux": true}},
 	"ready":        {From: "runner", Message: fields{"type": "ready", "ready": true, "version": 1.0, "runner": "0.1.0", "boot_id": "00112233445566778899aabbccddeeff", "pid": 1.0}},
+	"hello-device": {From: "client", Message: fields{"type": "hello", "version": 1.0, "token": "0123456789abcdef", "mux": true, "nonce": "ffeeddccbbaa99887766554433221100"}},
+	"ready-device": {From: "runner", Message: fields{"type": "ready", "ready": true, "version": 1.0, "runner": "0.1.0", "boot_id": "00112233445566778899aabbccddeeff", "pid": 1.0, "nonce": "ffeeddccbbaa99887766554433221100"}},
 	"exec-request": {From: "client", Message: fields{"id": "a", "type": "exec", "cmd": "printf 'é\\n'", "shell": "main", "timeout_ms": 30000.0, "max_output_bytes": 1048576.0}},
 	"exec-reply": {From: "runner", Message: fields{
 		"id": "a", "type": "exec", "exit_code": 0.0, "cwd": "/workspace", "truncated": false, "timed_out": false, "shell_exited": false, "duration_ms": 1.5, "bytes": 4.0,
@@ -60,6 +62,7 @@ var goldens = map[string]golden{
 	"mux-credit": {From: "runner", Frames: []goldenFrame{{Kind: "CREDIT", Stream: 4294967295, Credit: 65536}}},
 	"mux-end":    {From: "client", Frames: []goldenFrame{{Kind: "END", Stream: 3}}},
 	"mux-reset":  {From: "runner", Frames: []goldenFrame{{Kind: "RESET", Stream: 2049}}},
+	"mux-over":   {From: "runner", Frames: []goldenFrame{{Kind: "RESET", Stream: 0}}},
 	"mux-conversation": {From: "both", Frames: []goldenFrame{
 		{From: "client", Kind: "OPEN", Stream: 1}, {From: "client", Kind: "DATA", Stream: 1, Payload: pingLine},
 		{From: "runner", Kind: "DATA", Stream: 1, Payload: pingReply},

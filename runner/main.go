@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"runtime/debug"
@@ -34,7 +33,7 @@ func main() {
 type options struct {
 	listenFD, configFD                    int
 	listen, configFile, socket, tokenFile string
-	client                                string
+	client, carrier                       string
 	stdio                                 bool
 }
 
@@ -63,20 +62,30 @@ func start(args []string) error {
 		return err
 	}
 	registerHandlers()
-	if opts.stdio {
-		go run.serveStdio()
-	} else {
-		listener, err := openListener(opts)
-		if err != nil {
-			return err
-		}
-		go run.accept(listener)
+	if err := run.serve(opts); err != nil {
+		return err
 	}
 	if cfg.WarmShell {
 		run.warmShell()
 	}
 	go run.handleSignals()
 	run.reaper.loop()
+	return nil
+}
+
+// serve lets clients in, by the one way that the options name.
+func (run *runner) serve(opts *options) error {
+	switch {
+	case opts.stdio:
+		return run.serveStdio()
+	case opts.carrier != "":
+		return run.serveCarrier(opts.carrier)
+	}
+	listener, err := openListener(opts)
+	if err != nil {
+		return err
+	}
+	go run.accept(listener)
 	return nil
 }
 
@@ -117,24 +126,6 @@ func closeOnExec() error {
 	return nil
 }
 
-// A stdio carrier is stdin and stdout as one.
-type stdio struct {
-	io.Reader
-	io.Writer
-}
-
-func (stdio) CloseWrite() error { return os.Stdout.Close() }
-func (stdio) Close() error {
-	os.Stdin.Close()
-	return os.Stdout.Close()
-}
-
-// serveStdio serves the one carrier that there is; the sandbox ends with it.
-func (run *runner) serveStdio() {
-	run.serveConn(stdio{os.Stdin, os.Stdout})
-	run.shutdown(signalGrace)
-}
-
 func parseFlags(args []string) (*options, error) {
 	opts := &options{}
 	set := flag.NewFlagSet("runner", flag.ContinueOnError)
@@ -142,7 +133,8 @@ func parseFlags(args []string) (*options, error) {
 	set.IntVar(&opts.configFD, "config-fd", -1, "descriptor to read the configuration from")
 	set.StringVar(&opts.listen, "listen", "", "path of the unix socket to listen on")
 	set.StringVar(&opts.configFile, "config-file", "", "file to read the configuration from")
-	set.BoolVar(&opts.stdio, "stdio", false, "serve one multiplexed carrier on stdin and stdout")
+	set.BoolVar(&opts.stdio, "stdio", false, "serve a multiplexed carrier on stdin and stdout")
+	set.StringVar(&opts.carrier, "carrier", "", "serve a multiplexed carrier on the device at this path, or on the port virtio:NAME")
 	set.StringVar(&opts.client, "client", "", "send this one request to a runner and print its reply")
 	set.StringVar(&opts.socket, "socket", "/run/runner.sock", "with --client: path of the runner's socket")
 	set.StringVar(&opts.tokenFile, "token-file", "", "with --client: file that holds the token")
@@ -184,7 +176,7 @@ func openListener(opts *options) (net.Listener, error) {
 		return listener, nil
 	}
 	if opts.listen == "" {
-		return nil, errors.New("--listen-fd, --listen or --stdio is required")
+		return nil, errors.New("--listen-fd, --listen, --carrier or --stdio is required")
 	}
 	removeStale(opts.listen)
 	listener, err := net.Listen("unix", opts.listen)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"sync"
 )
@@ -19,12 +20,14 @@ const (
 )
 
 const (
-	muxHeader        = 9
+	muxHeader        = 13
 	maxMuxPayload    = 65_536
 	muxInitialCredit = 262_144
 	maxMuxCredit     = 16 << 20
 	maxMuxStreams    = 1024
 )
+
+var errDamaged = errors.New("payload of a frame does not match its check")
 
 // A mux is the runner's side of a carrier on which a client opens streams.
 // One goroutine reads frames; every stream is served by one of its own.
@@ -61,6 +64,7 @@ func (m *mux) read(r *bufio.Reader, serve func(carrier, *wireReader, *wireWriter
 			return err
 		}
 		kind, number, length := header[0], binary.BigEndian.Uint32(header[1:5]), binary.BigEndian.Uint32(header[5:9])
+		check := binary.BigEndian.Uint32(header[9:13])
 		if length > maxMuxPayload {
 			return fmt.Errorf("frame of %d bytes", length)
 		}
@@ -69,11 +73,14 @@ func (m *mux) read(r *bufio.Reader, serve func(carrier, *wireReader, *wireWriter
 		case kind == muxOpen && length == 0:
 			err = m.open(number, serve)
 		case kind == muxData && length > 0:
-			err = m.data(number, int(length), r)
+			err = m.data(number, int(length), check, r)
 		case kind == muxCredit && length == 4:
 			var payload [4]byte
 			if _, err := io.ReadFull(r, payload[:]); err != nil {
 				return err
+			}
+			if crc32.ChecksumIEEE(payload[:]) != check {
+				return errDamaged
 			}
 			err = m.withStream(number, func(s *muxStream) error { return s.addCredit(binary.BigEndian.Uint32(payload[:])) })
 		case kind == muxEnd && length == 0:
@@ -113,7 +120,7 @@ func (m *mux) open(number uint32, serve func(carrier, *wireReader, *wireWriter))
 }
 
 // data reads the payload only after it is known to be within the stream's credit.
-func (m *mux) data(number uint32, length int, r *bufio.Reader) error {
+func (m *mux) data(number uint32, length int, check uint32, r *bufio.Reader) error {
 	m.mu.Lock()
 	s := m.streams[number]
 	known := number <= m.highest
@@ -125,7 +132,7 @@ func (m *mux) data(number uint32, length int, r *bufio.Reader) error {
 		_, err := r.Discard(length)
 		return err
 	}
-	return s.receive(length, r)
+	return s.receive(length, check, r)
 }
 
 // withStream finds the stream of a frame. One that is gone swallows its frames.
@@ -143,12 +150,18 @@ func (m *mux) withStream(number uint32, use func(*muxStream) error) error {
 }
 
 func (m *mux) send(kind byte, number uint32, payload []byte) error {
+	frame := encodeFrame(kind, number, payload)
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
+	_, err := m.w.Write(frame)
+	return err
+}
+
+func encodeFrame(kind byte, number uint32, payload []byte) []byte {
 	frame := make([]byte, muxHeader, muxHeader+len(payload))
 	frame[0] = kind
 	binary.BigEndian.PutUint32(frame[1:5], number)
 	binary.BigEndian.PutUint32(frame[5:9], uint32(len(payload)))
-	m.writeMu.Lock()
-	defer m.writeMu.Unlock()
-	_, err := m.w.Write(append(frame, payload...))
-	return err
+	binary.BigEndian.PutUint32(frame[9:13], crc32.ChecksumIEEE(payload))
+	return append(frame, payload...)
 }

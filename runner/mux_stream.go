@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"sync"
 )
@@ -123,8 +124,9 @@ func (s *muxStream) Close() error {
 	return s.CloseWrite()
 }
 
-// receive takes the payload of a DATA frame off the carrier.
-func (s *muxStream) receive(length int, r *bufio.Reader) error {
+// receive takes the payload of a DATA frame off the carrier. Nothing of it is passed on before all of it is there: on a device
+// the rest may be what the next client sends.
+func (s *muxStream) receive(length int, check uint32, r *bufio.Reader) error {
 	s.m.mu.Lock()
 	if s.inEnded {
 		s.m.mu.Unlock()
@@ -139,6 +141,9 @@ func (s *muxStream) receive(length int, r *bufio.Reader) error {
 	payload := make([]byte, length)
 	if _, err := io.ReadFull(r, payload); err != nil {
 		return err
+	}
+	if crc32.ChecksumIEEE(payload) != check {
+		return errDamaged
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -24,13 +29,7 @@ type frame struct {
 	payload []byte
 }
 
-func (f frame) encode() []byte {
-	raw := make([]byte, muxHeader)
-	raw[0] = f.kind
-	binary.BigEndian.PutUint32(raw[1:], f.number)
-	binary.BigEndian.PutUint32(raw[5:], uint32(len(f.payload)))
-	return append(raw, f.payload...)
-}
+func (f frame) encode() []byte { return encodeFrame(f.kind, f.number, f.payload) }
 
 func credit(number, n uint32) frame {
 	return frame{muxCredit, number, binary.BigEndian.AppendUint32(nil, n)}
@@ -211,7 +210,8 @@ func TestBadFramesEndTheCarrier(t *testing.T) {
 		{"DATA after END", []frame{{muxOpen, 1, nil}, {muxData, 1, []byte(`{"id":"1","type":"exec","cmd":"sleep 1"}` + "\n")}, {muxEnd, 1, nil}, {muxData, 1, []byte("x")}}, nil},
 		{"DATA beyond the credit", []frame{
 			{muxOpen, 1, nil}, {muxData, 1, []byte(`{"id":"1","type":"shell.attach","name":"m"}` + "\n" + `{"type":"stdin","bytes":99999999}` + "\n")}, big, big, big, big, big, big, big, big, big}, nil},
-		{"a length beyond the bound", nil, []byte{muxData, 0, 0, 0, 1, 0, 1, 0, 1}},
+		{"a length beyond the bound", nil, []byte{muxData, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 0}},
+		{"a payload that was changed", nil, append(frame{muxOpen, 1, nil}.encode(), bytes.Replace(frame{muxData, 1, []byte("abc")}.encode(), []byte("b"), []byte("x"), 1)...)},
 	} {
 		t.Run(c.title, func(t *testing.T) {
 			m := s.mux()
@@ -230,6 +230,15 @@ func TestBadFramesEndTheCarrier(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestNothingOfADamagedPayloadIsPassedOn(t *testing.T) {
+	m := &mux{w: io.Discard}
+	s := &muxStream{m: m, number: 1, window: muxInitialCredit, changed: sync.NewCond(&m.mu)}
+	err := s.receive(3, crc32.ChecksumIEEE([]byte("abc")), bufio.NewReader(strings.NewReader("ab\x00")))
+	if !errors.Is(err, errDamaged) || len(s.in) != 0 {
+		t.Errorf("passed on %q, %v", s.in, err)
 	}
 }
 

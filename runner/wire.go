@@ -147,12 +147,7 @@ func (w *wireWriter) messageFrom(kind, id string, f fields, n int64, r io.Reader
 
 // fail sends an error line.
 func (w *wireWriter) fail(id string, err error) error {
-	e := asRunnerError(err)
-	detail := e.detail
-	if detail == nil {
-		detail = fields{}
-	}
-	return w.message("error", id, fields{"code": e.code, "message": e.message, "detail": detail}, nil)
+	return w.message("error", id, errorFields(err), nil)
 }
 
 // encodeLine makes the line of a message; size below 0 means no body.

@@ -9,7 +9,7 @@ import { isAlive, processId } from './process-tree.ts'
 
 const ID = 'sess_abcdefghijklmnop'
 const soon = () => AbortSignal.timeout(10_000)
-const linkTo = (machine: Machine) => openLink({ id: machine.id, dial: () => machine.dial(), token: machine.token })
+const linkTo = (machine: Machine) => openLink(machine)
 
 it('cannot be made without saying that it is for tests', () => {
   // @ts-expect-error: what a caller outside tests would write

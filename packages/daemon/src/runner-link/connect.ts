@@ -1,12 +1,12 @@
 // Opens connections to the runner that are past the hello: each dialled on its own, or as streams of one multiplexed carrier.
 import type { Duplex } from 'node:stream'
+import { beginOnCarrier } from './begin.ts'
 import type { Mux } from './mux.ts'
 import { openMux } from './mux.ts'
 import type { Message } from './wire.ts'
 import { encodeMessage, MessageReader, WireBreach } from './wire.ts'
 
 const PROTOCOL_VERSION = 1
-const HELLO_TIMEOUT_MS = 10_000
 
 export interface Ready {
   readonly bootId: string
@@ -29,6 +29,7 @@ export interface ConnectorOptions {
   dial(): Promise<Duplex>
   token: string
   mux: boolean
+  helloTimeoutMs: number
   onReady(ready: Ready): void
 }
 
@@ -36,13 +37,18 @@ export function createConnector(options: ConnectorOptions): Connector {
   return options.mux ? muxConnector(options) : dialConnector(options)
 }
 
-function dialConnector({ dial, token, onReady }: ConnectorOptions): Connector {
+function dialConnector({ dial, token, helloTimeoutMs, onReady }: ConnectorOptions): Connector {
   const hello = encodeMessage({ type: 'hello', version: PROTOCOL_VERSION, token })
   return {
     async open(first) {
       const duplex = await dial()
       const reader = new MessageReader(duplex)
-      onReady(await greet(duplex, reader, hello + first))
+      onReady(
+        await greet(duplex, helloTimeoutMs, () => {
+          duplex.write(hello + first)
+          return reader.next()
+        }),
+      )
       return { duplex, reader }
     },
     close() {
@@ -51,16 +57,14 @@ function dialConnector({ dial, token, onReady }: ConnectorOptions): Connector {
   }
 }
 
-function muxConnector({ dial, token, onReady }: ConnectorOptions): Connector {
-  const hello = encodeMessage({ type: 'hello', version: PROTOCOL_VERSION, token, mux: true })
+function muxConnector({ dial, token, helloTimeoutMs, onReady }: ConnectorOptions): Connector {
+  const hello = { type: 'hello', version: PROTOCOL_VERSION, token, mux: true }
   let carrier: Promise<Mux> | undefined
   let isClosed = false
 
   async function openCarrier(): Promise<Mux> {
     const duplex = await dial()
-    const reader = new MessageReader(duplex)
-    onReady(await greet(duplex, reader, hello))
-    reader.release()
+    onReady(await greet(duplex, helloTimeoutMs, () => beginOnCarrier(duplex, hello)))
     const mux = openMux(duplex, () => {
       carrier = undefined
     })
@@ -89,12 +93,11 @@ function muxConnector({ dial, token, onReady }: ConnectorOptions): Connector {
   }
 }
 
-/** Sends the hello and reads the ready line. The duplex is destroyed when that fails. */
-async function greet(duplex: Duplex, reader: MessageReader, hello: string): Promise<Ready> {
-  const timer = setTimeout(() => duplex.destroy(new Error('the runner did not answer the hello')), HELLO_TIMEOUT_MS)
+/** The answer to the hello. The duplex is destroyed when there is none or when it is a refusal. */
+async function greet(duplex: Duplex, timeoutMs: number, begin: () => Promise<Message | null>): Promise<Ready> {
+  const timer = setTimeout(() => duplex.destroy(new Error('the runner did not answer the hello')), timeoutMs)
   try {
-    duplex.write(hello)
-    return parseReady(await reader.next())
+    return parseReady(await begin())
   } catch (error) {
     duplex.destroy()
     throw error

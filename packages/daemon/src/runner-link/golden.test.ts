@@ -1,6 +1,7 @@
 // The files in runner/testdata are written by the runner's tests: <name>.bin is what travels, <name>.json what it means.
 import { readdirSync, readFileSync } from 'node:fs'
 import { PassThrough, Readable } from 'node:stream'
+import { crc32 } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { CREDIT, DATA, END, FrameParser, frameHeader, OPEN, RESET } from './mux-frames.ts'
 import type { Message } from './wire.ts'
@@ -72,7 +73,7 @@ describe.each(carriers)('the golden frames $name', ({ frames, wire }) => {
 function encode({ kind, stream, payload = '', credit }: Frame): Buffer {
   const content = credit === undefined ? Buffer.from(payload) : Buffer.alloc(4)
   if (credit !== undefined) content.writeUInt32BE(credit)
-  return Buffer.concat([frameHeader(KINDS[kind], stream, content.length), content])
+  return Buffer.concat([frameHeader(KINDS[kind], stream, content.length, crc32(content)), content])
 }
 
 /** A parser hands data on as it arrives, so only what belongs together counts. */

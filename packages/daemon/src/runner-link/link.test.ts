@@ -1,13 +1,10 @@
-import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { Duplex, duplexPair, Readable } from 'node:stream'
+import { type Duplex, duplexPair, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { plainChildFixture, RUNNER_PATH, specFixture } from '../backends/plain-child.fixture.ts'
+import { plainChildFixture, specFixture } from '../backends/plain-child.fixture.ts'
+import { deviceFixture } from './device.fixture.ts'
 import type { RunnerLink } from './link.ts'
 import { openLink } from './link.ts'
 
@@ -18,35 +15,26 @@ interface Fixture {
   kill: () => Promise<void>
 }
 
-async function overSocket(): Promise<Fixture> {
+async function overDials(): Promise<Fixture> {
+  return await overSocket(false)
+}
+
+async function overConnection(): Promise<Fixture> {
+  return await overSocket(true)
+}
+
+async function overSocket(mux: boolean): Promise<Fixture> {
   const { backend } = await plainChildFixture()
   const machine = await backend.start(specFixture(ID), AbortSignal.timeout(10_000))
-  const link = openLink({ id: ID, dial: () => machine.dial(), token: machine.token })
+  const link = openLink({ id: ID, dial: () => machine.dial(), token: machine.token, mux })
   onTestFinished(() => link.close())
   return { link, kill: () => machine.stop() }
 }
 
-async function overMux(): Promise<Fixture> {
-  const folder = await mkdtemp(join(tmpdir(), 'sg-'))
-  const token = randomBytes(16).toString('hex')
-  const roots = await Promise.all(['workspace', 'home'].map(name => mkdir(join(folder, name), { recursive: true })))
-  const [workdir, home] = roots.map(String)
-  await writeFile(join(folder, 'config.json'), JSON.stringify({ token, workdir, home, env: {}, file_roots: roots }))
-  const child = spawn(RUNNER_PATH, ['--stdio', '--config-file', join(folder, 'config.json')], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  const ended = new Promise<void>(resolve => child.once('exit', () => resolve()))
-  const kill = () => {
-    child.kill('SIGKILL')
-    return ended
-  }
-  const carrier = Duplex.from({ writable: child.stdin, readable: child.stdout })
-  const link = openLink({ id: ID, dial: async () => carrier, token, mux: true })
-  onTestFinished(async () => {
-    link.close()
-    await kill()
-    await rm(folder, { recursive: true, force: true })
-  })
+async function overDevice(): Promise<Fixture> {
+  const { dial, token, kill } = await deviceFixture()
+  const link = openLink({ id: ID, dial, token, mux: true })
+  onTestFinished(() => link.close())
   return { link, kill }
 }
 
@@ -71,8 +59,9 @@ async function* pieces(content: Buffer, size: number) {
 }
 
 describe.each([
-  ['on connections of their own', overSocket],
-  ['on one multiplexed stream', overMux],
+  ['on connections of their own', overDials],
+  ['on one multiplexed connection', overConnection],
+  ['on a device', overDevice],
 ])('requests %s', (_, open) => {
   it('answers many requests at once, each with its own reply', async () => {
     const { link } = await open()

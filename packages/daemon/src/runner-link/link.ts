@@ -10,14 +10,18 @@ import { RunnerStream } from './stream.ts'
 import type { Fields, Message } from './wire.ts'
 import { encodeMessage } from './wire.ts'
 
+const HELLO_TIMEOUT_MS = 10_000
+
 export interface LinkOptions {
   /** The session, for errors. */
   readonly id: string
   /** A fresh byte stream to the runner, before the hello. */
   dial(): Promise<Duplex>
   readonly token: string
-  /** All connections share one carrier: for backends on which dialling is slow. */
+  /** All streams share one carrier, whatever it is made of: for backends on which dialling is slow. */
   readonly mux?: boolean
+  /** How long the runner may take to answer, from the dial on. A machine that boots takes longer than one that runs. */
+  readonly helloTimeoutMs?: number
 }
 
 export interface RunnerLink {
@@ -47,12 +51,14 @@ class Link implements RunnerLink {
   #ready: Ready | undefined
   #isClosed = false
 
-  constructor({ id, dial, token, mux = false }: LinkOptions) {
+  constructor(options: LinkOptions) {
+    const { id, token, mux = false, helloTimeoutMs = HELLO_TIMEOUT_MS } = options
     this.#id = id
     this.#connector = createConnector({
-      dial,
+      dial: () => options.dial(),
       token,
       mux,
+      helloTimeoutMs,
       onReady: ready => {
         this.#ready = ready
       },

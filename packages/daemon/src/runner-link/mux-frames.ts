@@ -1,4 +1,6 @@
-// Frames of the multiplexer: kind (u8), stream (u32), length (u32), big-endian, then the payload.
+// Frames of the multiplexer: kind (u8), stream (u32), length (u32), check (u32), big-endian, then the payload. The check is the
+// CRC-32 of the payload: what a client that died left of a frame must not be completed by what the next one sends.
+import { crc32 } from 'node:zlib'
 import { WireBreach } from './wire.ts'
 
 export const OPEN = 1
@@ -8,13 +10,14 @@ export const END = 4
 export const RESET = 5
 export const MAX_PAYLOAD = 65_536
 
-const HEADER_BYTES = 9
+export const HEADER_BYTES = 13
 
-export function frameHeader(kind: number, stream: number, length: number): Buffer {
+export function frameHeader(kind: number, stream: number, length: number, check: number): Buffer {
   const header = Buffer.allocUnsafe(HEADER_BYTES)
   header.writeUInt8(kind, 0)
   header.writeUInt32BE(stream, 1)
   header.writeUInt32BE(length, 5)
+  header.writeUInt32BE(check, 9)
   return header
 }
 
@@ -33,6 +36,8 @@ export class FrameParser {
   #kind = 0
   #stream = 0
   #payloadLeft = 0
+  #check = 0
+  #sum = 0
   #credit: Buffer = Buffer.alloc(0)
 
   constructor(handlers: FrameHandlers) {
@@ -65,11 +70,15 @@ export class FrameParser {
     const length = header.readUInt32BE(5)
     if (!isAllowed(this.#kind, length)) throw new WireBreach(`a frame of kind ${this.#kind} and length ${length}`)
     this.#payloadLeft = length
+    this.#check = header.readUInt32BE(9)
+    this.#sum = 0
     if (this.#kind === END) this.#handlers.end(this.#stream)
     else if (this.#kind === RESET) this.#handlers.reset(this.#stream)
   }
 
   #payload(piece: Buffer): void {
+    this.#sum = crc32(piece, this.#sum)
+    if (this.#payloadLeft === 0 && this.#sum !== this.#check) throw new WireBreach('a payload does not match its check')
     if (this.#kind === DATA) {
       this.#handlers.data(this.#stream, piece)
       return

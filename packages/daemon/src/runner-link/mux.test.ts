@@ -1,7 +1,8 @@
 import { duplexPair } from 'node:stream'
+import { crc32 } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { openMux } from './mux.ts'
-import { CREDIT, DATA, END, frameHeader, OPEN, RESET } from './mux-frames.ts'
+import { CREDIT, DATA, END, frameHeader, HEADER_BYTES, OPEN, RESET } from './mux-frames.ts'
 
 /** A mux and the bytes its peer sees, with the peer played by hand. */
 function fixture() {
@@ -17,15 +18,16 @@ function fixture() {
   })
   const frames = () => {
     const found: { kind: number; stream: number; payload: Buffer }[] = []
-    for (let at = 0; at + 9 <= seen.length; ) {
-      const length = seen.readUInt32BE(at + 5)
-      found.push({ kind: seen.readUInt8(at), stream: seen.readUInt32BE(at + 1), payload: seen.subarray(at + 9, at + 9 + length) })
-      at += 9 + length
+    for (let at = 0; at + HEADER_BYTES <= seen.length; ) {
+      const [start, length] = [at + HEADER_BYTES, seen.readUInt32BE(at + 5)]
+      const payload = seen.subarray(start, start + length)
+      found.push({ kind: seen.readUInt8(at), stream: seen.readUInt32BE(at + 1), payload })
+      at = start + length
     }
     return found
   }
   const send = (kind: number, stream: number, payload: Buffer = Buffer.alloc(0)) =>
-    far.write(Buffer.concat([frameHeader(kind, stream, payload.length), payload]))
+    far.write(Buffer.concat([frameHeader(kind, stream, payload.length, crc32(payload)), payload]))
   return { mux, far, frames, send, isClosed: () => isClosed }
 }
 
@@ -114,7 +116,12 @@ it.each([
     'data past the credit',
     (f: ReturnType<typeof fixture>) => Array.from({ length: 5 }, () => f.send(DATA, 1, Buffer.alloc(65_536))),
   ],
-  ['a frame that is too long', (f: ReturnType<typeof fixture>) => f.far.write(frameHeader(DATA, 1, 65_537))],
+  ['a frame that is too long', (f: ReturnType<typeof fixture>) => f.far.write(frameHeader(DATA, 1, 65_537, 0))],
+  [
+    'a payload that was changed',
+    (f: ReturnType<typeof fixture>) => f.far.write(Buffer.concat([frameHeader(DATA, 1, 1, crc32('a')), Buffer.from('b')])),
+  ],
+  ['the word that it is over', (f: ReturnType<typeof fixture>) => f.send(RESET, 0)],
   ['an empty data frame', (f: ReturnType<typeof fixture>) => f.send(DATA, 1)],
   ['an unknown kind', (f: ReturnType<typeof fixture>) => f.send(9, 1)],
   ['a stream opened by the runner', (f: ReturnType<typeof fixture>) => f.send(OPEN, 2)],

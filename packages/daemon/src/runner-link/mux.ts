@@ -1,5 +1,6 @@
 // Many streams on one carrier, for carriers on which dialling is slow: the client's side of the multiplexer in runner/PROTOCOL.md.
 import type { Duplex } from 'node:stream'
+import { crc32 } from 'node:zlib'
 import { CREDIT, DATA, END, FrameParser, frameHeader, MAX_PAYLOAD, OPEN, RESET } from './mux-frames.ts'
 import { MuxStream } from './mux-stream.ts'
 import { WireBreach } from './wire.ts'
@@ -25,7 +26,10 @@ export function openMux(carrier: Duplex, onClose: () => void): Mux {
     data: (number, payload) => find(number)?.receive(payload),
     credit: (number, bytes) => find(number)?.addCredit(bytes),
     end: number => find(number)?.receiveEnd(),
-    reset: number => find(number)?.receiveReset(),
+    reset: number => {
+      if (number === 0) throw new WireBreach('the runner ended the carrier')
+      find(number)?.receiveReset()
+    },
   })
 
   carrier.on('data', (chunk: Buffer) => {
@@ -59,11 +63,11 @@ export function openMux(carrier: Duplex, onClose: () => void): Mux {
   function send(kind: number, number: number, payload?: Uint8Array): void {
     if (carrier.destroyed) return
     if (payload === undefined) {
-      carrier.write(frameHeader(kind, number, 0))
+      carrier.write(frameHeader(kind, number, 0, 0))
       return
     }
     carrier.cork()
-    carrier.write(frameHeader(kind, number, payload.length))
+    carrier.write(frameHeader(kind, number, payload.length, crc32(payload)))
     carrier.write(payload)
     carrier.uncork()
   }

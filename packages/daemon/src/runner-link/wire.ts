@@ -186,7 +186,8 @@ export function drained(to: Writable): Promise<void> {
   })
 }
 
-function parseLine(line: Buffer): Message | null {
+/** Null when the line is not a message. */
+export function parseLine(line: Buffer): Message | null {
   const value = parseJson(line)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return null
   const { type, bytes } = value as { type?: unknown; bytes?: unknown }

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+const (
+	reopenPause  = time.Second
+	virtioPrefix = "virtio:"
+	edgeTrigger  = 1 << 31 // EPOLLET, which package syscall has as a negative number
+)
+
+// serveStdio serves the clients on stdin and stdout; the sandbox ends with stdin.
+func (run *runner) serveStdio() error {
+	d := &device{}
+	for fd, file := range map[int]**os.File{0: &d.in, 1: &d.out} {
+		if err := makeRaw(fd); err != nil {
+			return err
+		}
+		// A write that waits through the runtime can be broken off.
+		if err := syscall.SetNonblock(fd, true); err != nil {
+			return fmt.Errorf("unblock descriptor %d: %w", fd, err)
+		}
+		*file = os.NewFile(uintptr(fd), "carrier")
+	}
+	go func() {
+		run.serveDevice(d)
+		run.shutdown(signalGrace)
+	}()
+	return nil
+}
+
+// serveCarrier serves the clients on a device for as long as the runner lives. One that fails is opened again.
+func (run *runner) serveCarrier(name string) error {
+	d, err := openCarrier(name)
+	if err != nil {
+		return err
+	}
+	go func() {
+		for {
+			fmt.Fprintln(os.Stderr, "runner: carrier:", run.serveDevice(d))
+			d.close()
+			for d = nil; d == nil; d, _ = openCarrier(name) {
+				time.Sleep(reopenPause)
+			}
+		}
+	}()
+	return nil
+}
+
+// openCarrier opens a device by its path, or as virtio:NAME the virtio port that the host gave this name.
+func openCarrier(name string) (*device, error) {
+	path := name
+	if port := strings.TrimPrefix(name, virtioPrefix); port != name {
+		found, err := findVirtioPort(port)
+		if err != nil {
+			return nil, err
+		}
+		path = found
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open carrier: %w", err)
+	}
+	d := &device{in: file, out: file}
+	if err := makeRaw(int(rawFD(file))); err != nil {
+		file.Close()
+		return nil, err
+	}
+	if d.returns, err = watchEdges(file); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *device) close() {
+	d.in.Close()
+	d.returns.close()
+}
+
+// findVirtioPort gives the path of a port; the numbers in it vary with the devices of the machine.
+func findVirtioPort(name string) (string, error) {
+	files, err := filepath.Glob("/sys/class/virtio-ports/*/name")
+	if err != nil {
+		return "", err
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err == nil && strings.TrimSpace(string(content)) == name {
+			return filepath.Join("/dev", filepath.Base(filepath.Dir(file))), nil
+		}
+	}
+	return "", fmt.Errorf("open carrier: no virtio port has the name %q", name)
+}
+
+// makeRaw makes a terminal pass every byte as it is, both ways, and echo none. Nothing else has such modes.
+func makeRaw(fd int) error {
+	var modes syscall.Termios
+	if err := ioctl(fd, syscall.TCGETS, unsafe.Pointer(&modes)); err != nil {
+		return nil // not a terminal
+	}
+	modes.Iflag, modes.Oflag, modes.Lflag = 0, 0, 0
+	modes.Cflag = modes.Cflag&^(syscall.CSIZE|syscall.PARENB) | syscall.CS8 | syscall.CREAD | syscall.CLOCAL
+	modes.Cc[syscall.VMIN], modes.Cc[syscall.VTIME] = 1, 0
+	if err := ioctl(fd, syscall.TCSETS, unsafe.Pointer(&modes)); err != nil {
+		return fmt.Errorf("make terminal raw: %w", err)
+	}
+	return nil
+}
+
+// edges tells of changes to a file that is readable all the time because its other side is away: reading and poll return at
+// once then, and only an edge says that there is something else to read than the end.
+type edges struct{ epoll int }
+
+func watchEdges(file *os.File) (*edges, error) {
+	epoll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("watch carrier: %w", err)
+	}
+	fd := int(rawFD(file))
+	event := syscall.EpollEvent{Events: syscall.EPOLLIN | edgeTrigger, Fd: int32(fd)}
+	if err := syscall.EpollCtl(epoll, syscall.EPOLL_CTL_ADD, fd, &event); err != nil {
+		syscall.Close(epoll)
+		return nil, fmt.Errorf("watch carrier: %w", err)
+	}
+	return &edges{epoll}, nil
+}
+
+// wait returns when something has changed since it last returned.
+func (e *edges) wait() error {
+	for {
+		if _, err := syscall.EpollWait(e.epoll, make([]syscall.EpollEvent, 1), -1); err != syscall.EINTR {
+			return err
+		}
+	}
+}
+
+func (e *edges) close() { syscall.Close(e.epoll) }
