@@ -80,7 +80,9 @@ func (c *chunkWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A packer writes files as they are when it comes to them. Devices, fifos and sockets are left out.
+// A packer writes files as they are when it comes to them. Devices, fifos and
+// sockets are left out, and a comment in their place says so: a global pax
+// header, which every reader of tars passes over.
 type packer struct {
 	space *fileSpace
 	tar   *tar.Writer
@@ -151,7 +153,19 @@ func (p *packer) add(dir *os.File, name, path string, depth int) error {
 		}
 		return p.addDir(file, path+"/", depth+1)
 	}
-	return nil
+	return p.leaveOut(path, st)
+}
+
+func (p *packer) leaveOut(path string, st *syscall.Stat_t) error {
+	kind := "device"
+	switch st.Mode & syscall.S_IFMT {
+	case syscall.S_IFSOCK:
+		kind = "socket"
+	case syscall.S_IFIFO:
+		kind = "pipe"
+	}
+	comment := map[string]string{"comment": "left out: " + kind + " " + text(path)}
+	return p.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "left-out", PAXRecords: comment})
 }
 
 func (p *packer) addFile(file *os.File, path string, st *syscall.Stat_t) error {

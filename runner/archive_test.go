@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -133,6 +134,9 @@ func TestAnArchiveComesOutAsItWentIn(t *testing.T) {
 	}
 	f.must(syscall.Mkfifo(at+"fifo", 0o644))
 	again := f.stream("archive.get", fields{"path": "new/place"}).download()
+	if left := leftOut(t, again); len(left) != 1 || left[0] != "left out: pipe fifo" {
+		t.Errorf("left out: %q", left)
+	}
 	if m := f.stream("archive.put", fields{"path": "copy"}).upload(again, 1<<20); m["type"] != "done" {
 		t.Fatal(m)
 	}
@@ -144,6 +148,23 @@ func TestAnArchiveComesOutAsItWentIn(t *testing.T) {
 	single := tar.NewReader(bytes.NewReader(f.stream("archive.get", fields{"path": "new/place/twice"}).download()))
 	if h, err := single.Next(); err != nil || h.Name != "twice" {
 		t.Errorf("%v, %v", h, err)
+	}
+}
+
+// leftOut is what the comments of a tar say.
+func leftOut(t *testing.T, content []byte) (comments []string) {
+	t.Helper()
+	for r := tar.NewReader(bytes.NewReader(content)); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return comments
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeXGlobalHeader {
+			comments = append(comments, h.PAXRecords["comment"])
+		}
 	}
 }
 

@@ -1,5 +1,6 @@
 import type { Command, Flag } from '../../packages/cli/src/command.ts'
 import { COMMAND_NAMES, GLOBAL_FLAGS, loadCommand } from '../../packages/cli/src/commands.ts'
+import { flagForm } from '../../packages/cli/src/help-text.ts'
 import { page, quote, table } from './markdown.ts'
 
 export async function cliPage(): Promise<string> {
@@ -24,8 +25,8 @@ function section(name: string, command: Command): string {
 
 function flags(options: Readonly<Record<string, Flag>>): string {
   const rows = Object.entries(options).map(([name, flag]) => {
-    const value = flag.type === 'string' ? ` ${flag.value ?? 'VALUE'}` : ''
-    return [quote(`--${name}${value}`) + (flag.short ? `, ${quote(`-${flag.short}`)}` : ''), flag.about]
+    const [last, ...short] = flagForm(name, flag).trim().split(', ').reverse()
+    return [[last ?? '', ...short].map(quote).join(', '), flag.about]
   })
   return table(['flag', 'what'], rows)
 }

@@ -26,10 +26,10 @@ class Placeholder extends String {
   }
 }
 
-/** `next` stands for itself in the table: what is there without one. */
+/** Fields that may be absent show what is there without them. */
 const PLACEHOLDERS = new Proxy(
   {},
   {
-    get: (_, field) => (field === 'next' ? undefined : new Placeholder(`{${String(field)}}`)),
+    get: (_, field) => (field === 'next' || field === 'where' ? undefined : new Placeholder(`{${String(field)}}`)),
   },
 )

@@ -8,6 +8,7 @@ export function changeCommand(
   summary: string,
   change: (session: Session, flags: Values) => Promise<SessionInfo>,
   options: Record<string, Flag> = {},
+  line?: (info: SessionInfo) => string,
 ): Command {
   return {
     summary,
@@ -22,7 +23,7 @@ export function changeCommand(
       try {
         for (const name of names) changed.push(await change(client.session(name), flags))
       } finally {
-        if (changed.length > 0) showState(changed, context)
+        if (changed.length > 0) showState(changed, context, line)
       }
       return 0
     },

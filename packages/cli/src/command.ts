@@ -8,6 +8,12 @@ export type Flag = {
   multiple?: boolean
   /** What stands for the value in help. */
   value?: string
+  /** The values there are; help and completion show them. */
+  choices?: readonly string[]
+  /** The value is a path on this machine, for completion. */
+  isPath?: boolean
+  /** On unless turned off, so help and completion show --no-NAME. */
+  isOn?: boolean
   about: string
 }
 
@@ -15,13 +21,11 @@ export type Command = {
   summary: string
   /** The forms it takes, each without `sandglass VERB`. */
   usage: readonly string[]
-  /** More about it, under the usage. */
+  /** More about it, under the usage. Paragraphs are wrapped; lines that begin with spaces stay as they are. */
   about?: string
   options: Readonly<Record<string, Flag>>
-  /** Flags are not read here but handed on in `args`, in their order; only --help is looked for. */
-  passesFlags?: boolean
-  /** What an argument names, for completion. */
-  completes?: 'sessions' | readonly string[]
+  /** What its arguments are, for completion: one session, any number of them, the two sides of a copy, or one of these words. */
+  completes?: 'session' | 'sessions' | 'locations' | readonly string[]
   /** Gives the exit code; 0 when it gives none. */
   run(input: Input, context: Context): Promise<number | undefined>
 }
@@ -34,15 +38,17 @@ export type Input = {
   args: readonly string[]
   /** What follows `--`; undefined without one. */
   rest: readonly string[] | undefined
+  /** All of it as it was written. */
+  argv: readonly string[]
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export type Context = {
   env: Environment
-  /** --json: the contract's shape on stdout. */
+  /** --json: the contract's shapes, on stdout for results and on stderr for errors. */
   json: boolean
-  /** --quiet: no talk on stderr but errors. */
+  /** No talk on stderr but errors: --quiet, and --json, whose reader takes every line for JSON. */
   quiet: boolean
   /** The file that --config names. */
   configPath: string | undefined
@@ -53,4 +59,6 @@ export type Context = {
   print(text: string): void
   /** To stderr: talk. */
   say(text: string): void
+  /** Prints a failure that does not end the command, and gives its exit code. */
+  report(error: unknown): Promise<number>
 }

@@ -39,8 +39,8 @@ export async function loadCommand(name: CommandName): Promise<Command> {
 
 /** Understood after every command and in front of it. */
 export const GLOBAL_FLAGS = {
-  config: { type: 'string', value: 'FILE', about: 'configuration file; ~/.sandglass/config.yaml when absent' },
-  json: { type: 'boolean', about: 'print JSON in the shape of the API' },
+  config: { type: 'string', value: 'FILE', isPath: true, about: 'configuration file; ~/.sandglass/config.yaml when absent' },
+  json: { type: 'boolean', about: 'print JSON in the shapes of the API: results on stdout, errors on stderr' },
   quiet: { type: 'boolean', short: 'q', about: 'say nothing on stderr but errors' },
   help: { type: 'boolean', short: 'h', about: 'show help' },
 } as const satisfies Command['options']

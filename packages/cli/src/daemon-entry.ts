@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { SandglassError } from '@sandglass/contract/tables'
+import { SandglassError, type WireError } from '@sandglass/contract/tables'
 
 /** argv of the daemon, run by this same Node. */
 export const daemonArgv = (...args: string[]): [string, ...string[]] => [
@@ -12,7 +12,8 @@ export const daemonArgv = (...args: string[]): [string, ...string[]] => [
 
 /** What the daemon's program prints for a question that it answers without running. A report may come with an exit code of its own. */
 export async function askDaemon(question: readonly string[], configPath: string | undefined): Promise<string> {
-  const [program, ...args] = daemonArgv(...question, ...(configPath === undefined ? [] : ['--config', configPath]))
+  const config = configPath === undefined ? [] : ['--config', configPath]
+  const [program, ...args] = daemonArgv(...question, '--json', ...config)
   try {
     return (await promisify(execFile)(program, args, { maxBuffer: 16 * 1024 * 1024 })).stdout
   } catch (error) {
@@ -22,13 +23,11 @@ export async function askDaemon(question: readonly string[], configPath: string 
   }
 }
 
-/** The daemon says what is wrong in our own form: `sandglass: message`. */
+/** With --json the daemon says what is wrong in the contract's form. */
 function refusal(stderr: string, cause: unknown): SandglassError {
-  const said = stderr
-    .split('\n')
-    .find(line => line.startsWith('sandglass: '))
-    ?.slice('sandglass: '.length)
+  const said = stderr.split('\n').find(line => line.startsWith('{"error":'))
   if (said === undefined)
     return new SandglassError('INTERNAL', { message: stderr.trim() || 'the daemon ended without a word' }, { cause })
-  return new SandglassError('CONFIG_INVALID', { source: '', issue: '' }, { cause, message: said })
+  const { error }: { error: WireError } = JSON.parse(said)
+  return SandglassError.fromWire(error)
 }

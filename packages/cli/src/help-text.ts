@@ -1,23 +1,37 @@
 import { styleText } from 'node:util'
 import type { Command, Flag } from './command.ts'
 import { GLOBAL_FLAGS } from './commands.ts'
+import { hanging, textWidth, wrapText } from './wrap.ts'
 
 /** Help of one command. */
 export function commandHelp(name: string, command: Command, stream: NodeJS.WriteStream): string {
   const title = (text: string) => styleText('bold', text, { stream })
+  const width = textWidth(stream)
   const forms = command.usage.map(form => `  sandglass ${name}${form ? ` ${form}` : ''}`)
   const blocks = [`${command.summary}\n`, `${title('Usage')}\n${forms.join('\n')}\n`]
-  if (command.about) blocks.push(`${command.about.trim()}\n`)
-  if (Object.keys(command.options).length > 0) blocks.push(`${title('Flags')}\n${flagLines(command.options)}`)
-  blocks.push(`${title('Everywhere')}\n${flagLines(GLOBAL_FLAGS)}`)
+  if (command.about) blocks.push(`${wrapText(command.about.trimEnd(), width)}\n`)
+  if (Object.keys(command.options).length > 0) blocks.push(`${title('Flags')}\n${flagLines(command.options, width)}`)
+  blocks.push(`${title('Everywhere')}\n${flagLines(GLOBAL_FLAGS, width)}`)
   return blocks.join('\n')
 }
 
-export function flagLines(options: Readonly<Record<string, Flag>>): string {
-  const rows = Object.entries(options).map(([name, flag]) => {
-    const short = flag.short ? `-${flag.short}, ` : '    '
-    return [`  ${short}--${name}${flag.type === 'string' ? ` ${flag.value ?? 'VALUE'}` : ''}`, flag.about] as const
-  })
-  const width = Math.min(34, Math.max(...rows.map(([left]) => left.length)))
-  return rows.map(([left, about]) => `${left.padEnd(width)}  ${about}\n`).join('')
+/** A flag that is longer than this has its explanation on the next line. */
+const MAX_LEFT = 30
+
+export function flagLines(options: Readonly<Record<string, Flag>>, width: number): string {
+  const rows = Object.entries(options).map(([name, flag]) => [`  ${flagForm(name, flag)}`, flag.about] as const)
+  const column = Math.min(MAX_LEFT, Math.max(...rows.map(([left]) => left.length))) + 2
+  return rows
+    .map(([left, about]) => {
+      if (left.length <= column - 2) return hanging(left.padEnd(column), about, width)
+      return `${left}\n${hanging(' '.repeat(column), about, width)}`
+    })
+    .join('')
+}
+
+/** A flag as one writes it. */
+export function flagForm(name: string, flag: Flag): string {
+  const short = flag.short ? `-${flag.short}, ` : '    '
+  if (flag.type === 'boolean') return `${short}--${flag.isOn ? 'no-' : ''}${name}`
+  return `${short}--${name} ${flag.choices?.join('|') ?? flag.value ?? 'VALUE'}`
 }

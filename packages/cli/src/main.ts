@@ -2,27 +2,34 @@
 import type { Command, Context, Input } from './command.ts'
 import { isCommand, loadCommand } from './commands.ts'
 import { parseInput, splitCommand, text, unknownCommand } from './parse.ts'
-import { report } from './report.ts'
+
+/** What a failure is told about: the command that ran, once it is known. */
+type Named = { name: string; command: Command; argv: readonly string[] } | undefined
 
 export async function main(): Promise<void> {
-  const env = process.env
   leaveQuietlyOnBrokenPipe()
+  const argv = process.argv.slice(2)
+  const { name, rest } = splitCommand(argv)
+  let named: Named
   try {
-    process.exitCode = await run(process.argv.slice(2), env)
+    if (name === undefined) process.exitCode = await runBare(rest, process.env)
+    else if (name === '__complete') process.exitCode = await complete(rest, process.env)
+    else {
+      if (!isCommand(name)) throw unknownCommand(name)
+      named = { name, command: await loadCommand(name), argv: rest }
+      process.exitCode = await run(named, process.env)
+    }
   } catch (error) {
-    process.exitCode = report(error, { isDebug: Boolean(env.SANDGLASS_DEBUG) })
+    process.exitCode = await fail(error, named, { env: process.env, isJson: beforeDashes(rest).includes('--json') })
   }
 }
 
-async function run(argv: readonly string[], env: Context['env']): Promise<number> {
-  const { name, rest } = splitCommand(argv)
-  if (name === undefined) return runBare(rest, env)
-  if (name === '__complete') return (await import('./complete.ts')).complete(rest, context(env, {}))
-  if (!isCommand(name)) throw unknownCommand(name)
-  const command = await loadCommand(name)
-  const input = command.passesFlags ? passedInput(rest) : parseInput(rest, command.options)
+async function run(named: NonNullable<Named>, env: Context['env']): Promise<number> {
+  const { name, command, argv } = named
+  const input = parseInput(argv, command.options)
   if (input.flags.help) return showHelp(command, name)
-  return runNoting(command, input, context(env, input.flags))
+  const self = context(env, input.flags, named)
+  return runNoting(command, input, self)
 }
 
 async function runNoting(command: Command, input: Input, self: Context): Promise<number> {
@@ -35,14 +42,15 @@ async function runNoting(command: Command, input: Input, self: Context): Promise
   }
 }
 
-function passedInput(args: readonly string[]): Input {
-  return { flags: { help: args.includes('--help') || args.includes('-h') }, args, rest: undefined }
-}
-
+/** No command: --version, or help. */
 async function runBare(rest: readonly string[], env: Context['env']): Promise<number> {
   const { flags } = parseInput(rest, { version: { type: 'boolean', about: '' } })
   const command = await loadCommand(flags.version ? 'version' : 'help')
-  return (await command.run({ flags, args: [], rest: undefined }, context(env, flags))) ?? 0
+  return (await command.run({ flags, args: [], rest: undefined, argv: rest }, context(env, flags, undefined))) ?? 0
+}
+
+async function complete(words: readonly string[], env: Context['env']): Promise<number> {
+  return (await import('./complete/complete.ts')).complete(words, context(env, {}, undefined))
 }
 
 async function showHelp(command: Command, name: string): Promise<number> {
@@ -51,12 +59,19 @@ async function showHelp(command: Command, name: string): Promise<number> {
   return 0
 }
 
-function context(env: Context['env'], flags: Record<string, unknown>): Context {
+async function fail(error: unknown, named: Named, options: { env: Context['env']; isJson: boolean }): Promise<number> {
+  const [{ report }, { withHelp }] = await Promise.all([import('./report.ts'), import('./next-step.ts')])
+  const told = named ? await withHelp(error, named, options.env) : error
+  return report(told, { isDebug: Boolean(options.env.SANDGLASS_DEBUG), isJson: options.isJson })
+}
+
+function context(env: Context['env'], flags: Record<string, unknown>, named: Named): Context {
   const configPath = text(typeof flags.config === 'string' ? flags.config : undefined)
-  const quiet = flags.quiet === true
+  const isJson = flags.json === true
+  const quiet = flags.quiet === true || isJson
   const self: Context = {
     env,
-    json: flags.json === true,
+    json: isJson,
     quiet,
     configPath,
     settings: async () => (await import('./settings.ts')).loadSettings(configPath, env),
@@ -65,9 +80,12 @@ function context(env: Context['env'], flags: Record<string, unknown>): Context {
     say: line => {
       if (!quiet) process.stderr.write(line)
     },
+    report: error => fail(error, named, { env, isJson }),
   }
   return self
 }
+
+const beforeDashes = (argv: readonly string[]) => (argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv)
 
 /** `sandglass ls | head -1`: the reader has what it wanted. 141 is what a shell shows for SIGPIPE. */
 function leaveQuietlyOnBrokenPipe(): void {

@@ -27,13 +27,14 @@ export function parseInput(argv: readonly string[], options: Readonly<Record<str
       allowPositionals: true,
       allowNegative: true,
     })
-    return { flags: values, args: positionals, rest: end < 0 ? undefined : argv.slice(end + 1) }
+    return { flags: values, args: positionals, rest: end < 0 ? undefined : argv.slice(end + 1), argv }
   } catch (error) {
     throw usageError(error, known)
   }
 }
 
-export const usage = (issue: string) => new SandglassError('USAGE', { issue })
+/** Without a `next` of its own, the help of the command that runs is the next step. */
+export const usage = (issue: string, next?: string) => new SandglassError('USAGE', { issue, next })
 
 /** What people try who know other tools. */
 const OTHER_WORDS: Readonly<Record<string, string>> = {
@@ -50,18 +51,18 @@ const OTHER_WORDS: Readonly<Record<string, string>> = {
 
 export function unknownCommand(name: string): SandglassError {
   const meant = OTHER_WORDS[name] ?? nearest(name, COMMAND_NAMES)
-  return usage(`unknown command ${name}${meant ? `; did you mean ${meant}?` : ''}`)
+  return usage(`unknown command ${name}${meant ? `; did you mean ${meant}?` : ''}`, '`sandglass help` lists the commands')
 }
 
 /** The one name that most commands take. */
-export function oneArgument({ args, rest }: Input, what: string): string {
+export function oneArgument({ args, rest }: Pick<Input, 'args' | 'rest'>, what: string): string {
   const [first, ...others] = [...args, ...(rest ?? [])]
   if (first === undefined) throw usage(`${what} is missing`)
   if (others.length > 0) throw usage(`one ${what} is enough: ${others.join(' ')} is too much`)
   return first
 }
 
-export function noArguments({ args, rest }: Input): void {
+export function noArguments({ args, rest }: Pick<Input, 'args' | 'rest'>): void {
   const [first] = [...args, ...(rest ?? [])]
   if (first !== undefined) throw usage(`takes no argument: ${first} is too much`)
 }
@@ -75,11 +76,10 @@ function usageError(error: unknown, known: Readonly<Record<string, Flag>>): Sand
   if (!code?.startsWith('ERR_PARSE_ARGS')) throw error
   const unknown = code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? /'(-[^']*)'/.exec(message)?.[1]?.replace(/=.*$/s, '') : undefined
   if (!unknown) return usage(message.split('. ')[0]?.replace(/\.$/, '') ?? message)
-  const meant = nearest(
-    unknown,
-    Object.keys(known).map(name => `--${name}`),
-  )
+  const meant = nearest(unknown, Object.entries(known).flatMap(spellings))
   // Only exec has a command to run, whose own flags are easily taken for ours.
   if (!meant && known.command) return usage(`unknown flag ${unknown}; a program and its flags go behind --: exec NAME -- ls -la`)
   return usage(`unknown flag ${unknown}${meant ? `; did you mean ${meant}?` : ''}`)
 }
+
+const spellings = ([name, { type }]: [string, Flag]) => (type === 'boolean' ? [`--${name}`, `--no-${name}`] : [`--${name}`])

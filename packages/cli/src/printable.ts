@@ -2,6 +2,8 @@
 // hide text, so control characters (and those that reorder or hide text) are shown as escapes.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+/** What JSON itself leaves as it is. */
+const UNSAFE_IN_JSON = /[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 
 /** One line that is safe to print. */
 export function printable(value: string): string {
@@ -9,7 +11,7 @@ export function printable(value: string): string {
     if (char === '\n') return '\\n'
     if (char === '\t') return '\\t'
     const code = char.charCodeAt(0)
-    return code < 256 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`
+    return code < 256 ? `\\x${code.toString(16).padStart(2, '0')}` : unicode(char)
   })
 }
 
@@ -19,3 +21,9 @@ export const printableLines = (value: string): string =>
     .split('\n')
     .map(line => line.split('\t').map(printable).join('\t'))
     .join('\n')
+
+/** JSON that is safe to print and means the same. */
+export const printableJson = (value: unknown, indent?: number): string =>
+  JSON.stringify(value, null, indent).replace(UNSAFE_IN_JSON, unicode)
+
+const unicode = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`

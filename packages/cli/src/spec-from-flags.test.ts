@@ -41,8 +41,13 @@ test('flags become a request that the contract accepts', () => {
   expect(spec()).toEqual({})
 })
 
+test('sizes may carry a unit', () => {
+  expect(spec('--memory-mb', '2GB', '--disk-mb', '2048MiB')).toEqual({ memory_mb: 2048, disk_mb: 2048 })
+})
+
 test('values that cannot be meant are refused here', () => {
-  expect(() => spec('--memory-mb', 'lots')).toThrow('--memory-mb lots is not a number')
+  expect(() => spec('--memory-mb', 'lots')).toThrow('--memory-mb lots is not a size')
+  expect(() => spec('--cpu-cores', 'many')).toThrow('--cpu-cores many is not a number')
   expect(() => spec('--ttl-seconds', '5 apples')).toThrow('is not a duration')
   expect(() => spec('--env', 'NOVALUE')).toThrow('--env takes NAME=VALUE')
 })

@@ -1,15 +1,34 @@
+import { parseMegabytes } from '@sandglass/contract/tables'
 import { camelName, type SessionOptions } from '@sandglass/sdk'
 import type { Flag, Values } from './command.ts'
 import { parseDuration } from './duration.ts'
-import { SESSION_FLAGS } from './generated/session-flags.ts'
+import { SESSION_FLAGS, type SessionFlag } from './generated/session-flags.ts'
 import { texts, usage } from './parse.ts'
+
+/** Said in the words of a flag where the field's own would not do. */
+const ABOUT: Readonly<Record<string, string>> = { persist: 'the same as --mode persistent' }
+
+/** What is on by default, told as what turning it off does. */
+const TURNED_OFF: Readonly<Record<string, string>> = {
+  'readonly-rootfs':
+    'make the root filesystem writable, in a copy of its own; root inside then reads what only root may read in the host’s /usr',
+  start: 'create the session stopped',
+}
 
 /** The flags of `new`, as the parser wants them. */
 export const SESSION_OPTIONS: Record<string, Flag> = Object.fromEntries(
-  Object.entries(SESSION_FLAGS).map(([name, { kind, value, about }]): [string, Flag] =>
-    kind === 'boolean' ? [name, { type: 'boolean', about }] : [name, { type: 'string', multiple: kind === 'map', value, about }],
-  ),
+  Object.entries(SESSION_FLAGS).map(([name, flag]) => [name, optionOf(name, flag)]),
 )
+
+function optionOf(name: string, { kind, value, choices, about }: SessionFlag): Flag {
+  if (kind === 'boolean') {
+    const off = TURNED_OFF[name]
+    return { type: 'boolean', isOn: off !== undefined, about: off ?? ABOUT[name] ?? about }
+  }
+  const more =
+    kind === 'megabytes' ? '; also with a unit, like 2GB' : kind === 'seconds' ? '; also with a unit, like 90s or 2h' : ''
+  return { type: 'string', multiple: kind === 'map', value, choices, about: about + more }
+}
 
 /** What to create, from the flags that were given. Ranges are the daemon's to check. */
 export function specFromFlags(flags: Values): SessionOptions {
@@ -34,8 +53,13 @@ export function mapFrom(flag: string, entries: readonly string[]): Record<string
   )
 }
 
-function valueFrom(flag: string, kind: string, given: string): string | number {
+function valueFrom(flag: string, kind: SessionFlag['kind'], given: string): string | number {
   if (kind === 'seconds') return parseDuration(given, 's', `--${flag}`) / 1000
+  if (kind === 'megabytes') {
+    const size = parseMegabytes(given)
+    if (size === undefined) throw usage(`--${flag} ${given} is not a size; write a number of MiB, or one with a unit like 2GB`)
+    return size
+  }
   if (kind !== 'number') return given
   if (given.trim() === '' || Number.isNaN(Number(given))) throw usage(`--${flag} ${given} is not a number`)
   return Number(given)

@@ -46,8 +46,9 @@ export const ERRORS = {
   PERMISSION_DENIED: {
     http: 403,
     exit: 3,
-    text: (d: { path: string }) => `permission denied: ${d.path}`,
-    hint: 'the call runs as the user sandbox; pass user root where the API offers it',
+    text: (d: { path: string; where?: string }) => `permission denied${d.where ? ` ${d.where}` : ''}: ${d.path}`,
+    hint: (d: { where?: string }) =>
+      d.where ? 'choose a place that is yours' : 'the call runs as the user sandbox; pass user root where the API offers it',
   },
   ROUTE_NOT_FOUND: {
     http: 404,
@@ -58,8 +59,8 @@ export const ERRORS = {
   SESSION_NOT_FOUND: {
     http: 404,
     exit: 4,
-    text: (d: { id: string }) => `no session ${d.id}`,
-    hint: '`sandglass ls --all` shows what exists',
+    text: (d: { id: string; next?: string }) => `no session ${d.id}`,
+    hint: (d: { next?: string }) => d.next ?? '`sandglass ls --all` shows what exists',
   },
   SHELL_NOT_FOUND: {
     http: 404,
@@ -87,8 +88,54 @@ export const ERRORS = {
   IMAGE_NOT_FOUND: {
     http: 404,
     exit: 4,
-    text: (d: { image: string }) => `no image ${d.image}`,
-    hint: 'the image `host` is always there',
+    text: (d: { image: string; registry?: string }) =>
+      d.registry ? `${d.registry} has no image ${d.image}` : `no image ${d.image}`,
+    hint: '`sandglass image ls` shows the images in the store; `host` is always there',
+  },
+  IMAGE_INVALID: {
+    http: 422,
+    exit: 3,
+    text: (d: { image: string; issue: string }) => `image ${d.image} cannot be used: ${d.issue}`,
+    hint: 'nothing of it was kept',
+  },
+  IMAGE_TOO_LARGE: {
+    http: 413,
+    exit: 3,
+    text: (d: { image: string; what: string; max: number }) =>
+      `image ${d.image} has more ${d.what} than the ${d.max} it may have`,
+    hint: `images.max_bytes in the configuration bounds an image; ${AFTER_A_CHANGE}`,
+  },
+  IMAGE_DIGEST_MISMATCH: {
+    http: 502,
+    exit: 3,
+    text: (d: { image: string; digest: string; issue: string }) => `image ${d.image}: what came as ${d.digest} ${d.issue}`,
+    hint: 'it was thrown away; try again, and if it stays so, do not trust where it came from',
+  },
+  IMAGE_IN_USE: {
+    http: 409,
+    exit: 5,
+    text: (d: { image: string; sessions: string[] }) =>
+      `image ${d.image} is in use by ${d.sessions.length === 1 ? 'session' : 'sessions'} ${d.sessions.join(', ')}`,
+    hint: 'end them with `sandglass rm` first',
+  },
+  IMAGE_STORE_FULL: {
+    http: 507,
+    exit: 3,
+    text: (d: { image: string; why: string }) => `no room for image ${d.image}: ${d.why}`,
+    hint: '`sandglass image rm` removes images, `sandglass rm` sessions with their disks',
+  },
+  REGISTRY_DENIED: {
+    http: 403,
+    exit: 3,
+    text: (d: { registry: string; image: string; why: string }) => `${d.registry} does not let us have ${d.image}: ${d.why}`,
+    hint: (d: { registry: string }) =>
+      `check the name; a private image needs username and password for ${d.registry} under registries in the configuration; ${AFTER_A_CHANGE}`,
+  },
+  REGISTRY_FAILED: {
+    http: 502,
+    exit: 3,
+    text: (d: { registry: string; why: string; next?: string }) => `registry ${d.registry}: ${d.why}`,
+    hint: (d: { next?: string }) => d.next ?? 'try again: what has come already is not downloaded again',
   },
   WRONG_STATE: {
     http: 409,
@@ -277,8 +324,8 @@ export const ERRORS = {
   INTERNAL: {
     http: 500,
     exit: 1,
-    text: (d: { message?: string }) => d.message ?? 'internal error',
-    hint: 'the daemon log has the details under this request id',
+    text: (d: { message?: string; next?: string }) => d.message ?? 'internal error',
+    hint: (d: { next?: string }) => d.next ?? 'the daemon log has the details under this request id',
   },
 } as const satisfies Record<string, ErrorRow>
 

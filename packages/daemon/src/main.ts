@@ -10,6 +10,7 @@ import { findRunner } from './runner-binary.ts'
 
 const NODE_NEEDED = 24
 const STOP_MS = 5000
+const SERVE_HELP = '`sandglass help serve` lists the flags'
 const RUNNER = findRunner()
 
 enableCompileCache()
@@ -51,10 +52,13 @@ function parseFlags(args: string[]): { flags: Record<string, string[]>; isPrint:
   const flags: Record<string, string[]> = {}
   for (const token of tokens) {
     if (token.kind === 'positional')
-      throw new SandglassError('USAGE', { issue: `what is ${token.value}? Keys are given as --key value` })
+      throw new SandglassError('USAGE', {
+        issue: `what is ${token.value}? Keys are given as --key value`,
+        next: SERVE_HELP,
+      })
     if (token.kind !== 'option' || token.name === 'print-config' || token.name === 'json') continue
     if (token.value === undefined && token.name in keys)
-      throw new SandglassError('USAGE', { issue: `--${token.name} needs a value` })
+      throw new SandglassError('USAGE', { issue: `--${token.name} needs a value`, next: SERVE_HELP })
     // An unknown flag goes on too: the configuration refuses it and names the nearest.
     flags[token.name] = [...(flags[token.name] ?? []), token.value ?? '']
   }
@@ -96,12 +100,13 @@ async function openBackends({ config }: Loaded, dataDir: string) {
   return [await openOci({ dataDir, runtime: config.backends.oci.runtime, runnerPath: RUNNER.path })]
 }
 
-/** One line and the next step, for people and for whoever reads the log. */
+/** One line and the next step, for people and for whoever reads the log; with --json the contract's form. */
 function fail(error: unknown): void {
   const failure =
     error instanceof SandglassError
       ? error
       : new SandglassError('INTERNAL', { message: error instanceof Error ? error.stack : String(error) }, { cause: error })
-  process.stderr.write(`sandglass: ${failure.message}\n${failure.hint ? `  next: ${failure.hint}\n` : ''}`)
+  const text = `sandglass: ${failure.message}\n${failure.hint ? `  next: ${failure.hint}\n` : ''}`
+  process.stderr.write(process.argv.includes('--json') ? `${JSON.stringify({ error: failure.toWire() })}\n` : text)
   process.exit(failure.exitCode)
 }

@@ -1,11 +1,12 @@
 import type { SandboxClient } from '@sandglass/sdk'
-import type { Command, Context } from '../command.ts'
+import type { Command } from '../command.ts'
 import { type Copied, copyFromSandbox, copyToStdout } from '../copy/from-sandbox.ts'
 import { type Location, parseLocation } from '../copy/location.ts'
 import { Progress } from '../copy/progress.ts'
+import { withSide } from '../copy/sides.ts'
 import { copyFromStdin, copyToSandbox } from '../copy/to-sandbox.ts'
 import { usage } from '../parse.ts'
-import { printable } from '../printable.ts'
+import { printable, printableJson } from '../printable.ts'
 
 export const command: Command = {
   summary: 'Copy files into or out of a session',
@@ -13,13 +14,15 @@ export const command: Command = {
   about: `A relative PATH starts at /workspace. Into a folder that exists, a copy goes under its own name; FOLDER/. copies what is in it.
 - is stdin or stdout; a folder goes to stdout as a tar.
 
+Sockets, pipes and devices are left out and named, and as with tar that is no failure.
+
 What comes out of a sandbox is not trusted: entries that would leave the target folder (absolute names, .., links that lead
-out), devices and pipes are refused, and set-id bits are dropped.`,
+out) are refused, and set-id bits are dropped.`,
   options: {
     recursive: { type: 'boolean', short: 'r', about: 'changes nothing: a folder is always copied with what is in it' },
     'skip-unsafe': { type: 'boolean', about: 'leave out entries that are refused and say so, instead of stopping' },
   },
-  completes: 'sessions',
+  completes: 'locations',
   async run({ args, rest, flags }, context) {
     const [source, target, ...more] = [...args, ...(rest ?? [])]
     if (source === undefined || target === undefined || more.length > 0) throw usage('cp takes a source and a target')
@@ -28,36 +31,45 @@ out), devices and pipes are refused, and set-id bits are dropped.`,
       throw usage(from.kind === 'sandbox' ? 'copy out of one session first, then into the other' : 'one side must be NAME:PATH')
     }
     using progress = new Progress({ isQuiet: context.quiet })
-    const copied = await copy(await context.connect(), from, to, progress, flags['skip-unsafe'] === true, context)
-    progress[Symbol.dispose]()
-    if (copied && context.json)
-      context.print(`${JSON.stringify({ entries: copied.entries, bytes: progress.bytes, target: copied.target })}\n`)
+    const leftOut: string[] = []
+    const leaveOut = (what: string) => {
+      leftOut.push(what)
+      progress[Symbol.dispose]()
+      context.say(`left out ${printable(what)}\n`)
+    }
+    const copied = await copy(await context.connect(), from, to, {
+      progress,
+      leaveOut,
+      skipsUnsafe: flags['skip-unsafe'] === true,
+    })
+    if (copied && context.json) {
+      const { entries, target } = copied
+      context.print(`${printableJson({ entries, bytes: progress.bytes, target, left_out: leftOut })}\n`)
+    }
     return 0
   },
 }
 
-async function copy(
-  client: SandboxClient,
-  from: Location,
-  to: Location,
-  progress: Progress,
-  skipsUnsafe: boolean,
-  { say }: Context,
-): Promise<Copied | undefined> {
-  if (to.kind === 'sandbox') {
-    const session = client.session(to.session)
-    if (from.kind === 'stdio') return copyFromStdin(session, to.path, progress)
-    if (from.kind === 'host')
-      return copyToSandbox(session, from.path, to.path, progress, path =>
-        say(`left out ${printable(path)}: not a file, folder or link\n`),
-      )
-  } else if (from.kind === 'sandbox') {
-    const session = client.session(from.session)
-    if (to.kind === 'host') {
-      const onSkip = skipsUnsafe ? (error: Error) => say(`left out: ${printable(error.message)}\n`) : undefined
-      return copyFromSandbox(session, from.path, to.path, progress, { onSkip })
+type Watch = { progress: Progress; leaveOut: (what: string) => void; skipsUnsafe: boolean }
+
+async function copy(client: SandboxClient, from: Location, to: Location, watch: Watch): Promise<Copied | undefined> {
+  const name = to.kind === 'sandbox' ? to.session : from.kind === 'sandbox' ? from.session : ''
+  const session = client.session(name)
+  const { progress, leaveOut, skipsUnsafe } = watch
+  try {
+    if (to.kind === 'sandbox') {
+      if (from.kind === 'stdio') return await copyFromStdin(session, to.path, progress)
+      if (from.kind === 'host') return await copyToSandbox(session, from.path, to.path, progress, leaveOut)
+    } else if (from.kind === 'sandbox') {
+      if (to.kind === 'stdio') await copyToStdout(session, from.path, progress, leaveOut)
+      else
+        return await copyFromSandbox(session, from.path, to.path, progress, {
+          onLeftOut: leaveOut,
+          onSkip: skipsUnsafe ? error => leaveOut(`${error.detail.entry}: ${error.detail.issue}`) : undefined,
+        })
     }
-    await copyToStdout(session, from.path, progress)
+    return undefined
+  } catch (error) {
+    throw withSide(error, name)
   }
-  return undefined
 }

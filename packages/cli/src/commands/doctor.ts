@@ -2,26 +2,29 @@ import { styleText } from 'node:util'
 import type { Command } from '../command.ts'
 import { askDaemon } from '../daemon-entry.ts'
 import { noArguments } from '../parse.ts'
-import { printable } from '../printable.ts'
+import { printable, printableJson } from '../printable.ts'
 import { findDaemon, isOutdated } from '../running-daemon.ts'
 import type { Settings } from '../settings.ts'
+import { hanging, resultWidth } from '../wrap.ts'
 
 type Check = { name: string; status: 'ok' | 'weaker' | 'failed'; detail: string; fix: string | null }
 type Report = { ok: boolean; checks: Check[] }
 
 const COLOURS = { ok: 'green', weaker: 'yellow', failed: 'red' } as const
+const STATUS_WIDTH = 'weaker  '.length
 
 export const command: Command = {
   summary: 'Check what this machine can run, and how to mend the rest',
   usage: [''],
-  about: 'Exit code 3 when no session can be created.',
+  about: `ok works; weaker works, but not as well as it could; failed does not. What follows "fix:" mends it.
+Exit code 3 when no session can be created.`,
   options: {},
   async run(input, { configPath, json, print, settings }) {
     noArguments(input)
-    const report: Report = JSON.parse(await askDaemon(['doctor', '--json'], configPath))
+    const report: Report = JSON.parse(await askDaemon(['doctor'], configPath))
     report.checks.push(checkDaemon(await settings()))
-    if (json) print(`${JSON.stringify(report, null, 2)}\n`)
-    else for (const check of report.checks) print(line(check))
+    if (json) print(`${printableJson(report, 2)}\n`)
+    else for (const check of report.checks) print(lines(check, process.stdout))
     if (!json) print(report.ok ? '\nsessions can be created\n' : '\nsessions cannot be created yet: see fix above\n')
     return report.ok ? 0 : 3
   },
@@ -36,7 +39,10 @@ function checkDaemon(settings: Settings): Check {
   return { name: 'daemon', status: 'weaker', detail, fix: 'sandglass shutdown' }
 }
 
-function line({ name, status, detail, fix }: Check): string {
-  const mark = styleText(COLOURS[status], status.padEnd(7), { stream: process.stdout })
-  return `${mark} ${printable(name)}: ${printable(detail)}\n${fix ? `        fix: ${printable(fix)}\n` : ''}`
+function lines({ name, status, detail, fix }: Check, stream: NodeJS.WriteStream): string {
+  const width = resultWidth(stream)
+  const indent = ' '.repeat(STATUS_WIDTH)
+  const told = hanging(indent, printable(`${name}: ${detail}`), width).slice(STATUS_WIDTH)
+  const mended = fix ? hanging(`${indent}fix: `, printable(fix), width) : ''
+  return styleText(COLOURS[status], status.padEnd(STATUS_WIDTH), { stream }) + told + mended
 }

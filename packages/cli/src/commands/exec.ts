@@ -17,7 +17,8 @@ next one. Its output is cleaned of escape sequences unless --raw; it has a timeo
 -- PROGRAM runs a program of its own, with separate stdout and stderr and no timeout. On a terminal, sequences that could
 harm it (clipboard, title, queries) are dropped unless --raw; with -t everything passes.
 
-stdin is passed on when it is a pipe or a file. Ctrl-C interrupts what runs inside.
+stdin is passed on when it is a pipe or a file. Ctrl-C interrupts what runs inside; three times leaves it running and returns.
+--json prints the API's reply when the command has ended; a program's has stdout and stderr apart as well.
 
 Exit code: the command's own; 128+n for a signal, 124 after a timeout, 127 or 126 for a program that is not there or may not be
 run, and 125 when Sandglass itself failed, as with a session that is not there or does not run.`,
@@ -26,18 +27,18 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
     shell: { type: 'string', value: 'SHELL', about: 'which shell, with -c; main when absent, made on first use' },
     timeout: { type: 'string', value: 'DURATION', about: 'end it after this, like 30s or 5m' },
     tty: { type: 'boolean', short: 't', about: 'run the program on a terminal' },
-    user: { type: 'string', value: 'sandbox|root', about: 'user inside, with -- PROGRAM' },
+    user: { type: 'string', choices: ['sandbox', 'root'], about: 'user inside, with -- PROGRAM' },
     cwd: { type: 'string', value: 'PATH', about: 'working directory, with -- PROGRAM' },
     env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable, with -- PROGRAM' },
     raw: { type: 'boolean', about: 'output exactly as printed' },
     stdin: { type: 'boolean', about: 'pass stdin on even when it is neither a pipe nor a file; --no-stdin: never' },
   },
-  completes: 'sessions',
+  completes: 'session',
   async run(input, context) {
     const { flags, args, rest } = input
     const [name] = args
     if (name === undefined) throw usage('NAME is missing')
-    const mistake = misuse(input)
+    const mistake = misuse(input, context.json)
     if (mistake) throw usage(mistake)
     if (flags.tty) requireTerminal()
     const timeout = text(flags.timeout)
@@ -45,37 +46,34 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
     const cmd = text(flags.command)
     const isStdinPiped = typeof flags.stdin === 'boolean' ? flags.stdin : hasStdin()
     const env = mapFrom('env', texts(flags.env))
-    return execOutcome(
-      async () => {
-        const withSockets = async () => (await context.connect({ sockets: true })).session(name)
-        if (cmd !== undefined) {
-          const session = isStdinPiped ? await withSockets() : (await context.connect()).session(name)
-          const options = {
-            timeoutMs,
-            shell: text(flags.shell),
-            rawOutput: flags.raw === true || undefined,
-            isStdinPiped,
-            withSockets,
-          }
-          return runInShell(session, cmd, options, context)
-        }
-        const tty = flags.tty ? terminalSize() : undefined
+    return execOutcome(async () => {
+      const withSockets = async () => (await context.connect({ sockets: true })).session(name)
+      if (cmd !== undefined) {
+        const session = isStdinPiped ? await withSockets() : (await context.connect()).session(name)
         const options = {
           timeoutMs,
-          tty,
-          env,
-          user: userFrom(text(flags.user)),
-          cwd: text(flags.cwd),
-          stdin: isStdinPiped || tty !== undefined,
+          shell: text(flags.shell),
+          rawOutput: flags.raw === true || undefined,
+          isStdinPiped,
+          withSockets,
         }
-        return runProcess(await withSockets(), [...(rest ?? [])], { ...options, isRaw: flags.raw === true }, context)
-      },
-      { isDebug: Boolean(context.env.SANDGLASS_DEBUG) },
-    )
+        return runInShell(session, cmd, options, context)
+      }
+      const tty = flags.tty ? terminalSize() : undefined
+      const options = {
+        timeoutMs,
+        tty,
+        env,
+        user: userFrom(text(flags.user)),
+        cwd: text(flags.cwd),
+        stdin: isStdinPiped || tty !== undefined,
+      }
+      return runProcess(await withSockets(), [...(rest ?? [])], { ...options, isRaw: flags.raw === true }, context)
+    }, context)
   },
 }
 
-function misuse({ flags, args, rest }: Input): string | undefined {
+function misuse({ flags, args, rest }: Input, isJson: boolean): string | undefined {
   if (args.length > 1) return `write -- in front of the program: sandglass exec ${args[0]} -- ${args.slice(1).join(' ')}`
   const isCommand = flags.command !== undefined
   if (isCommand && rest !== undefined) return 'give either -c TEXT or -- PROGRAM, not both'
@@ -84,6 +82,7 @@ function misuse({ flags, args, rest }: Input): string | undefined {
   const foreign = isCommand ? (['tty', 'user', 'cwd', 'env'] as const) : (['shell'] as const)
   const wrong = foreign.find(flag => flags[flag] !== undefined)
   if (wrong) return `--${wrong} goes with ${isCommand ? '-- PROGRAM' : '-c TEXT'}`
+  if (isJson && flags.tty) return 'a terminal has no one reply: leave out --json or -t'
   return undefined
 }
 

@@ -2,7 +2,6 @@ import { createServer, type Socket } from 'node:net'
 import { SandglassError, type Session } from '@sandglass/sdk'
 import type { Command } from '../command.ts'
 import { usage } from '../parse.ts'
-import { printable } from '../printable.ts'
 
 export const command: Command = {
   summary: 'Make a port of a session reachable on this machine',
@@ -11,7 +10,7 @@ export const command: Command = {
   sandglass forward calm-otter 8000        127.0.0.1:8000 leads to 8000 inside
   sandglass forward calm-otter 9000:80     127.0.0.1:9000 leads to 80 inside`,
   options: {},
-  completes: 'sessions',
+  completes: 'session',
   async run({ args: [name, ...pairs] }, context) {
     if (name === undefined || pairs.length === 0) throw usage('NAME and a port are needed, like forward calm-otter 8000')
     const forwards = pairs.map(parsePorts)
@@ -23,7 +22,7 @@ export const command: Command = {
       forwards.map(async ({ local, remote }) => {
         const server = createServer({ allowHalfOpen: true }, socket => {
           join(session, remote, socket, stop.signal).catch((error: Error) => {
-            if (!stop.signal.aborted) context.say(`sandglass: ${printable(error.message)}\n`)
+            if (!stop.signal.aborted) void context.report(error)
             socket.destroy()
           })
         })
@@ -90,7 +89,7 @@ function parsePorts(pair: string): { local: number; remote: number } {
   const [, local, remote = local] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(pair) ?? []
   const ports = { local: Number(local), remote: Number(remote) }
   if (local === undefined || ports.local > 65_535 || ports.remote > 65_535 || ports.remote < 1)
-    throw usage(`${pair} is not LOCAL[:REMOTE]`)
+    throw usage(`${pair} is no port: write LOCAL or LOCAL:REMOTE, like 8000 or 9000:80`)
   return ports
 }
 

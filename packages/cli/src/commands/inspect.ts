@@ -3,16 +3,20 @@ import type { Command } from '../command.ts'
 import { oneArgument } from '../parse.ts'
 import { printable } from '../printable.ts'
 import { toJson } from '../show-session.ts'
+import { hanging, resultWidth } from '../wrap.ts'
 
 export const command: Command = {
   summary: 'Show everything about a session',
-  usage: ['NAME'],
-  options: {},
-  completes: 'sessions',
+  usage: ['NAME [--reveal-env]'],
+  options: { 'reveal-env': { type: 'boolean', about: 'also show the values of the environment variables' } },
+  completes: 'session',
   async run(input, { connect, json, print }) {
-    const { info } = await (await connect()).getSession(oneArgument(input, 'NAME'))
+    const revealEnv = input.flags['reveal-env'] === true || undefined
+    const { info } = await (await connect()).getSession(oneArgument(input, 'NAME'), { revealEnv })
     if (json) print(toJson(info))
-    else for (const [field, value] of Object.entries(toSnake(info) as object)) print(`${field.padEnd(18)}${shown(value)}\n`)
+    else
+      for (const [field, value] of Object.entries(toSnake(info) as object))
+        print(hanging(field.padEnd(18), shown(value), resultWidth(process.stdout)))
     return 0
   },
 }

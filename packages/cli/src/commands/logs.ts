@@ -8,7 +8,7 @@ export const command: Command = {
   usage: ['NAME [-f]'],
   about: 'With -f it goes on with the state changes of the session until the session ends or you press Ctrl-C.',
   options: { follow: { type: 'boolean', short: 'f', about: 'go on with state changes' } },
-  completes: 'sessions',
+  completes: 'session',
   async run(input, { connect, print, say }) {
     const session = (await connect()).session(oneArgument(input, 'NAME'))
     const log = await session.logs()

@@ -14,7 +14,7 @@ export const command: Command = {
     const all = input.flags.all === true || undefined
     const found = await (await context.connect()).listSessions({ all, label: text(input.flags.label) })
     if (context.json) context.print(toJson(found))
-    else if (found.length > 0) context.print(sessionTable(found))
+    else if (found.length > 0) context.print(sessionTable(found, process.stdout))
     else context.say(`no sessions${all ? '' : ' (--all also shows those that have ended)'}; sandglass new makes one\n`)
     return 0
   },

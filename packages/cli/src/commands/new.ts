@@ -1,13 +1,14 @@
+import { SESSION_NAME } from '@sandglass/contract/tables'
 import type { Command } from '../command.ts'
 import { oneArgument, usage } from '../parse.ts'
 import { showSession } from '../show-session.ts'
 import { SESSION_OPTIONS, specFromFlags } from '../spec-from-flags.ts'
-import { attachTerminal } from '../terminal/attach-terminal.ts'
+import { attachTerminal, requireTerminal } from '../terminal/attach-terminal.ts'
 
 export const command: Command = {
   summary: 'Create a session',
   usage: ['[NAME] [FLAGS]'],
-  about: 'Prints its name and id. --no-start creates it stopped; --shell opens a terminal in it.',
+  about: 'Prints its name and id; with --shell the name alone, and then it opens a terminal in it.',
   options: { ...SESSION_OPTIONS, shell: { type: 'boolean', about: 'attach a terminal to its shell when it runs' } },
   async run(input, context) {
     const spec = specFromFlags(input.flags)
@@ -15,9 +16,22 @@ export const command: Command = {
       if (spec.name !== undefined) throw usage('the name is given twice')
       spec.name = oneArgument(input, 'NAME')
     }
-    if (input.flags.shell && spec.start === false) throw usage('--shell needs a session that runs; leave out --no-start')
-    const session = await (await context.connect({ sockets: input.flags.shell === true })).createSession(spec)
-    showSession(session.info, context)
-    return input.flags.shell ? attachTerminal(session, {}, context) : 0
+    if (spec.name !== undefined && !SESSION_NAME.test(spec.name)) throw usage(notAName(spec.name))
+    const isShell = input.flags.shell === true
+    if (isShell && spec.start === false) throw usage('--shell needs a session that runs; leave out --no-start')
+    if (isShell) requireTerminal()
+    const session = await (await context.connect({ sockets: isShell })).createSession(spec)
+    if (!isShell || context.json) showSession(session.info, context)
+    return isShell ? attachTerminal(session, { name: session.name }, context) : 0
   },
+}
+
+function notAName(given: string): string {
+  const near = given
+    .toLowerCase()
+    .replace(/[^a-z0-9-]+/g, '-')
+    .replace(/^[^a-z]+|-+$/g, '')
+    .slice(0, 41)
+  const rule = `${given} cannot be a name: write 2 to 41 of a-z, 0-9 and -, a letter first`
+  return SESSION_NAME.test(near) ? `${rule}; did you mean ${near}?` : rule
 }

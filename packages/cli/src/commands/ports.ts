@@ -7,7 +7,7 @@ export const command: Command = {
   summary: 'List listening TCP ports in a session',
   usage: ['NAME'],
   options: {},
-  completes: 'sessions',
+  completes: 'session',
   async run(input, { connect, json, print, say }) {
     const name = oneArgument(input, 'NAME')
     const ports = await (await connect()).session(name).ports()

@@ -3,7 +3,6 @@ import { confirm } from '../ask.ts'
 import type { Command } from '../command.ts'
 import { usage } from '../parse.ts'
 import { printable } from '../printable.ts'
-import { report } from '../report.ts'
 import { toJson } from '../show-session.ts'
 
 export const command: Command = {
@@ -15,7 +14,7 @@ export const command: Command = {
     purge: { type: 'boolean', about: 'also forget that it existed' },
   },
   completes: 'sessions',
-  async run({ args, rest, flags }, { connect, env, json, print, say }) {
+  async run({ args, rest, flags }, { connect, json, print, report, say }) {
     const names = [...args, ...(rest ?? [])]
     if (names.length === 0) throw usage('NAME is missing')
     if (!flags.force) {
@@ -39,7 +38,7 @@ export const command: Command = {
         if (!json) print(`${printable(name)}\n`)
       } catch (error) {
         if (flags.force && error instanceof SandglassError && error.is('SESSION_NOT_FOUND')) continue
-        code = report(error, { isDebug: Boolean(env.SANDGLASS_DEBUG) })
+        code = await report(error)
       }
     }
     if (json) print(toJson({ removed }))

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { lstat, mkdir, open, rename, stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -7,7 +8,9 @@ import { wholeOrNone } from './half-file.ts'
 import { endsInSlash, nameOf } from './location.ts'
 import type { Progress } from './progress.ts'
 import { requireRoom, withinRoom } from './room.ts'
+import { HERE } from './sides.ts'
 import { type UnpackOptions, unpack } from './unpack.ts'
+import { tarEntries } from './unpack-entries.ts'
 
 export type Copied = { entries: number; target: string }
 
@@ -26,16 +29,38 @@ export async function copyFromSandbox(
     return { entries, target }
   }
   const isInto = await isHostFolder(to)
-  if (endsInSlash(to) && !isInto) throw new SandglassError('FILE_NOT_FOUND', { path: to })
+  if (endsInSlash(to) && !isInto) throw new SandglassError('FILE_NOT_FOUND', { path: to, where: HERE })
   const target = isInto ? join(to, nameOf(path)) : to
   await downloadFile(session, path, target, progress)
   return { entries: 1, target }
 }
 
 /** A file as it is, or a folder as a tar, to stdout. */
-export async function copyToStdout(session: Session, path: string, progress: Progress): Promise<void> {
-  const body = (await isFolder(session, path)) ? await session.files.getArchive(path) : await session.files.download(path)
-  await pipeline(progress.through(body), process.stdout, { end: false })
+export async function copyToStdout(
+  session: Session,
+  path: string,
+  progress: Progress,
+  onLeftOut: (what: string) => void,
+): Promise<void> {
+  if (!(await isFolder(session, path))) {
+    await pipeline(progress.through(await session.files.download(path)), process.stdout, { end: false })
+    return
+  }
+  // The tar is read as it passes, for what was left out of it. One that cannot be read here goes out all the same.
+  const tar = passing(progress.through(await session.files.getArchive(path)))
+  try {
+    for await (const _ of tarEntries(tar, onLeftOut));
+  } catch (error) {
+    if (!(error instanceof SandglassError && error.is('ARCHIVE_UNSAFE'))) throw error
+  }
+  for await (const _ of tar);
+}
+
+async function* passing(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const piece of source) {
+    if (!process.stdout.write(piece)) await once(process.stdout, 'drain')
+    yield piece
+  }
 }
 
 /** A link is followed inside the sandbox, so what it leads to decides. */

@@ -3,8 +3,8 @@ import { lstat, opendir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BLOCK, encodeHeader, padding } from './tar-header.ts'
 
-/** A tar of what is in a folder of this machine, as it is read. Sockets, pipes and devices are left out and named to `onSkip`. */
-export async function* pack(folder: string, onSkip: (path: string) => void): AsyncGenerator<Buffer, void, undefined> {
+/** A tar of what is in a folder of this machine, as it is read. Sockets, pipes and devices are left out; `onSkip` gets kind and path. */
+export async function* pack(folder: string, onSkip: (what: string) => void): AsyncGenerator<Buffer, void, undefined> {
   yield* packFolder(folder, '', onSkip)
   yield Buffer.alloc(2 * BLOCK)
 }
@@ -12,7 +12,7 @@ export async function* pack(folder: string, onSkip: (path: string) => void): Asy
 async function* packFolder(
   folder: string,
   prefix: string,
-  onSkip: (path: string) => void,
+  onSkip: (what: string) => void,
 ): AsyncGenerator<Buffer, void, undefined> {
   for await (const { name } of await opendir(folder)) {
     const path = join(folder, name)
@@ -27,10 +27,12 @@ async function* packFolder(
       yield encodeHeader({ ...entry, type: 'file', size: stats.size })
       yield* contents(path, stats)
     } else {
-      onSkip(path)
+      onSkip(`${kindOf(stats)} ${path}`)
     }
   }
 }
+
+const kindOf = (stats: Stats) => (stats.isSocket() ? 'socket' : stats.isFIFO() ? 'pipe' : 'device')
 
 /** Exactly the bytes that the header promised: a file that grows is cut, and one that shrinks is an error. */
 async function* contents(path: string, { size }: Stats): AsyncGenerator<Buffer, void, undefined> {

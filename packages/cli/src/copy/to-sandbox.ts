@@ -6,6 +6,7 @@ import type { Copied } from './from-sandbox.ts'
 import { endsInSlash, nameOf } from './location.ts'
 import { pack } from './pack.ts'
 import type { Progress } from './progress.ts'
+import { HERE } from './sides.ts'
 
 /** Copies a file or folder of this machine into a sandbox. */
 export async function copyToSandbox(
@@ -13,10 +14,10 @@ export async function copyToSandbox(
   from: string,
   to: string,
   progress: Progress,
-  onSkip: (path: string) => void,
+  onSkip: (what: string) => void,
 ): Promise<Copied> {
   const found = await stat(from).catch(error => {
-    if (error.code === 'ENOENT') throw new SandglassError('FILE_NOT_FOUND', { path: from })
+    if (error.code === 'ENOENT') throw new SandglassError('FILE_NOT_FOUND', { path: from, where: HERE })
     throw error
   })
   const isInto = await isRemoteFolder(session, to)

@@ -17,7 +17,11 @@ export type ReadEntry = {
 /** Names and pax records longer than this are refused. */
 const MAX_META = 64 * 1024
 
-export async function* tarEntries(source: AsyncIterable<Uint8Array>): AsyncGenerator<ReadEntry, void, undefined> {
+/** `onLeftOut` gets what the runner left out of the archive: kind and name, as the sandbox has them. */
+export async function* tarEntries(
+  source: AsyncIterable<Uint8Array>,
+  onLeftOut: (what: string) => void = () => undefined,
+): AsyncGenerator<ReadEntry, void, undefined> {
   const input = new ByteReader(source)
   let overrides: Record<string, string> = {}
   for (;;) {
@@ -31,6 +35,7 @@ export async function* tarEntries(source: AsyncIterable<Uint8Array>): AsyncGener
       const meta = await input.exactly(size)
       await input.exactly(padding(size))
       if (typeFlag === 'x') overrides = { ...overrides, ...paxRecords(meta) }
+      else if (typeFlag === 'g') tellLeftOut(meta, onLeftOut)
       else if (typeFlag === 'L') overrides.path = cString(meta)
       else if (typeFlag === 'K') overrides.linkpath = cString(meta)
       continue
@@ -49,6 +54,12 @@ export async function* tarEntries(source: AsyncIterable<Uint8Array>): AsyncGener
     for await (const _ of body); // what the reader left of it
     await input.exactly(padding(size))
   }
+}
+
+/** The runner tells in a comment of its own, which other readers pass over, what it left out. */
+function tellLeftOut(meta: Uint8Array, onLeftOut: (what: string) => void): void {
+  const [, what] = /^\d+ comment=left out: (.*)\n$/s.exec(new TextDecoder().decode(meta)) ?? []
+  if (what !== undefined) onLeftOut(what)
 }
 
 function ustarName(header: Uint8Array): string {

@@ -119,6 +119,15 @@ test('hard links to files of the archive are made', async () => {
   expect(await readFile(join(target, 'b'), 'utf8')).toBe('same')
 })
 
+test('what the runner left out is told, and no entry', async () => {
+  const told: string[] = []
+  const comment = (text: string): Raw => ({ name: 'left-out', typeFlag: 'g', content: `${text.length + 12} comment=${text}\n` })
+  const source = archive(comment('left out: socket a/s\nt'), { name: 'file', content: 'x' }, comment('something else entirely'))
+  expect(await unpack(source, target, { onLeftOut: what => told.push(what) })).toBe(1)
+  expect(told).toEqual(['socket a/s\nt'])
+  expect(await readdir(target)).toEqual(['file'])
+})
+
 test('refused entries can be left out', async () => {
   const refused: string[] = []
   await unpack(
@@ -152,7 +161,7 @@ test('what is packed here is read by tar, and what tar packs is unpacked here', 
   execFileSync('mkfifo', [join(source, 'fifo')])
   const skipped: string[] = []
   const packed = Buffer.concat(await allOf(pack(source, path => skipped.push(path))))
-  expect(skipped).toEqual([join(source, 'fifo')])
+  expect(skipped).toEqual([`pipe ${join(source, 'fifo')}`])
   const byTar = join(root, 'by-tar')
   await mkdir(byTar)
   execFileSync('tar', ['-x', '-C', byTar], { input: packed })

@@ -15,13 +15,16 @@ import { type ReadEntry, tarEntries, unsafe } from './unpack-entries.ts'
 
 export type UnpackOptions = {
   /** Leaves out entries that are refused, and names them, instead of stopping at the first. */
-  onSkip?: (error: SandglassError) => void
+  onSkip?: (error: SandglassError<'ARCHIVE_UNSAFE'>) => void
+  /** Gets what is not in the archive because it is neither a file, a folder nor a link. */
+  onLeftOut?: (what: string) => void
 }
 
 type Made = { files: Set<string>; links: Map<string, string>; folders: Map<string, ReadEntry> }
 
 /** `folder` exists. Gives the number of entries. */
-export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, { onSkip }: UnpackOptions = {}): Promise<number> {
+export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, options: UnpackOptions = {}): Promise<number> {
+  const { onSkip, onLeftOut } = options
   const made: Made = { files: new Set(), links: new Map(), folders: new Map() }
   let count = 0
   const attempt = async (work: () => Promise<void>) => {
@@ -32,7 +35,7 @@ export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, 
       onSkip(error)
     }
   }
-  for await (const entry of tarEntries(source)) {
+  for await (const entry of tarEntries(source, onLeftOut)) {
     if (posix.normalize(entry.name).replace(/\/$/, '') === '.') continue
     await attempt(async () => {
       await unpackEntry(entry, folder, made)

@@ -1,16 +1,16 @@
 import { SandglassError } from '@sandglass/sdk'
-import { report } from '../report.ts'
+import type { Context } from '../command.ts'
 
 /** Sandglass itself failed, as opposed to the command. */
 const OURS = 125
 
 /** Runs `work` with exec's rule for exit codes: the command's own, or 125 when it is not known. A wrong flag stays 2. */
-export async function execOutcome(work: () => Promise<number>, options: { isDebug: boolean }): Promise<number> {
+export async function execOutcome(work: () => Promise<number>, { report }: Context): Promise<number> {
   try {
     return await work()
   } catch (error) {
     if (error instanceof SandglassError && error.is('USAGE')) throw error
-    report(error, options)
+    await report(error)
     return OURS
   }
 }

@@ -1,8 +1,12 @@
-import type { ExecOptions, Session } from '@sandglass/sdk'
+import { LIMITS } from '@sandglass/contract/tables'
+import type { ExecDone, ExecOptions, ExecStream, Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
-import { shortDuration } from '../duration.ts'
+import { toJson } from '../show-session.ts'
 import { BROKEN_PIPE, onBrokenPipe, written } from './broken-pipe.ts'
+import { forwardInterrupts } from './interrupts.ts'
 import { pipedStdin } from './piped-stdin.ts'
+import { ShellKey } from './shell-key.ts'
+import { timeoutNote } from './timeout-note.ts'
 
 type ShellRun = ExecOptions & {
   isStdinPiped: boolean
@@ -12,80 +16,51 @@ type ShellRun = ExecOptions & {
 
 /** How long a command may take to end after its reader has gone. */
 const PATIENCE_MS = 3000
+const FAREWELL = 'left it alone; the command goes on in its shell until it ends or its timeout comes'
+const MORE_TIME = 'allow more with --timeout, or run it as a process with -- PROGRAM, which has no timeout'
 
-/** Runs a command line in a stateful shell, with its output as it comes. */
+/** Runs a command line in a stateful shell, with its output as it comes, or with the API's reply at the end. */
 export async function runInShell(
   session: Session,
   cmd: string,
   { isStdinPiped, withSockets, ...options }: ShellRun,
-  { say }: Context,
+  context: Context,
 ): Promise<number> {
   await using stdin = isStdinPiped ? await pipedStdin(session) : undefined
   // The braces keep cd and export in this shell, which a pipe or parentheses would not.
   const line = stdin ? `{ ${cmd}\n} < ${stdin.path}` : cmd
-  await using interrupts = new Interrupts(withSockets, options.shell, say)
-  onBrokenPipe([process.stdout], () => interrupts.send())
-  const started = performance.now()
-  const stream = session.execStream(line, options)
-  for await (const { chunk } of stream) await written(process.stdout, chunk)
-  const { exitCode, timedOut, shellExited } = await stream.result
-  if (process.stdout.errored) return BROKEN_PIPE
-  if (timedOut) {
-    const time = shortDuration(performance.now() - started)
-    say(
-      `sandglass: ended after ${time}, its timeout\n  next: allow more with --timeout, or run it as a process with -- ARGV, which has none\n`,
-    )
-  } else if (shellExited) {
-    say('sandglass: the command ended its shell; the next one starts a fresh shell\n')
+  await using key = new ShellKey(withSockets, options.shell, context.report)
+  using _ = forwardInterrupts({ send: () => key.press(), farewell: FAREWELL }, context)
+  if (context.json) {
+    const result = await session.exec(line, options)
+    context.print(toJson(result))
+    return result.exitCode
   }
+  // When nobody reads any more, the command is interrupted, and not waited for without end.
+  onBrokenPipe([process.stdout], () => {
+    setTimeout(() => process.exit(BROKEN_PIPE), PATIENCE_MS).unref()
+    key.press()
+  })
+  const { exitCode, timedOut, shellExited } = await show(session.execStream(line, options))
+  if (process.stdout.errored) return BROKEN_PIPE
+  if (timedOut) context.say(timeoutNote(options.timeoutMs ?? LIMITS.exec_timeout_ms.default, MORE_TIME))
+  else if (shellExited) context.say('sandglass: the command ended its shell; the next one starts a fresh shell\n')
   return exitCode
 }
 
-/** Ctrl-C interrupts the command inside, as if typed there; a second one leaves it running and goes. */
-class Interrupts implements AsyncDisposable {
-  readonly #withSockets: () => Promise<Session>
-  readonly #shell: string | undefined
-  readonly #say: Context['say']
-  readonly #onInterrupt = () => this.#interrupted()
-  #count = 0
-  #terminal: Promise<{ close(): void }> | undefined
-
-  constructor(withSockets: () => Promise<Session>, shell: string | undefined, say: Context['say']) {
-    this.#withSockets = withSockets
-    this.#shell = shell
-    this.#say = say
-    process.on('SIGINT', this.#onInterrupt)
+/** A shell prints an empty line for a job that was ended under it. It is held back until it is known whether the timeout did that. */
+async function show(stream: ExecStream): Promise<ExecDone> {
+  let isLineStart = true
+  let held = ''
+  for await (const { chunk } of stream) {
+    if (chunk === '') continue
+    const isEmptyLine = chunk.endsWith('\n\n') || (chunk === '\n' && isLineStart)
+    const shown = held + (isEmptyLine ? chunk.slice(0, -1) : chunk)
+    held = isEmptyLine ? '\n' : ''
+    isLineStart = chunk.endsWith('\n')
+    if (shown !== '') await written(process.stdout, shown)
   }
-
-  /** When nobody reads any more, the command is interrupted, and not waited for without end. */
-  send(): void {
-    setTimeout(() => process.exit(BROKEN_PIPE), PATIENCE_MS).unref()
-    this.#type()
-  }
-
-  /** The terminal that typed the key stays attached until the command has ended, so that the key is not lost on the way. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    process.off('SIGINT', this.#onInterrupt)
-    const terminal = await this.#terminal?.catch(() => undefined) // #type has told it
-    terminal?.close()
-  }
-
-  #interrupted(): void {
-    this.#count++
-    if (this.#count === 1) {
-      this.#type()
-      return
-    }
-    this.#say('sandglass: left; the command may still run\n')
-    process.exit(130)
-  }
-
-  #type(): void {
-    this.#terminal = this.#withSockets().then(async session => {
-      const terminal = await session.attachShell(this.#shell)
-      await terminal.write('\x03')
-      return terminal
-    })
-    this.#terminal.catch((error: Error) => this.#say(`sandglass: could not interrupt the command: ${error.message}\n`))
-  }
+  const result = await stream.result
+  if (!result.timedOut && held !== '') await written(process.stdout, held)
+  return result
 }

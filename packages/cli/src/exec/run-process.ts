@@ -1,67 +1,112 @@
-import { type Attachment, type ProcessOptions, SandglassError, type Session } from '@sandglass/sdk'
+import { type Attachment, type Exit, type ProcessInfo, type ProcessOptions, SandglassError, type Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
-import { printable } from '../printable.ts'
+import { toJson } from '../show-session.ts'
 import { runTerminal } from '../terminal/attach-terminal.ts'
 import { createSafeOutput } from '../terminal/safe-output.ts'
 import { BROKEN_PIPE, onBrokenPipe, written } from './broken-pipe.ts'
+import { Collected } from './collected.ts'
+import { forwardInterrupts } from './interrupts.ts'
+import { timeoutNote } from './timeout-note.ts'
 
 type ProcessRun = ProcessOptions & { isRaw: boolean }
 
-/** Runs a program with its own stdin, stdout and stderr joined to ours. */
+/** Runs a program with its own stdin, stdout and stderr joined to ours, or with all it printed in one reply at the end. */
 export async function runProcess(
   session: Session,
   argv: string[],
   { isRaw, ...options }: ProcessRun,
-  { say }: Context,
+  context: Context,
 ): Promise<number> {
-  const started = await startProcess(session, argv, options)
+  const since = performance.now()
+  const started = await startProcess(session, argv, options, context)
   if (typeof started === 'number') return started
   const attached = await session.processes.attach(started.pid)
-  if (!options.tty) return carry(attached, options.stdin === true, isRaw)
-  const code = await runTerminal(attached, options.tty)
-  if (code === 'detached') say(`detached; process ${started.pid} goes on\n`)
-  return code === 'detached' ? 0 : code
+  if (options.tty) {
+    const code = await runTerminal(attached, options.tty)
+    if (code === 'detached') context.say(`detached; process ${started.pid} goes on\n`)
+    return code === 'detached' ? 0 : code
+  }
+  const farewell = `left it alone; process ${started.pid} goes on in the session`
+  using _interrupts = forwardInterrupts({ send: () => signal(attached, 'INT'), farewell }, context)
+  using _signals = forwardSignals(attached)
+  if (options.stdin) sendStdin(attached).catch(() => undefined) // a lost connection ends the reading of output
+  const exit = context.json ? await collect(attached, started, since, context) : await carry(attached, isRaw)
+  if (exit.timedOut) context.say(timeoutNote(options.timeoutMs ?? 0, 'allow more with --timeout; without the flag there is none'))
+  return process.stdout.errored ? BROKEN_PIPE : exit.exitCode
 }
 
 /** A program that is not there or may not be run ends with the code a shell would give. */
-async function startProcess(session: Session, argv: string[], options: ProcessOptions): Promise<{ pid: number } | number> {
+async function startProcess(
+  session: Session,
+  argv: string[],
+  options: ProcessOptions,
+  { report }: Context,
+): Promise<ProcessInfo | number> {
   try {
     return await session.processes.start(argv, { ...options, holdOutput: true })
   } catch (error) {
     const isProgram = error instanceof SandglassError && (error.detail as { path?: string } | undefined)?.path === argv[0]
     if (!isProgram || !(error.is('FILE_NOT_FOUND') || error.is('PERMISSION_DENIED'))) throw error
-    process.stderr.write(`sandglass: ${printable(error.message)}\n`)
+    await report(error)
     return error.is('FILE_NOT_FOUND') ? 127 : 126
   }
 }
 
-const FORWARDED = { SIGINT: 'INT', SIGTERM: 'TERM', SIGHUP: 'HUP', SIGQUIT: 'QUIT', SIGUSR1: 'USR1', SIGUSR2: 'USR2' } as const
+const FORWARDED = { SIGTERM: 'TERM', SIGHUP: 'HUP', SIGQUIT: 'QUIT', SIGUSR1: 'USR1', SIGUSR2: 'USR2' } as const
 
-async function carry(attached: Attachment, hasStdin: boolean, isRaw: boolean): Promise<number> {
-  const handlers = (Object.keys(FORWARDED) as (keyof typeof FORWARDED)[]).map(signal => {
-    const handler = () => void attached.signal(FORWARDED[signal]).catch(() => undefined) // a lost connection ends the loop below
-    process.on(signal, handler)
-    return [signal, handler] as const
+function forwardSignals(attached: Attachment): Disposable {
+  const handlers = (Object.keys(FORWARDED) as (keyof typeof FORWARDED)[]).map(name => {
+    const handler = () => signal(attached, FORWARDED[name])
+    process.on(name, handler)
+    return [name, handler] as const
   })
-  if (hasStdin) sendStdin(attached).catch(() => undefined) // likewise
-  const sinks = { stdout: sink(process.stdout, isRaw), stderr: sink(process.stderr, isRaw) }
-  onBrokenPipe([process.stdout, process.stderr], () => void attached.signal('TERM').catch(() => undefined)) // likewise
-  try {
-    for await (const { stream, data } of attached) await sinks[stream](data)
-    const { exitCode } = await attached.exit
-    return process.stdout.errored ? BROKEN_PIPE : exitCode
-  } finally {
-    for (const [signal, handler] of handlers) process.off(signal, handler)
-    process.stdin.destroy()
+  return {
+    [Symbol.dispose]() {
+      for (const [name, handler] of handlers) process.off(name, handler)
+    },
   }
 }
+
+/** A lost connection ends the reading of output, which tells it. */
+const signal = (attached: Attachment, name: 'INT' | (typeof FORWARDED)[keyof typeof FORWARDED]) =>
+  void attached.signal(name).catch(() => undefined)
 
 async function sendStdin(attached: Attachment): Promise<void> {
   for await (const piece of process.stdin) await attached.write(piece)
   await attached.end()
 }
 
+async function carry(attached: Attachment, isRaw: boolean): Promise<Exit> {
+  const sinks = { stdout: sink(process.stdout, isRaw), stderr: sink(process.stderr, isRaw) }
+  onBrokenPipe([process.stdout, process.stderr], () => signal(attached, 'TERM'))
+  try {
+    for await (const { stream, data } of attached) await sinks[stream](data)
+    return await attached.exit
+  } finally {
+    process.stdin.destroy()
+  }
+}
+
 function sink(output: NodeJS.WriteStream, isRaw: boolean): (data: Uint8Array) => Promise<void> {
   const clean = output.isTTY && !isRaw ? createSafeOutput() : undefined
   return data => written(output, clean ? clean(data) : data)
+}
+
+/** The reply of exec, with stdout and stderr also apart. */
+async function collect(attached: Attachment, { cwd }: ProcessInfo, since: number, { print }: Context): Promise<Exit> {
+  const kept = { output: new Collected(), stdout: new Collected(), stderr: new Collected() }
+  try {
+    for await (const { stream, data } of attached) {
+      kept.output.add(data)
+      kept[stream].add(data)
+    }
+    const exit = await attached.exit
+    const [output, stdout, stderr] = [kept.output.text(), kept.stdout.text(), kept.stderr.text()]
+    const truncated = Object.values(kept).some(part => part.isTruncated)
+    const durationMs = Math.round(performance.now() - since)
+    print(toJson({ ...exit, cwd, output, stdout, stderr, truncated, shellExited: false, durationMs }))
+    return exit
+  } finally {
+    process.stdin.destroy()
+  }
 }

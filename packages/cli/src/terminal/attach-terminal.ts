@@ -6,12 +6,16 @@ import { printable } from '../printable.ts'
 import { createDetachReader } from './detach-key.ts'
 import { openRawTerminal } from './raw-terminal.ts'
 
-/** A terminal on a shell of a session until the shell ends or the user detaches. Gives the exit code. */
-export async function attachTerminal(session: Session, { shell }: { shell?: string }, { say }: Context): Promise<number> {
+/** A terminal on a shell of a session, called `name`, until the shell ends or the user detaches. Gives the exit code. */
+export async function attachTerminal(
+  session: Session,
+  { name, shell }: { name: string; shell?: string },
+  { say }: Context,
+): Promise<number> {
   requireTerminal()
   let size = terminalSize()
   let attached = await session.attachShell(shell, size)
-  say(`attached to ${printable(session.id)}; ~. at the start of a line detaches, exit ends the shell\r\n`)
+  say(`attached to ${printable(name)}; ~. at the start of a line detaches, exit ends the shell\r\n`)
   for (;;) {
     try {
       const code = await runTerminal(attached, size)
@@ -79,5 +83,5 @@ export const terminalSize = () => ({ cols: process.stdout.columns || 80, rows: p
 
 export function requireTerminal(): void {
   if (process.stdin.isTTY && process.stdout.isTTY) return
-  throw usage('this needs a terminal; without one, run commands with: sandglass exec NAME -c TEXT')
+  throw usage('this needs a terminal', 'without one, run commands with `sandglass exec NAME -c TEXT`')
 }

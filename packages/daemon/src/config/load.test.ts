@@ -78,6 +78,15 @@ describe('configuration', () => {
     expect(config.listen).toEqual(['unix', '127.0.0.1:0', '127.0.0.1:1'])
   })
 
+  it('reads sizes with a unit, from a flag, a variable and the file', () => {
+    const path = file('defaults: { disk_mb: 3GiB }\n')
+    const env = { SANDGLASS_CONFIG: path, SANDGLASS_DEFAULTS_MEMORY_MB: '1GB' }
+    const { config } = load({ env })
+    expect([config.defaults.memory_mb, config.defaults.disk_mb]).toEqual([1024, 3072])
+    expect(load({ env, flags: { 'defaults-memory-mb': ['2GB'] } }).config.defaults.memory_mb).toBe(2048)
+    expect(failure(() => load({ env: { SANDGLASS_DEFAULTS_DISK_MB: 'much' } })).message).toContain('like 512 or 2GB')
+  })
+
   it('accepts the other names of a key', () => {
     const path = file('db_path: /tmp/x.db\ndefaults: { cpu_limit: 2, mem_limit_mb: 700, network_mode: none }\n')
     const { config, storePath } = load({ flags: { config: [path] } })

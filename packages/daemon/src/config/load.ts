@@ -1,7 +1,7 @@
 // Configuration: flag, else variable, else file, else default. Read once; every value knows where it came from.
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { CONFIG_ALIASES, Config, SandglassError } from '@sandglass/contract'
+import { CONFIG_ALIASES, Config, parseMegabytes, SandglassError } from '@sandglass/contract'
 import type { z } from 'zod'
 import { readConfigFile } from './file.ts'
 import { CONFIG_KEYS, type ConfigKey, findKey } from './keys.ts'
@@ -71,7 +71,7 @@ function flattened(object: Record<string, unknown>, prefix: string, source: stri
   return Object.entries(object).flatMap(([name, value]): [string, unknown][] => {
     const path = prefix ? `${prefix}.${name}` : name
     const key = findKey(path)
-    if (key) return [[key.path, key.kind === 'list' && typeof value === 'string' ? value.split(',') : value]]
+    if (key) return [[key.path, typeof value === 'string' ? fromFile(key, value, source) : value]]
     if (!CONFIG_KEYS.some(k => k.path.startsWith(`${path}.`))) {
       refuse(source, path, [...CONFIG_KEYS.map(k => k.path), ...Object.keys(CONFIG_ALIASES)])
     }
@@ -81,9 +81,21 @@ function flattened(object: Record<string, unknown>, prefix: string, source: stri
   })
 }
 
+/** In YAML a value has a type of its own, so a text is read only where it may stand for something else. */
+function fromFile(key: ConfigKey, text: string, source: string): unknown {
+  return key.kind === 'list' || isSize(key) ? fromText(key, [text], source) : text
+}
+
+const isSize = ({ path }: ConfigKey) => path.endsWith('_mb')
+
 function fromText(key: ConfigKey, texts: readonly string[], source: string): unknown {
   const last = texts.at(-1) ?? ''
   if (key.kind === 'list') return texts.flatMap(text => text.split(',')).filter(item => item !== '')
+  if (isSize(key)) {
+    const size = parseMegabytes(last)
+    if (size === undefined) throw invalid(source, `${key.path}: must be a size in MiB, like 512 or 2GB`)
+    return size
+  }
   if (key.kind === 'number') {
     if (last.trim() === '' || Number.isNaN(Number(last))) throw invalid(source, `${key.path}: must be a number`)
     return Number(last)

@@ -1,0 +1,89 @@
+// Candidates for the shell: `sandglass __complete WORD...`, the last word being the one under the cursor. One candidate a line, with its
+// explanation behind a tab; `:files` on a line of its own asks the shell to offer files of this machine as well.
+import type { Command, Context, Flag } from '../command.ts'
+import { COMMAND_NAMES, GLOBAL_FLAGS, isCommand, loadCommand } from '../commands.ts'
+import { splitCommand } from '../parse.ts'
+import { locations } from './locations.ts'
+import { sessionNames } from './sessions.ts'
+
+export type Candidates = { words: readonly Candidate[]; hasFiles?: boolean }
+export type Candidate = { word: string; about?: string }
+
+export async function complete(words: readonly string[], context: Context): Promise<number> {
+  const { words: found, hasFiles } = await candidates(words, context)
+  for (const { word, about } of found) context.print(about ? `${word}\t${about}\n` : `${word}\n`)
+  if (hasFiles) context.print(':files\n')
+  return 0
+}
+
+async function candidates(words: readonly string[], context: Context): Promise<Candidates> {
+  const current = words.at(-1) ?? ''
+  const before = words.slice(0, -1)
+  const { name, rest } = splitCommand(before)
+  if (before.at(-1) === '--config') return { words: [], hasFiles: true }
+  if (name === undefined) return current.startsWith('-') ? flagNames({}, current) : commandNames(current)
+  if (!isCommand(name) || before.includes('--')) return { words: [] }
+  const command = await loadCommand(name)
+  const options: Command['options'] = { ...command.options, ...GLOBAL_FLAGS }
+  const assigned = /^(--[^=]+)=(.*)$/s.exec(current)
+  if (assigned) {
+    const found = flagValues(flagOf(assigned[1] ?? '', options), assigned[2] ?? '')
+    return { ...found, words: found.words.map(({ word }) => ({ word: `${assigned[1]}=${word}` })) }
+  }
+  const awaiting = flagOf(before.at(-1) ?? '', options)
+  if (awaiting?.type === 'string') return flagValues(awaiting, current)
+  if (current.startsWith('-') && current !== '-') return flagNames(command.options, current)
+  return argument(command, positionals(rest, options), current, context)
+}
+
+async function argument(
+  { completes }: Command,
+  earlier: readonly string[],
+  current: string,
+  context: Context,
+): Promise<Candidates> {
+  if (completes === undefined) return { words: [] }
+  if (completes === 'locations') return earlier.length < 2 ? locations(earlier, current, context) : { words: [] }
+  const isOnce = completes !== 'sessions'
+  if (isOnce && earlier.length > 0) return { words: [] }
+  const known = typeof completes === 'string' ? await sessionNames(context) : completes
+  return matching(
+    known.filter(word => !earlier.includes(word)).map(word => ({ word })),
+    current,
+  )
+}
+
+async function commandNames(current: string): Promise<Candidates> {
+  const found = COMMAND_NAMES.filter(name => name.startsWith(current))
+  return { words: await Promise.all(found.map(async name => ({ word: name, about: (await loadCommand(name)).summary }))) }
+}
+
+function flagNames(options: Command['options'], current: string): Candidates {
+  const all = Object.entries<Flag>({ ...options, ...GLOBAL_FLAGS })
+  return matching(
+    all.map(([name, { isOn, about }]) => ({ word: `--${isOn ? 'no-' : ''}${name}`, about })),
+    current,
+  )
+}
+
+function flagValues(flag: Flag | undefined, current: string): Candidates {
+  if (flag?.isPath) return { words: [], hasFiles: true }
+  return matching(
+    (flag?.choices ?? []).map(word => ({ word })),
+    current,
+  )
+}
+
+const matching = (known: readonly Candidate[], start: string): Candidates => ({
+  words: known.filter(({ word }) => word.startsWith(start)),
+})
+
+function flagOf(word: string, options: Command['options']): Flag | undefined {
+  if (word.startsWith('--')) return options[word.slice(2)]
+  return word.startsWith('-') ? Object.values(options).find(({ short }) => `-${short}` === word) : undefined
+}
+
+/** The words that are neither flags nor their values. */
+function positionals(words: readonly string[], options: Command['options']): string[] {
+  return words.filter((word, i) => !word.startsWith('-') && flagOf(words[i - 1] ?? '', options)?.type !== 'string')
+}

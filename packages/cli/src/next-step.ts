@@ -1,0 +1,51 @@
+import { SandglassError, SESSION_ID, SESSION_NAME } from '@sandglass/contract/tables'
+import type { Command, Environment } from './command.ts'
+import { nearest } from './nearest.ts'
+import { parseInput } from './parse.ts'
+
+type Run = { name: string; command: Command; argv: readonly string[] }
+
+/** The same failure in the words of the command line: flags instead of fields, the command's own help, the session that was probably meant. */
+export async function withHelp(error: unknown, run: Run, env: Environment): Promise<unknown> {
+  if (!(error instanceof SandglassError)) return error
+  if (error.is('USAGE')) return usageWithHelp(error, run)
+  if (error.is('SESSION_NOT_FOUND')) return withNearestSession(error, run, env)
+  if (!error.is('INVALID_REQUEST')) return error
+  const stranger = error.message.startsWith('id ') ? strangeName(run) : undefined
+  if (stranger !== undefined)
+    return withNearestSession(new SandglassError('SESSION_NOT_FOUND', { id: stranger }, { cause: error }), run, env)
+  return requestWithHelp(error, run)
+}
+
+function usageWithHelp(error: SandglassError<'USAGE'>, { name }: Run): SandglassError {
+  if (error.detail.next !== undefined) return error
+  const detail = { ...error.detail, next: `\`sandglass help ${name}\` shows how it is used` }
+  return new SandglassError('USAGE', detail, { cause: error })
+}
+
+function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, { name, command }: Run): SandglassError {
+  const message = error.message.replace(/^[a-z_]+(?=:? )/, field => {
+    const flag = field.replaceAll('_', '-')
+    return Object.hasOwn(command.options, flag) ? `--${flag}` : field
+  })
+  const next = error.detail.next ?? `\`sandglass help ${name}\` lists the flags and their ranges`
+  return new SandglassError('INVALID_REQUEST', { ...error.detail, next }, { message, requestId: error.requestId, cause: error })
+}
+
+/** The argument that the daemon could take neither for an id nor for a name. */
+const strangeName = ({ command, argv }: Run): string | undefined =>
+  parseInput(argv, command.options).args.find(word => !SESSION_ID.test(word) && !SESSION_NAME.test(word))
+
+async function withNearestSession(
+  error: SandglassError<'SESSION_NOT_FOUND'>,
+  { command, argv }: Run,
+  env: Environment,
+): Promise<SandglassError> {
+  const { config } = parseInput(argv, command.options).flags
+  const [{ sessionNames }, { loadSettings }] = await Promise.all([import('./complete/sessions.ts'), import('./settings.ts')])
+  const names = await sessionNames({ settings: () => loadSettings(typeof config === 'string' ? config : undefined, env) })
+  const meant = nearest(error.detail.id.toLowerCase(), names)
+  if (meant === undefined) return error
+  const detail = { ...error.detail, next: `did you mean ${meant}? \`sandglass ls\` shows what there is` }
+  return new SandglassError('SESSION_NOT_FOUND', detail, { cause: error, requestId: error.requestId })
+}
