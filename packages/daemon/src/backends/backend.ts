@@ -1,6 +1,7 @@
 // What the daemon asks of a backend: make a machine, hand over byte streams to the runner in it, end it.
 // Shells, processes, files and ports are the runner's work and the same everywhere.
-import type { Duplex } from 'node:stream'
+import type { Duplex, Readable } from 'node:stream'
+import type { Unpacked, UnpackLimits } from '../layers/layer-folders.ts'
 
 export type LimitKind = 'cpu' | 'memory' | 'pids' | 'disk'
 
@@ -16,6 +17,8 @@ export interface LayeredImage {
   readonly id: string
   /** Lowest first. */
   readonly layers: readonly ImageLayer[]
+  /** File with its configuration, as it came. */
+  readonly config: string
   /** From the image's configuration. */
   readonly env: Readonly<Record<string, string>>
 }
@@ -100,6 +103,13 @@ export interface Backend {
   /** Makes an image ready to start from; quick when it is. `say` is told of each step that takes long. */
   prepare(image: RootImage, signal: AbortSignal, say?: (step: string) => void): Promise<void>
   /**
+   * Takes in a layer of the image with this name while it arrives, so that prepare finds it there; absent where images are made from their
+   * blobs. The tar fails instead of ending when it is not what its diff id says, and nothing is kept of it then.
+   */
+  receiveLayer?(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked>
+  /** Removes what it has made of images other than these, and that no machine uses. Absent where it makes nothing of them. */
+  pruneImages?(kept: readonly LayeredImage[]): Promise<void>
+  /**
    * Starts a machine, with the disk it had if it ran before. Resolves once the runner listens; limits were read back by then.
    * On failure or abort nothing is left of this attempt: a disk that existed before stays.
    */
@@ -123,7 +133,7 @@ export interface Machine {
   /** Limits the operator allowed and this host does not enforce. */
   readonly unenforced: readonly LimitKind[]
   /** True where dialling is slow: dial() gives a carrier for all streams, and a later one takes the place of an earlier. */
-  readonly multiplexed: boolean
+  readonly mux: boolean
   /** A fresh byte stream to the runner, before the hello. */
   dial(): Promise<Duplex>
   isRunning(): Promise<boolean>

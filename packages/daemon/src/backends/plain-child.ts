@@ -140,7 +140,7 @@ export class PlainChildBackend implements Backend {
 class PlainChildMachine implements Machine {
   readonly id: string
   readonly containerId: string
-  readonly multiplexed = false
+  readonly mux = false
   readonly token: string
   readonly unenforced = LIMITS
   readonly #folder: string

@@ -2,10 +2,10 @@
 import { SandglassError } from '@sandglass/contract'
 import type { Machine, MachineSpec } from '../backends/backend.ts'
 import type { Logger } from '../log.ts'
+import { openLink } from '../runner-link/link.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { allowedUnenforced } from './allowed-limits.ts'
 import { backendOf } from './choose-backend.ts'
-import { linkTo } from './link-to.ts'
 import type { LiveSession } from './live.ts'
 import { rootImage } from './root-image.ts'
 import { sessionEnv } from './show.ts'
@@ -50,7 +50,7 @@ export const startedOn = (machine: Machine, now: number) =>
 
 /** Connects to a machine that runs and counts it among the live ones. */
 export async function adopt(world: World, row: SessionRow, machine: Machine): Promise<LiveSession> {
-  const link = linkTo(machine)
+  const link = openLink(machine)
   try {
     await link.connect()
   } catch (error) {

@@ -2,13 +2,13 @@
 // and what belongs to nobody goes. What a request could ask about is settled before the first is taken.
 import type { SessionState } from '@sandglass/contract'
 import type { Backend, Machine } from '../backends/backend.ts'
+import { openLink } from '../runner-link/link.ts'
 import { isEnded, unendedSessions } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { boundedCwd } from './bounded-cwd.ts'
 import { adopt, enlist, release, startedOn } from './bring-up.ts'
 import { forEachAtOnce } from './for-each-at-once.ts'
 import { discardOrRemember } from './leftovers.ts'
-import { linkTo } from './link-to.ts'
 import { transition } from './transition.ts'
 import type { World } from './world.ts'
 
@@ -154,7 +154,7 @@ async function relink(world: World, { row, machine, later }: Found): Promise<voi
 }
 
 async function answers(machine: Machine): Promise<boolean> {
-  const link = linkTo(machine)
+  const link = openLink(machine)
   try {
     await Promise.race([
       link.connect(),
@@ -182,7 +182,7 @@ async function keepPaused(world: World, { row, machine }: Found): Promise<void> 
   enlist(world, {
     row,
     machine,
-    link: linkTo(machine),
+    link: openLink(machine),
     holds: 0,
     execMs: new Map(),
   })

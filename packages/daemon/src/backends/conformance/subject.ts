@@ -71,7 +71,7 @@ export async function inBox(
 }
 
 export function boxOf(machine: Machine, spec: MachineSpec): Box {
-  const link = openLink({ id: machine.id, dial: () => machine.dial(), token: machine.token, mux: machine.multiplexed })
+  const link = openLink(machine)
   let hasRootShell = false
   const exec = async (command: string, shell: string, timeoutMs: number): Promise<Ran> => {
     const { message, body } = await link.request('exec', { cmd: command, shell, timeout_ms: timeoutMs })

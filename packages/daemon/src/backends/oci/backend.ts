@@ -9,6 +9,7 @@ import { DiskRoom } from '../disk-room.ts'
 import { type HostRootfs, prepareHost } from '../host-image.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
+import { Turns } from '../turns.ts'
 import { CompiledSeccomp, removeCompiledFiles } from './compiled-seccomp.ts'
 import { lostGroups, usableCgroups } from './delegation.ts'
 import { EmptyDisks } from './disks.ts'
@@ -32,7 +33,6 @@ import { type Examined, examine, type Host } from './probe.ts'
 import { pruneImages, runnerName } from './prune-images.ts'
 import { isAlive, type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
 import { placeRunner } from './runner-file.ts'
-import { Turns } from './turns.ts'
 
 export interface OciOptions {
   readonly dataDir: string

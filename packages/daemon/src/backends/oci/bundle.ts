@@ -1,5 +1,6 @@
 // The OCI runtime's config.json: namespaces, capabilities, mounts of the virtual filesystems. Real files are mounted by the launcher.
 
+import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
 import type { SeccompProfile } from '../seccomp.ts'
 import type { IdRange } from './id-ranges.ts'
 
@@ -36,14 +37,8 @@ const CAPABILITIES = [
   ...['CAP_NET_ADMIN', 'CAP_SETPCAP'],
 ]
 const NAMESPACES = ['pid', 'mount', 'network', 'ipc', 'uts', 'cgroup']
-// SECURITY: host-wide knobs and host details that a namespace does not hide.
-const MASKED = [
-  ...['acpi', 'asound', 'cmdline', 'diskstats', 'interrupts', 'kallsyms', 'kcore', 'key-users', 'keys', 'kmsg', 'latency_stats'],
-  ...['modules', 'partitions', 'sched_debug', 'scsi', 'sysrq-trigger', 'timer_list', 'timer_stats'],
-].map(name => `/proc/${name}`)
 /** SECURITY: of the terminals that the whole host has, one sandbox may have so many. */
 const TERMINALS = 256
-const READONLY = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys']
 
 export function ociBundle(input: BundleInput): object {
   const compiled = input.compiledSeccomp
@@ -70,8 +65,8 @@ export function ociBundle(input: BundleInput): object {
       ...(input.cgroupsPath === null ? {} : { cgroupsPath: input.cgroupsPath }),
       sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' },
       seccomp: compiled === null ? input.seccomp : { ...input.seccomp, syscalls: [] },
-      maskedPaths: MASKED,
-      readonlyPaths: READONLY,
+      maskedPaths: MASKED_PROC,
+      readonlyPaths: READONLY_PROC,
     },
   }
 }

@@ -19,7 +19,7 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
   return {
     id,
     containerId: id,
-    multiplexed: false,
+    mux: false,
     token: record.token,
     unenforced: record.unenforced,
     dial: () => dial(paths.socket(id)),
