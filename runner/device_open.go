@@ -16,8 +16,8 @@ const (
 	edgeTrigger  = 1 << 31 // EPOLLET, which package syscall has as a negative number
 )
 
-// serveStdio serves the clients on stdin and stdout; the sandbox ends with stdin.
-func (run *runner) serveStdio() error {
+// serveStdio serves the clients on stdin and stdout. If that is the only way in, the sandbox ends with stdin.
+func (run *runner) serveStdio(isAlone bool) error {
 	d := &device{}
 	for fd, file := range map[int]**os.File{0: &d.in, 1: &d.out} {
 		if err := makeRaw(fd); err != nil {
@@ -31,7 +31,9 @@ func (run *runner) serveStdio() error {
 	}
 	go func() {
 		run.serveDevice(d)
-		run.shutdown(signalGrace)
+		if isAlone {
+			run.shutdown(signalGrace)
+		}
 	}()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime/debug"
@@ -34,7 +35,7 @@ type options struct {
 	listenFD, configFD                    int
 	listen, configFile, socket, tokenFile string
 	client, carrier                       string
-	stdio                                 bool
+	stdio, configLine                     bool
 }
 
 // start goes through the phases of the runner's life.
@@ -65,6 +66,9 @@ func start(args []string) error {
 	if err := run.serve(opts); err != nil {
 		return err
 	}
+	if opts.configLine {
+		fmt.Fprintln(os.Stderr, "runner: listening")
+	}
 	if cfg.WarmShell {
 		run.warmShell()
 	}
@@ -73,13 +77,16 @@ func start(args []string) error {
 	return nil
 }
 
-// serve lets clients in, by the one way that the options name.
+// serve lets clients in, by every way that the options name.
 func (run *runner) serve(opts *options) error {
-	switch {
-	case opts.stdio:
-		return run.serveStdio()
-	case opts.carrier != "":
+	if opts.carrier != "" {
 		return run.serveCarrier(opts.carrier)
+	}
+	isAlone := opts.listenFD < 0 && opts.listen == ""
+	if opts.stdio {
+		if err := run.serveStdio(isAlone); err != nil || isAlone {
+			return err
+		}
 	}
 	listener, err := openListener(opts)
 	if err != nil {
@@ -133,6 +140,7 @@ func parseFlags(args []string) (*options, error) {
 	set.IntVar(&opts.configFD, "config-fd", -1, "descriptor to read the configuration from")
 	set.StringVar(&opts.listen, "listen", "", "path of the unix socket to listen on")
 	set.StringVar(&opts.configFile, "config-file", "", "file to read the configuration from")
+	set.BoolVar(&opts.configLine, "config-line", false, "read the configuration from the first line of stdin, and say on stderr when clients may come")
 	set.BoolVar(&opts.stdio, "stdio", false, "serve a multiplexed carrier on stdin and stdout")
 	set.StringVar(&opts.carrier, "carrier", "", "serve a multiplexed carrier on the device at this path, or on the port virtio:NAME")
 	set.StringVar(&opts.client, "client", "", "send this one request to a runner and print its reply")
@@ -150,6 +158,8 @@ func parseFlags(args []string) (*options, error) {
 func openConfig(opts *options) (*config, error) {
 	var file *os.File
 	switch {
+	case opts.configLine:
+		return readConfig(&firstLine{from: os.Stdin})
 	case opts.configFD >= 0:
 		file = os.NewFile(uintptr(opts.configFD), "configuration")
 	case opts.configFile != "":
@@ -216,4 +226,19 @@ func (run *runner) accept(listener net.Listener) {
 		}
 		conn.Close()
 	}
+}
+
+// A firstLine reads up to the first newline, and not a byte more: what follows is a client's.
+type firstLine struct {
+	from io.Reader
+	over bool
+}
+
+func (l *firstLine) Read(p []byte) (int, error) {
+	if l.over || len(p) == 0 {
+		return 0, io.EOF
+	}
+	n, err := l.from.Read(p[:1])
+	l.over = n == 1 && p[0] == '\n'
+	return n, err
 }
