@@ -1,6 +1,6 @@
 // The round trip of `true` in a session that runs, over HTTP with the SDK, against `docker exec` in a container that runs.
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
-import { startDockerEngine } from './docker-engine.ts'
+import { startDockerPeer } from './docker-peer.ts'
 import { figures } from './quantiles.ts'
 import { startSandglass } from './sandglass.ts'
 
@@ -15,7 +15,7 @@ export const exec: Benchmark = {
 
 async function measureExec({ full, withPeer, signal, say }: Options): Promise<Case[]> {
   await using stack = new AsyncDisposableStack()
-  const engine = withPeer ? stack.use(await startDockerEngine(say, signal)) : undefined
+  const engine = withPeer ? stack.use(await startDockerPeer(say, signal)) : undefined
   const { client } = stack.use(await startSandglass({}, signal))
   const session = await client.createSession({ cpuCores: CPU_CORES }, { signal })
   const container = await engine?.container({ cpuCores: CPU_CORES, readonly: true, flags: ['--interactive'] }, 'sh')

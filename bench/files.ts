@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises'
 import type { Session } from '@sandglass/sdk'
 import { fileBody, saveTo } from '@sandglass/sdk/node'
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
-import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
+import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
 import { type Figures, figures } from './quantiles.ts'
 import { startSandglass } from './sandglass.ts'
 
@@ -34,7 +34,7 @@ async function measureFiles({ full, withPeer, signal, say }: Options): Promise<C
   await using stack = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'sg-files-'))
   stack.defer(() => rm(folder, { recursive: true, force: true }))
-  const engine = withPeer ? stack.use(await startDockerEngine(say, signal)) : undefined
+  const engine = withPeer ? stack.use(await startDockerPeer(say, signal)) : undefined
   const { client } = stack.use(await startSandglass({}, signal))
   const ours = sessionCarrier(await client.createSession({ cpuCores: CPU_CORES }, { signal }), signal)
   const theirs = engine && (await containerCarrier(engine))
@@ -77,7 +77,7 @@ function sessionCarrier(session: Session, signal: AbortSignal): Carrier {
   }
 }
 
-async function containerCarrier(engine: DockerEngine): Promise<Carrier> {
+async function containerCarrier(engine: DockerPeer): Promise<Carrier> {
   const container = await engine.container({ cpuCores: CPU_CORES, readonly: false, flags: ['--interactive'] }, 'sh')
   return {
     up: async from => {

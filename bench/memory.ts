@@ -1,7 +1,7 @@
 // Unshared memory of an idle session: its processes' private pages and kernel memory, and its share of what the daemon grew by.
 import { LIMITS } from '@sandglass/contract/tables'
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
-import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
+import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
 import { command, descendants, kernelMib, privateMib } from './proc.ts'
 import { type Figures, figures, median } from './quantiles.ts'
 import { type Sandglass, startSandglass } from './sandglass.ts'
@@ -19,7 +19,7 @@ async function measureMemory({ full, withPeer, signal, say }: Options): Promise<
   say(`${count} sessions`)
   const ours = await measureSessions(sandglass, count, signal)
   if (!withPeer) return [lessIsBetter('idle session', 'MiB', ours, null)]
-  const engine = stack.use(await startDockerEngine(say, signal))
+  const engine = stack.use(await startDockerPeer(say, signal))
   say(`${count} containers`)
   return [lessIsBetter('idle session', 'MiB', ours, await measureContainers(engine, count))]
 }
@@ -43,7 +43,7 @@ async function measureSessions({ client, pid, machinePid }: Sandglass, count: nu
   return summary(sessions, growth)
 }
 
-async function measureContainers(engine: DockerEngine, count: number): Promise<Figures> {
+async function measureContainers(engine: DockerPeer, count: number): Promise<Figures> {
   const open = () => engine.container({ cpuCores: LIMITS.cpu_cores.default, readonly: true, flags: ['--interactive'] }, 'sh')
   await open()
   const daemons = await named(await descendants(engine.pid), ['dockerd', 'containerd'])

@@ -1,7 +1,7 @@
 // Create to first output, cold: createSession and the answer to `echo hi`, against `docker run --rm` until it has printed it.
 import { LIMITS } from '@sandglass/contract/tables'
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
-import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
+import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
 import { figures, median } from './quantiles.ts'
 import { installedRuntimes, type Sandglass, startSandglass } from './sandglass.ts'
 
@@ -21,7 +21,7 @@ interface Sample {
 
 async function measureStart({ full, withPeer, signal, say }: Options): Promise<Case[]> {
   await using stack = new AsyncDisposableStack()
-  const engine = withPeer ? stack.use(await startDockerEngine(say, signal)) : undefined
+  const engine = withPeer ? stack.use(await startDockerPeer(say, signal)) : undefined
   const runtimes = (await installedRuntimes()).slice(0, full ? undefined : 1)
   const daemons: { runtime: string; sandglass: Sandglass; samples: Sample[] }[] = []
   for (const runtime of runtimes)
@@ -53,7 +53,7 @@ async function startSession({ client }: Sandglass, signal: AbortSignal): Promise
   return { firstOutputMs, endMs: performance.now() - end }
 }
 
-async function startContainer(engine: DockerEngine): Promise<Sample> {
+async function startContainer(engine: DockerPeer): Promise<Sample> {
   const limits = { cpuCores: LIMITS.cpu_cores.default, readonly: true }
   const { firstOutputMs, wholeMs, stdout } = await engine.docker('run', '--rm', ...engine.runArgs(limits), 'echo', 'hi')
   if (stdout.trim() !== 'hi') throw new Error(`the container printed ${JSON.stringify(stdout)}`)

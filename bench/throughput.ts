@@ -1,6 +1,6 @@
 // Commands per second: one session, and 50 at once with a caller each, against `docker exec` in as many containers.
 import { type Benchmark, type Case, moreIsBetter, type Options } from './benchmark.ts'
-import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
+import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
 import { type Figures, figures } from './quantiles.ts'
 import { type Sandglass, startSandglass } from './sandglass.ts'
 
@@ -20,7 +20,7 @@ type Call = () => Promise<void>
 
 async function measureThroughput({ full, withPeer, signal, say }: Options): Promise<Case[]> {
   await using stack = new AsyncDisposableStack()
-  const engine = withPeer ? stack.use(await startDockerEngine(say, signal)) : undefined
+  const engine = withPeer ? stack.use(await startDockerPeer(say, signal)) : undefined
   const sandglass = stack.use(await startSandglass({}, signal))
   const most = Math.max(...SESSIONS)
   say(`starting ${most} sessions${engine ? ' and as many containers' : ''}`)
@@ -46,7 +46,7 @@ async function sessionCall({ client }: Sandglass, signal: AbortSignal): Promise<
   }
 }
 
-async function containerCall(engine: DockerEngine): Promise<Call> {
+async function containerCall(engine: DockerPeer): Promise<Call> {
   const container = await engine.container({ cpuCores: CPU_CORES, readonly: true, flags: ['--interactive'] }, 'sh')
   return async () => {
     await engine.docker('exec', container, 'true')
