@@ -15,10 +15,11 @@ export async function ask(question: string): Promise<string> {
 
 /** Like ask, with nothing of the answer shown. */
 export async function askSecret(question: string): Promise<string> {
-  process.stderr.write(question)
-  // SECURITY: readline in terminal mode echoes what it reads into its output, which here goes nowhere.
+  // SECURITY: readline in terminal mode echoes what it reads into its output, which here goes nowhere. The question comes after the terminal
+  // stopped its own echo, so that nobody answers before.
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
   const lines = createInterface({ input: process.stdin, output: nowhere, terminal: true })
+  process.stderr.write(question)
   const ended = new Promise<string>(resolve => lines.once('close', () => resolve('')))
   lines.once('SIGINT', giveUp)
   try {

@@ -35,11 +35,11 @@ export async function keepCredentials(
   if (found.size > 0) await noteOutdated(context)
 }
 
-/** Names in the secret store, if a daemon runs. None is started to ask: the file may not be good enough yet to start with. */
-export async function keptNames(context: Context, { path }: ConfigDocument): Promise<string[]> {
+/** Names in the secret store; undefined when no daemon runs. None is started to ask: the file may not be good enough yet to start with. */
+export async function keptNames(context: Context, { path }: ConfigDocument): Promise<string[] | undefined> {
   const { configPath, env } = context
-  if (env.SANDGLASS_URL || ((configPath ?? env.SANDGLASS_CONFIG) !== undefined && !existsSync(path))) return []
-  if (!findDaemon((await context.settings()).dataDir)) return []
+  if (env.SANDGLASS_URL || ((configPath ?? env.SANDGLASS_CONFIG) !== undefined && !existsSync(path))) return undefined
+  if (!findDaemon((await context.settings()).dataDir)) return undefined
   return (await (await context.connect()).secrets.list()).map(secret => secret.name)
 }
 
