@@ -79,8 +79,10 @@ func (c *config) complete() error {
 // Without a configured user both are whoever runs the runner, and the result is nil.
 func (c *config) account(name string) (*account, error) {
 	switch {
-	case name == "root" && (c.User != nil || os.Geteuid() == 0):
+	case name == "root" && os.Geteuid() == 0:
 		return nil, nil
+	case name == "root" && c.User != nil:
+		return nil, unsupported("nobody is root in this sandbox")
 	case name == "" || c.User != nil && name == c.User.Name || name == "sandbox":
 		return c.User, nil
 	}

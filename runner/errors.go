@@ -53,6 +53,11 @@ func invalid(format string, args ...any) *runnerError {
 	return &runnerError{codeInvalidRequest, issue, fields{"issue": issue}}
 }
 
+// unsupported is the error of what cannot be had in this sandbox.
+func unsupported(what string) *runnerError {
+	return &runnerError{codeUnsupported, "not supported here: " + what, fields{"what": what}}
+}
+
 // pathErrors gives an errno of a file call its code; the text precedes the path.
 var pathErrors = map[syscall.Errno]struct{ code, text string }{
 	syscall.ENOENT:    {codeFileNotFound, "no such file or directory"},
