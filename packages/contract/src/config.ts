@@ -70,6 +70,12 @@ export const Config = z.strictObject({
     .default(['unix', '127.0.0.1:8080'])
     .describe('addresses: host:port, unix (a socket in data_dir) or unix:/path; a non-loopback address needs api_key'),
   api_key: z.string().min(16).optional().describe('bearer key; made on first start and kept in data_dir/api-key when absent'),
+  cors_origins: z
+    .array(
+      z.string().refine(isOrigin, 'must be an origin like https://app.example: scheme, host and port, and nothing after them'),
+    )
+    .default([])
+    .describe('origins of web pages that may call from a browser, with the key; none unless listed'),
   data_dir: z.string().min(1).optional().describe('where sessions, disks and the store live; ~/.sandglass/data when absent'),
   store: z.string().optional().describe('path of the SQLite database; data_dir/sandglass.db when absent'),
   default_image: z.string().min(1).default('host').describe('image of a session that names none'),
@@ -101,4 +107,9 @@ export const CONFIG_ALIASES: Record<string, string> = {
   'defaults.cpu_limit': 'defaults.cpu_cores',
   'defaults.mem_limit_mb': 'defaults.memory_mb',
   'defaults.network_mode': 'defaults.network',
+}
+
+/** As a browser writes it in the Origin header. */
+function isOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.parse(text)?.origin === text
 }

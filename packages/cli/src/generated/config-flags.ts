@@ -4,6 +4,7 @@ import type { Flag } from '../command.ts'
 export const CONFIG_FLAGS: Readonly<Record<string, Flag>> = {
   'listen': { type: 'string', multiple: true, value: 'LIST', about: 'addresses: host:port, unix (a socket in data_dir) or unix:/path; a non-loopback address needs api_key' },
   'api-key': { type: 'string', multiple: true, value: 'TEXT', about: 'bearer key; made on first start and kept in data_dir/api-key when absent' },
+  'cors-origins': { type: 'string', multiple: true, value: 'LIST', about: 'origins of web pages that may call from a browser, with the key; none unless listed' },
   'data-dir': { type: 'string', multiple: true, value: 'TEXT', isPath: true, about: 'where sessions, disks and the store live; ~/.sandglass/data when absent' },
   'store': { type: 'string', multiple: true, value: 'TEXT', isPath: true, about: 'path of the SQLite database; data_dir/sandglass.db when absent' },
   'default-image': { type: 'string', multiple: true, value: 'TEXT', about: 'image of a session that names none' },

@@ -4,6 +4,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import type { Logger } from '../log.ts'
 import type { Api, Call, Handlers } from './api.ts'
 import { bearerKey, keyChecker } from './auth.ts'
+import { admitOrigin } from './cors.ts'
 import { toSandglassError } from './errors.ts'
 import { handlersOf } from './handlers.ts'
 import { isLocalHost } from './host-check.ts'
@@ -37,6 +38,7 @@ export function createApp(api: Api): FastifyInstance {
     response.header('x-request-id', request.id)
     if (isLoopback(request) && !isLocalHost(request.headers.host))
       throw new SandglassError('INVALID_REQUEST', { issue: 'Host: is not a name of this daemon' })
+    if (admitOrigin(api.world.config.cors_origins, request, response)) return response.code(204).send()
     const { name } = request.routeOptions.config
     const route: Route | null = name ? ROUTES[name] : null
     // SECURITY: before the body is read, and also for paths that do not exist.
