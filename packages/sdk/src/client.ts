@@ -1,5 +1,6 @@
 import { toCamel } from './case.ts'
 import { follow } from './follow.ts'
+import { newIdempotencyKey } from './idempotency-key.ts'
 import { Secrets } from './secrets.ts'
 import { Session } from './session.ts'
 import { type ClientOptions, createTransport, type Transport } from './transport.ts'
@@ -17,7 +18,7 @@ export class SandboxClient {
 
   /** Resolves once the session runs. A lost answer is asked for again under the same key, so that one call makes one session. */
   async createSession(spec: SessionOptions = {}, options: { idempotencyKey?: string } & Cancel = {}): Promise<Session> {
-    const { signal, idempotencyKey = crypto.randomUUID() } = options
+    const { signal, idempotencyKey = newIdempotencyKey() } = options
     return new Session(this.#transport, await this.#transport.json('createSession', { body: spec, idempotencyKey, signal }))
   }
 

@@ -2,6 +2,7 @@ import { type Attachment, attach, type Exit, type Output } from './attachment.ts
 import { base64FromBytes, bytesFromBase64 } from './base64.ts'
 import { toCamel } from './case.ts'
 import { follow } from './follow.ts'
+import { newIdempotencyKey } from './idempotency-key.ts'
 import type { Transport } from './transport.ts'
 import type { Cancel, ProcessInfo, ProcessOptions, SignalName } from './wire-types.ts'
 
@@ -16,7 +17,7 @@ export class SessionProcesses {
   }
 
   start(argv: string[], { signal, ...options }: ProcessOptions = {}): Promise<ProcessInfo> {
-    const idempotencyKey = crypto.randomUUID()
+    const idempotencyKey = newIdempotencyKey()
     return this.#transport.json('startProcess', { params: { id: this.#id }, body: { argv, ...options }, idempotencyKey, signal })
   }
 

@@ -1,3 +1,4 @@
+import { newIdempotencyKey } from './idempotency-key.ts'
 import type { Transport } from './transport.ts'
 import type { Cancel, ShellInfo, ShellOptions } from './wire-types.ts'
 
@@ -12,7 +13,7 @@ export class SessionShells {
   }
 
   create(name: string, { signal, ...options }: ShellOptions = {}): Promise<ShellInfo> {
-    const idempotencyKey = crypto.randomUUID()
+    const idempotencyKey = newIdempotencyKey()
     return this.#transport.json('createShell', { params: { id: this.#id }, body: { name, ...options }, idempotencyKey, signal })
   }
 
