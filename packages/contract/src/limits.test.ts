@@ -4,6 +4,7 @@ import { ExecRequest, ProcessSpec } from './exec.ts'
 import { ListQuery, ReadQuery, SearchQuery } from './files.ts'
 import { FILE_ROOTS, LIMITS } from './limits.ts'
 import { Env, Labels, Path, Size, within } from './primitives.ts'
+import { SecretName, SecretSpec } from './secrets.ts'
 import { SessionQuery, SessionSpec } from './session.ts'
 
 type Parser = { safeParse(value: unknown): { success: boolean } }
@@ -46,6 +47,8 @@ describe('the limits', () => {
     ['a terminal', (n: number) => takes(Size, { cols: n, rows: n }), LIMITS.terminal_size.max],
     ['environment variables', (n: number) => takes(Env, numbered(n)), LIMITS.env_keys.max],
     ['environment bytes', (n: number) => takes(Env, { A: 'x'.repeat(n - 1) }), LIMITS.env_bytes.max],
+    ['the value of a secret', (n: number) => takes(SecretSpec, { value: 'x'.repeat(n) }), LIMITS.secret_value_bytes.max],
+    ['the name of a secret', (n: number) => takes(SecretName, 'x'.repeat(n)), LIMITS.secret_name.max],
     ['labels', (n: number) => takes(Labels, numbered(n)), LIMITS.labels.max],
   ] as const)('%s: the maximum is taken and one more is refused', (_, accepts, max) => {
     expect(accepts(max)).toBe(true)

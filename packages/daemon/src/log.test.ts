@@ -18,6 +18,7 @@ it('cuts secrets by the name of their field, wherever they stand', () => {
       headers: { authorization: 'hide-2' },
       spec: { inner: { token: 'hide-3' } },
       env: { A: 'hide-4' },
+      body: { value: 'hide-5' },
       kept: 'seen',
     },
     'hello',

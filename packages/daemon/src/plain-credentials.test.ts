@@ -7,9 +7,10 @@ import { loadConfig } from './config/load.ts'
 import { temporaryFolder } from './daemon.fixture.ts'
 import { examine } from './doctor.ts'
 
-it('a credential is every secret key of the configuration but the daemon’s own', () => {
+it('every agent and Sprites has a credential, and each is a secret key of the configuration', () => {
   const secret = CONFIG_KEYS.filter(key => key.isSecret).map(key => key.path)
-  expect(Object.keys(CREDENTIALS).toSorted()).toEqual(secret.filter(path => path !== 'api_key').toSorted())
+  const ours = secret.filter(path => path.startsWith('agent_api_keys.') || path === 'sprites_token')
+  expect(Object.keys(CREDENTIALS).toSorted()).toEqual(ours.toSorted())
 })
 
 it('doctor says which keys lie in plain text and what moves them, and shows none', async () => {

@@ -250,6 +250,20 @@ describe('after a restart', () => {
     expect(first.log() + second.log()).not.toContain(VALUE)
   })
 
+  it('the folder of a version without secrets is taken over, with its environments', async () => {
+    const { dataDir, machines } = await folders()
+    const first = await spawnDaemon(dataDir, machines)
+    await first.call('POST', '/v1/sessions', { name: 'box', env: { TOKEN: VALUE }, start: false })
+    await endDaemon(first, 'SIGTERM')
+    const older =
+      "drop table secrets; delete from meta where name = 'secret_key'; update meta set value = value - 1 where name = 'schema'"
+    new Database(join(dataDir, 'sandglass.db')).exec(older).close()
+    const second = await spawnDaemon(dataDir, machines)
+    expect((await second.call('PUT', '/v1/secrets/a', { value: VALUE })).status).toBe(200)
+    expect((await second.call('GET', '/v1/sessions/box?reveal_env=true')).body).toMatchObject({ env: { TOKEN: VALUE } })
+    await endDaemon(second, 'SIGTERM')
+  })
+
   it('a daemon that was killed with a key and no row of it goes on, and one without its key refuses', async () => {
     const { dataDir, machines } = await folders()
     const first = await spawnDaemon(dataDir, machines)
