@@ -7,18 +7,21 @@ import { plainCredentials } from './plain-credentials.ts'
 import type { RunnerBinary } from './runner-binary.ts'
 import { allowedUnenforced } from './sessions/allowed-limits.ts'
 
-export type Check = { name: string; status: 'ok' | 'weaker' | 'failed'; detail: string; fix: string | null }
+/** `missing` is what fails in a backend while another one works. */
+export type Check = { name: string; status: 'ok' | 'weaker' | 'missing' | 'failed'; detail: string; fix: string | null }
 export type Report = { ok: boolean; checks: Check[] }
 
 export type DoctorOptions = { loaded: Loaded; backends: readonly Backend[]; runner: RunnerBinary }
 
 export async function examine({ loaded, backends, runner }: DoctorOptions): Promise<Report> {
-  const checks = [
+  const tried = await Promise.all(backends.map(backend => checkBackend(loaded, backend)))
+  const isUsable = tried.some(checks => checks.every(({ status }) => status !== 'failed'))
+  const checks: Check[] = [
     { name: 'node', status: 'ok', detail: process.version, fix: null } as const,
     checkRunner(runner),
     checkDataDir(loaded.dataDir),
     ...plainCredentials(loaded).map(found => ({ name: 'secrets', status: 'weaker' as const, ...found })),
-    ...(await Promise.all(backends.map(backend => checkBackend(loaded, backend)))).flat(),
+    ...tried.flat().map(check => (isUsable && check.status === 'failed' ? { ...check, status: 'missing' as const } : check)),
   ]
   return { ok: checks.every(check => check.status !== 'failed'), checks }
 }
@@ -54,6 +57,8 @@ function isAllowed(path: string, mode: number): boolean {
   }
 }
 
+const KERNELS = { shared: 'on the kernel of the host', own: 'on a kernel of its own' }
+
 /** A limit that cannot be enforced is a failure until the configuration allows exactly that. */
 async function checkBackend({ config, filePath }: Loaded, backend: Backend): Promise<Check[]> {
   const probe = await backend.probe()
@@ -62,7 +67,7 @@ async function checkBackend({ config, filePath }: Loaded, backend: Backend): Pro
   const allowed = probe.unenforceable.filter(limit => allowedUnenforced(config, backend.name).includes(limit))
   const refused = probe.unenforceable.filter(limit => !allowed.includes(limit))
   return [
-    { name, status: 'ok', detail: probe.detail, fix: null },
+    { name, status: 'ok', detail: `${probe.detail}, ${KERNELS[probe.kernel]}`, fix: null },
     ...limitsCheck(`${name}: limits`, 'weaker', allowed, 'not enforced here, as the configuration allows', null),
     ...limitsCheck(
       `${name}: limits`,

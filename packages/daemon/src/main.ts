@@ -96,8 +96,18 @@ async function doctor(loaded: Loaded, isJson: boolean): Promise<void> {
 }
 
 async function openBackends({ config }: Loaded, dataDir: string) {
-  const { openOci } = await import('./backends/oci/backend.ts')
-  return [await openOci({ dataDir, runtime: config.backends.oci.runtime, runnerPath: RUNNER.path })]
+  const [{ openOci }, { openDocker }] = await Promise.all([
+    import('./backends/oci/backend.ts'),
+    import('./backends/docker/backend.ts'),
+  ])
+  const { oci, docker } = config.backends
+  const runnerPath = RUNNER.path
+  const { api_endpoint: endpoint, tls_ca: tlsCa, tls_cert: tlsCert, tls_key: tlsKey } = docker
+  // In the order that `auto` tries them.
+  return [
+    await openOci({ dataDir, runtime: oci.runtime, runnerPath }),
+    openDocker({ dataDir, runnerPath, endpoint, tlsCa, tlsCert, tlsKey }),
+  ]
 }
 
 /** One line and the next step, for people and for whoever reads the log; with --json the contract's form. */

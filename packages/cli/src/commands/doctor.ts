@@ -7,16 +7,17 @@ import { findDaemon, isOutdated } from '../running-daemon.ts'
 import type { Settings } from '../settings.ts'
 import { hanging, resultWidth } from '../wrap.ts'
 
-type Check = { name: string; status: 'ok' | 'weaker' | 'failed'; detail: string; fix: string | null }
+type Check = { name: string; status: 'ok' | 'weaker' | 'missing' | 'failed'; detail: string; fix: string | null }
 type Report = { ok: boolean; checks: Check[] }
 
-const COLOURS = { ok: 'green', weaker: 'yellow', failed: 'red' } as const
-const STATUS_WIDTH = 'weaker  '.length
+const COLOURS = { ok: 'green', weaker: 'yellow', missing: 'gray', failed: 'red' } as const
+const STATUS_WIDTH = 'missing  '.length
 
 export const command: Command = {
   summary: 'Check what this machine can run, and how to mend the rest',
   usage: [''],
-  about: `ok works; weaker works, but not as well as it could; failed does not. What follows "fix:" mends it.
+  about: `ok works; weaker works, but not as well as it could; missing does not, and something else does its work; failed does not.
+What follows "fix:" mends it.
 Exit code 3 when no session can be created.`,
   options: {},
   async run(input, { configPath, json, print, settings }) {

@@ -34,7 +34,7 @@ export const LIFECYCLE: Record<string, Check> = {
       await box.machine.stop()
       expect(await box.machine.isRunning()).toBe(false)
       expect(await backend.residents()).toContain(box.machine.id)
-      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec)
+      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec, subject)
       expect((await again.run('cat f ~/h; readlink d/g; stat -c %U:%a d')).output).toBe('kept\nmine\nf\nsandbox:700')
       again.link.close()
     })
@@ -75,7 +75,7 @@ export const LIFECYCLE: Record<string, Check> = {
 
   'destroy leaves nothing behind, and twice is the same as once': async (backend, subject) => {
     const spec = specOf(subject)
-    const box = boxOf(await backend.start(spec, AbortSignal.timeout(20_000)), spec)
+    const box = boxOf(await backend.start(spec, AbortSignal.timeout(20_000)), spec, subject)
     await box.run('for i in 1 2 3 4 5; do setsid sleep 1000 & done; (trap "" TERM HUP INT; sleep 1000) & true')
     box.link.close()
     await box.machine.destroy()
@@ -92,7 +92,7 @@ export const LIFECYCLE: Record<string, Check> = {
       await box.link.request('shutdown', { grace_ms: 0 })
       await until('the machine is gone', async () => !(await box.machine.isRunning()))
       expect(await box.machine.epitaph()).toMatchObject({ outOfMemory: false })
-      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec)
+      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec, subject)
       expect((await again.run('cat f')).output).toBe('kept')
       again.link.close()
     })
@@ -120,7 +120,7 @@ export const LIFECYCLE: Record<string, Check> = {
     )
     const answers = await Promise.all(
       machines.map(async machine => {
-        const box = boxOf(machine, specOf(subject))
+        const box = boxOf(machine, specOf(subject), subject)
         const { output } = await box.run('echo $((6*7))')
         box.link.close()
         return output
@@ -139,7 +139,7 @@ export const LIFECYCLE: Record<string, Check> = {
     const next = await subject.open()
     const machine = (await next.recover()).find(({ id }) => id === spec.id)
     if (machine === undefined) throw new Error('the machine was not found again')
-    const box = boxOf(machine, spec)
+    const box = boxOf(machine, spec, subject)
     expect((await box.run('echo alive')).output).toBe('alive')
     box.link.close()
     await machine.destroy()

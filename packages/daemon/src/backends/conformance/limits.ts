@@ -64,7 +64,7 @@ export const LIMITS_HOLD: Record<string, Check> = {
   "a full disk is that session's own": async (backend, subject) => {
     await inBox(backend, subject, { diskMb: 1024, memoryMb: 1536 }, async box => {
       const spec = specOf(subject)
-      const other = boxOf(await backend.start(spec, AbortSignal.timeout(20_000)), spec)
+      const other = boxOf(await backend.start(spec, AbortSignal.timeout(20_000)), spec, subject)
       try {
         // fallocate takes the space without the time that writing it would.
         const { output } = await box.run(

@@ -13,6 +13,8 @@ export interface Subject {
   readonly starter: readonly string[]
   /** Limits that this host cannot enforce for this backend. */
   readonly allowUnenforced: readonly LimitKind[]
+  /** The user with the most rights that a sandbox has; root where absent. Where it is not root, `asRoot` runs as that one. */
+  readonly strongest?: 'sandbox'
 }
 
 export type Check = (backend: Backend, subject: Subject) => Promise<void>
@@ -61,7 +63,7 @@ export async function inBox(
 ): Promise<void> {
   const spec = specOf(subject, changes)
   const machine = await backend.start(spec, AbortSignal.timeout(20_000))
-  const box = boxOf(machine, spec)
+  const box = boxOf(machine, spec, subject)
   try {
     await work(box)
   } finally {
@@ -70,7 +72,7 @@ export async function inBox(
   }
 }
 
-export function boxOf(machine: Machine, spec: MachineSpec): Box {
+export function boxOf(machine: Machine, spec: MachineSpec, { strongest }: Pick<Subject, 'strongest'>): Box {
   const link = openLink(machine)
   let hasRootShell = false
   const exec = async (command: string, shell: string, timeoutMs: number): Promise<Ran> => {
@@ -83,7 +85,7 @@ export function boxOf(machine: Machine, spec: MachineSpec): Box {
     link,
     run: (command, timeoutMs = 15_000) => exec(command, 'main', timeoutMs),
     asRoot: async (command, timeoutMs = 15_000) => {
-      if (!hasRootShell) await link.request('shell.create', { name: 'root', user: 'root' })
+      if (!hasRootShell) await link.request('shell.create', { name: 'root', user: strongest ?? 'root' })
       hasRootShell = true
       return await exec(command, 'root', timeoutMs)
     },

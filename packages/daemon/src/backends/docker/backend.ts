@@ -1,0 +1,262 @@
+// Machines as containers of a Docker engine: this machine's, or one far away with nothing of ours installed.
+import { randomBytes } from 'node:crypto'
+import { appendFile, mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
+import { FILE_ROOTS, SandglassError } from '@sandglass/contract/tables'
+import type Docker from 'dockerode'
+import type { Backend, LimitKind, Machine, MachineSpec, Probe, RootImage } from '../backend.ts'
+import { prepareHost } from '../host-image.ts'
+import { seccompProfile } from '../seccomp.ts'
+import { sessionFolders } from '../session-folders.ts'
+import { Turns } from '../turns.ts'
+import { containerOptions, runnerConfig } from './container.ts'
+import { type EngineOptions, engineSays, openEngine, orNull, settled, statusOf } from './engine.ts'
+import { ensureImage, folderLayer } from './image.ts'
+import { attach, dockerMachine, type Shown } from './machine.ts'
+import { containerName, ownerOf, volumeName } from './names.ts'
+import { examine } from './probe.ts'
+import { type DockerRecord, readRecord, writeRecord } from './record.ts'
+import { placeRunner } from './runner-volume.ts'
+
+export interface DockerOptions extends EngineOptions {
+  readonly dataDir: string
+  readonly runnerPath: string
+}
+
+const START_DEADLINE_MS = 60_000
+const BOOT_LOG_BYTES = 65_536
+/** What the runner says once it can be spoken to. */
+const LISTENING = 'runner: listening'
+const ID = /^[a-z0-9][a-z0-9_-]{0,63}$/
+/** How long what the probe found is believed. */
+const PROBE_FRESH_MS = 10_000
+
+export function openDocker(options: DockerOptions): Backend {
+  return new DockerBackend(options)
+}
+
+/** What a container is made from. */
+interface Root {
+  readonly image: string
+  readonly binds: readonly string[]
+}
+
+class DockerBackend implements Backend {
+  readonly name = 'docker'
+  readonly #options: DockerOptions
+  readonly #owner: string
+  readonly #sessions: string
+  readonly #images: string
+  readonly #turns = new Turns()
+  readonly #seccomp = seccompProfile(process.arch)
+  #engine: Promise<Docker> | undefined
+  #probed: { probe: Probe; until: number } | undefined
+  #roots = new Map<string, Root>()
+  #runnerVolume: string | undefined
+
+  constructor(options: DockerOptions) {
+    this.#options = options
+    this.#owner = ownerOf(options.dataDir)
+    this.#sessions = join(options.dataDir, 'sessions')
+    this.#images = join(options.dataDir, 'images')
+  }
+
+  async probe(): Promise<Probe> {
+    if (this.#probed !== undefined && Date.now() < this.#probed.until) return this.#probed.probe
+    const { probe } = await examine(await this.#open(), this.#options.endpoint)
+    this.#probed = { probe, until: Date.now() + PROBE_FRESH_MS }
+    return probe
+  }
+
+  async prepare(image: RootImage, signal: AbortSignal): Promise<void> {
+    const engine = await this.#available()
+    const root = await this.#root(engine, image, signal)
+    this.#runnerVolume ??= await placeRunner(engine, this.#options.runnerPath, root.image, this.#owner)
+  }
+
+  async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
+    return await this.#turns.take(spec.id, async () => await this.#start(spec, signal))
+  }
+
+  async recover(): Promise<Machine[]> {
+    const found: Machine[] = []
+    for (const id of await this.residents()) {
+      const engine = await this.#open()
+      const [record, shown] = await Promise.all([
+        readRecord(this.#folder(id)),
+        orNull(engine.getContainer(containerName(id)).inspect()),
+      ])
+      if (record !== null && shown?.State.Running) found.push(await this.#machine(engine, shown, record))
+    }
+    return found
+  }
+
+  /** A folder is there before its container and as long as that: no engine has to be asked, and none has to answer. */
+  async residents(): Promise<string[]> {
+    await mkdir(this.#sessions, { recursive: true, mode: 0o700 })
+    return (await sessionFolders(this.#sessions, this.name)).filter(id => ID.test(id))
+  }
+
+  async discard(id: string): Promise<void> {
+    await this.#turns.take(id, async () => {
+      await this.#clear(await this.#open(), id)
+    })
+  }
+
+  async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
+    const engine = await this.#available()
+    const unenforced = await this.#unenforced(spec)
+    const deadline = AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)])
+    const before = await readRecord(this.#folder(spec.id))
+    const record: DockerRecord = {
+      backend: 'docker',
+      version: 1,
+      id: spec.id,
+      name: spec.name,
+      token: randomBytes(32).toString('base64url'),
+      image: spec.image.kind === 'host' ? 'host' : spec.image.reference,
+      unenforced: [...unenforced],
+    }
+    await writeRecord(this.#folder(spec.id), record)
+    try {
+      const container = await this.#container(engine, spec, deadline)
+      const shown = await this.#run(container, spec, record, deadline)
+      return await this.#machine(engine, shown, record)
+    } catch (error) {
+      await settled(engine.getContainer(containerName(spec.id)).kill(), 404, 409)
+      if (before === null) await this.#clear(engine, spec.id)
+      else await writeRecord(this.#folder(spec.id), before)
+      signal.throwIfAborted()
+      if (error instanceof SandglassError) throw error
+      throw new SandglassError('START_FAILED', { id: spec.id, why: engineSays(error) }, { cause: error })
+    }
+  }
+
+  /** The one it had, with what it wrote to its root, or a new one. */
+  async #container(engine: Docker, spec: MachineSpec, signal: AbortSignal): Promise<Docker.Container> {
+    const old = engine.getContainer(containerName(spec.id))
+    const shown = await orNull(old.inspect())
+    // It was taken for gone while the engine did not answer.
+    if (shown?.State.Running) await settled(old.kill(), 404, 409)
+    if (shown !== null && !spec.readonlyRootfs) return old
+    if (shown !== null) await settled(old.remove({ force: true, v: false }), 404)
+    const root = await this.#root(engine, spec.image, signal)
+    this.#runnerVolume ??= await placeRunner(engine, this.#options.runnerPath, root.image, this.#owner)
+    signal.throwIfAborted()
+    const options = containerOptions({
+      spec,
+      owner: this.#owner,
+      ...root,
+      runnerVolume: this.#runnerVolume,
+      seccomp: this.#seccomp,
+    })
+    try {
+      return await engine.createContainer(options)
+    } catch (error) {
+      // Removed behind our back: they are made anew the next time.
+      if (statusOf(error) === 404) this.#forget()
+      throw error
+    }
+  }
+
+  /** The runner waits for the line with its configuration before it does anything. */
+  async #run(container: Docker.Container, spec: MachineSpec, record: DockerRecord, signal: AbortSignal): Promise<Shown> {
+    const said: Buffer[] = []
+    const listening = Promise.withResolvers<void>()
+    listening.promise.catch(() => undefined) // an earlier failure is the one that is told
+    let stream: Duplex | undefined
+    try {
+      stream = await attach(container, text => {
+        said.push(text)
+        if (Buffer.concat(said).includes(LISTENING)) listening.resolve()
+      })
+      stream.once('close', () => listening.reject(new Error('the container ended at once')))
+      signal.addEventListener('abort', () => listening.reject(signal.reason), { once: true })
+      signal.throwIfAborted()
+      await container.start()
+      stream.write(`${JSON.stringify(runnerConfig(spec, record.token, FILE_ROOTS))}\n`)
+      await listening.promise
+      return await container.inspect()
+    } catch (error) {
+      const last = Buffer.concat(said).toString('utf8').trim().split('\n').at(-1)
+      if (!last || signal.aborted) throw error
+      throw new Error(`${engineSays(error)}; the runner said: ${last}`, { cause: error })
+    } finally {
+      stream?.destroy()
+      await this.#log(spec.id, Buffer.concat(said))
+    }
+  }
+
+  async #machine(engine: Docker, shown: Shown, record: DockerRecord): Promise<Machine> {
+    return await dockerMachine(engine, shown, record, this.#ends, text => void this.#log(record.id, text))
+  }
+
+  readonly #ends = {
+    stop: async (id: string) => {
+      await this.#turns.take(id, async () => {
+        const container = (await this.#open()).getContainer(containerName(id))
+        await settled(container.kill(), 404, 409)
+        await settled(container.wait({ condition: 'not-running' }), 404)
+      })
+    },
+    discard: (id: string) => this.discard(id),
+  }
+
+  async #clear(engine: Docker, id: string): Promise<void> {
+    await settled(engine.getContainer(containerName(id)).remove({ force: true, v: false }), 404, 409)
+    for (const what of ['workspace', 'home'] as const)
+      await settled(engine.getVolume(volumeName(id, what)).remove({ force: true }), 404)
+    await rm(this.#folder(id), { recursive: true, force: true })
+  }
+
+  async #root(engine: Docker, image: RootImage, signal: AbortSignal): Promise<Root> {
+    const key = image.kind === 'host' ? 'host' : image.id
+    const known = this.#roots.get(key)
+    if (known !== undefined) return known
+    if (image.kind !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image: image.reference })
+    await mkdir(this.#images, { recursive: true, mode: 0o700 })
+    const host = await prepareHost(this.#images)
+    const [own, ...shared] = host.layers
+    if (own === undefined) throw new SandglassError('INTERNAL', { message: 'the host image has no root' })
+    const root: Root = {
+      image: await folderLayer(own.source, layer => ensureImage(engine, [layer], signal)),
+      binds: shared.map(({ source, target }) => `${source}:${target}:ro`),
+    }
+    this.#roots.set(key, root)
+    return root
+  }
+
+  #forget(): void {
+    this.#roots.clear()
+    this.#runnerVolume = undefined
+  }
+
+  async #log(id: string, text: Buffer): Promise<void> {
+    if (text.length > 0) await appendFile(join(this.#folder(id), 'logs', 'boot.log'), text.subarray(0, BOOT_LOG_BYTES))
+  }
+
+  #folder(id: string): string {
+    // SECURITY: ids become paths; whatever the caller checked, nothing here may lead out of the data folder.
+    if (!ID.test(id)) throw new SandglassError('INTERNAL', { message: `not a machine id: ${JSON.stringify(id)}` })
+    return join(this.#sessions, id)
+  }
+
+  #open(): Promise<Docker> {
+    this.#engine ??= openEngine(this.#options)
+    return this.#engine
+  }
+
+  async #available(): Promise<Docker> {
+    const probe = await this.probe()
+    if (probe.available) return await this.#open()
+    throw new SandglassError('BACKEND_UNAVAILABLE', { backend: this.name, why: `${probe.why}; ${probe.fix}` })
+  }
+
+  async #unenforced(spec: MachineSpec): Promise<readonly LimitKind[]> {
+    const { unenforceable } = await this.probe()
+    const refused = unenforceable.filter(limit => !spec.allowUnenforced.includes(limit))
+    if (refused.length === 0) return unenforceable
+    throw new SandglassError('LIMIT_UNENFORCEABLE', { limits: refused, why: 'a Docker volume has no quota' })
+  }
+}

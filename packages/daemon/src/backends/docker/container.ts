@@ -1,0 +1,123 @@
+// A session's container, as the engine is asked for it.
+import type { ContainerCreateOptions } from 'dockerode'
+import type { MachineSpec } from '../backend.ts'
+import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
+import type { SeccompProfile } from '../seccomp.ts'
+import { containerName, OWNER_LABEL, SESSION_LABEL, volumeName } from './names.ts'
+
+export const SANDBOX_ID = 1000
+/** Where the runner's socket is, in a tmpfs of its own. */
+export const SOCKET_FOLDER = '/.sandglass-run'
+export const SOCKET_NAME = 'runner.sock'
+const RUNNER = '/.sandglass/runner'
+/** The runner's own, made at its start: what the sandbox starts is counted together with them. */
+export const RUNNER_THREADS = 32
+const MiB = 1024 * 1024
+const SOCKET_TMPFS = `rw,nosuid,nodev,noexec,size=64k,nr_inodes=16,mode=700,uid=${SANDBOX_ID},gid=${SANDBOX_ID}`
+/** SECURITY: the kernel's own /sys tells of every disk and every other container. A sandbox sees its processors there and nothing more. */
+const MASKED_SYS = ['block', 'bus', 'class', 'dev', 'firmware', 'fs', 'hypervisor', 'kernel', 'module', 'power'].map(
+  name => `/sys/${name}`,
+)
+const MASKED_DEVICES = [
+  'virtual',
+  'pci0000:00',
+  'platform',
+  'pnp0',
+  'software',
+  'LNXSYSTM:00',
+  'system/node',
+  'system/memory',
+  'system/clocksource',
+]
+
+export interface ContainerInput {
+  readonly spec: MachineSpec
+  readonly owner: string
+  /** The image's id in the engine. */
+  readonly image: string
+  /** Folders of the engine's machine that belong to the image, and where they are seen. */
+  readonly binds: readonly string[]
+  readonly runnerVolume: string
+  readonly seccomp: SeccompProfile
+}
+
+export function containerOptions(input: ContainerInput): ContainerCreateOptions {
+  const { spec } = input
+  return {
+    name: containerName(spec.id),
+    Image: input.image,
+    Hostname: spec.name,
+    Entrypoint: [RUNNER],
+    // Whoever is on the same machine comes by the socket, everybody else by stdin and stdout.
+    Cmd: ['--config-line', '--stdio', '--listen', `${SOCKET_FOLDER}/${SOCKET_NAME}`],
+    // SECURITY: without a user namespace of its own, root in a container is root on the machine. Nothing in it is.
+    User: `${SANDBOX_ID}:${SANDBOX_ID}`,
+    WorkingDir: '/',
+    Env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
+    Labels: { [SESSION_LABEL]: spec.id, [OWNER_LABEL]: input.owner },
+    AttachStdin: true,
+    AttachStdout: true,
+    AttachStderr: true,
+    OpenStdin: true,
+    StdinOnce: false,
+    Tty: false,
+    Healthcheck: { Test: ['NONE'] },
+    HostConfig: {
+      ReadonlyRootfs: spec.readonlyRootfs,
+      CapDrop: ['ALL'],
+      SecurityOpt: ['no-new-privileges:true', `seccomp=${JSON.stringify(input.seccomp)}`],
+      NetworkMode: spec.network === 'none' ? 'none' : 'bridge',
+      IpcMode: 'private',
+      PidsLimit: spec.pidsLimit + RUNNER_THREADS,
+      Memory: spec.memoryMb * MiB,
+      MemorySwap: spec.memoryMb * MiB,
+      NanoCpus: Math.round(spec.cpuCores * 1e9),
+      Ulimits: [
+        { Name: 'core', Soft: 0, Hard: 0 },
+        { Name: 'msgqueue', Soft: 0, Hard: 0 },
+      ],
+      Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
+      Tmpfs: {
+        '/tmp': `rw,nosuid,nodev,exec,size=${Math.floor(spec.memoryMb / 2)}m,mode=1777`,
+        '/run': 'rw,nosuid,nodev,noexec,size=16m,mode=755',
+        [SOCKET_FOLDER]: SOCKET_TMPFS,
+      },
+      ShmSize: 64 * MiB,
+      Mounts: [
+        { Type: 'volume', Source: input.runnerVolume, Target: '/.sandglass', ReadOnly: true },
+        { Type: 'volume', Source: volumeName(spec.id, 'workspace'), Target: '/workspace', ReadOnly: false },
+        { Type: 'volume', Source: volumeName(spec.id, 'home'), Target: '/home/sandbox', ReadOnly: false },
+        ...spec.mounts.map(({ source, target, readonly }) => ({
+          Type: 'bind' as const,
+          Source: source,
+          Target: target,
+          ReadOnly: readonly,
+        })),
+      ],
+      Binds: [...input.binds],
+      MaskedPaths: [...MASKED_PROC, ...MASKED_SYS, ...MASKED_DEVICES.map(name => `/sys/devices/${name}`)],
+      ReadonlyPaths: READONLY_PROC,
+      // SECURITY: the log of a container is a file of the engine's without a bound.
+      LogConfig: { Type: 'none', Config: {} },
+      RestartPolicy: { Name: 'no' },
+      AutoRemove: false,
+      Init: false,
+    },
+  }
+}
+
+/** What the runner reads as the first line of its stdin. */
+export function runnerConfig(spec: MachineSpec, token: string, fileRoots: readonly string[]): object {
+  return {
+    token,
+    workdir: '/workspace',
+    home: '/home/sandbox',
+    user: { name: 'sandbox', uid: SANDBOX_ID, gid: SANDBOX_ID },
+    env: spec.image.kind === 'layers' ? { ...spec.image.env, ...spec.env } : spec.env,
+    file_roots: fileRoots,
+    loopback: [],
+    max_shells: 64,
+    warm_shell: true,
+    threads: RUNNER_THREADS,
+  }
+}

@@ -1,0 +1,32 @@
+// The runner's socket, reached through the container's own root filesystem as the kernel shows it: nothing of the host is mounted into the
+// container for it. Only root on the engine's own machine can go this way.
+import { once } from 'node:events'
+import { constants } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import type { Duplex } from 'node:stream'
+import { RunnerSocket } from '../../runner-link/runner-socket.ts'
+import { SOCKET_FOLDER, SOCKET_NAME } from './container.ts'
+
+/** Not named by node:fs. */
+const O_PATH = 0o10000000
+
+/**
+ * SECURITY: the sandbox can put anything in place of its socket, a link to a socket of the host for one. The folder is the root of a mount
+ * right below `/`, which the sandbox cannot rename; of the name in it no link is followed, and what is connected to is what was looked at.
+ */
+export async function dialLocal(pid: number): Promise<Duplex> {
+  const path = `/proc/${pid}/root${SOCKET_FOLDER}/${SOCKET_NAME}`
+  const file = await open(path, O_PATH | constants.O_NOFOLLOW)
+  try {
+    if (!(await file.stat()).isSocket()) throw new Error('what is in place of the runner’s socket is no socket')
+    return await connect(file)
+  } finally {
+    await file.close()
+  }
+}
+
+async function connect(file: FileHandle): Promise<Duplex> {
+  const socket = new RunnerSocket().connect({ path: `/proc/self/fd/${file.fd}` })
+  await once(socket, 'connect')
+  return socket
+}

@@ -1,0 +1,109 @@
+// One container of a session.
+import { readFile } from 'node:fs/promises'
+import type { Duplex } from 'node:stream'
+import type Docker from 'dockerode'
+import type { Machine, MachineStats } from '../backend.ts'
+import { isMissing } from '../missing-file.ts'
+import { attachedStream } from './attached.ts'
+import { RUNNER_THREADS } from './container.ts'
+import { orNull, settled } from './engine.ts'
+import { dialLocal } from './local-socket.ts'
+import type { DockerRecord } from './record.ts'
+
+interface Ends {
+  stop(id: string): Promise<void>
+  discard(id: string): Promise<void>
+}
+
+/** The container as the engine shows it. */
+export type Shown = Docker.ContainerInspectInfo
+
+export async function dockerMachine(
+  engine: Docker,
+  shown: Shown,
+  record: DockerRecord,
+  ends: Ends,
+  onStderr: (text: Buffer) => void,
+): Promise<Machine> {
+  const container = engine.getContainer(shown.Id)
+  const isLocal = await isReachable(shown)
+  return {
+    id: record.id,
+    containerId: shown.Id,
+    mux: !isLocal,
+    token: record.token,
+    unenforced: record.unenforced,
+    dial: () => (isLocal ? dialLocal(shown.State.Pid) : attach(container, onStderr)),
+    isRunning: async () =>
+      isLocal ? isOf(shown.State.Pid, shown.Id) : ((await orNull(container.inspect()))?.State.Running ?? false),
+    stats: async () => readStats(container, isLocal ? await oomKillsOf(shown.State.Pid) : null),
+    epitaph: () => epitaph(container),
+    pause: () => settled(container.pause(), 409),
+    resume: () => settled(container.unpause(), 409),
+    stop: () => ends.stop(record.id),
+    destroy: () => ends.discard(record.id),
+  }
+}
+
+/** A stream to the container's first process. The engine lets go of it when it is closed, and the process does not notice. */
+export async function attach(container: Docker.Container, onStderr: (text: Buffer) => void): Promise<Duplex> {
+  const attached = await container.attach({ stream: true, hijack: true, stdin: true, stdout: true, stderr: true })
+  return attachedStream(attached as Duplex, onStderr)
+}
+
+/** Whether the engine's machine is this one and its processes are ours to look into. */
+async function isReachable(shown: Shown): Promise<boolean> {
+  if (process.geteuid?.() !== 0 || !shown.State.Pid) return false
+  try {
+    await readFile(`/proc/${shown.State.Pid}/root/.sandglass-run`)
+  } catch (error) {
+    // It is a folder, so that reading fails; how it fails tells whether we may.
+    if (!(error instanceof Error && 'code' in error && error.code === 'EISDIR')) return false
+  }
+  return isOf(shown.State.Pid, shown.Id)
+}
+
+/** SECURITY: a number may be another process's by now, or one of another namespace's: its cgroup bears the container's id. */
+async function isOf(pid: number, containerId: string): Promise<boolean> {
+  try {
+    return (await readFile(`/proc/${pid}/cgroup`, 'utf8')).includes(containerId)
+  } catch (error) {
+    if (isMissing(error)) return false
+    throw error
+  }
+}
+
+async function readStats(container: Docker.Container, oomKills: number | null): Promise<MachineStats> {
+  const stats = await container.stats({ stream: false, 'one-shot': true })
+  const { cpu_stats: cpu, memory_stats: memory, pids_stats: pids = {} } = stats
+  // The page cache can be given back at once: it is not what a program uses.
+  const cache = memory.stats?.total_inactive_file ?? memory.stats?.inactive_file ?? 0
+  return {
+    cpuUsageUsec: Math.floor((cpu.cpu_usage?.total_usage ?? 0) / 1000),
+    memoryBytes: Math.max(0, (memory.usage ?? 0) - cache),
+    memoryLimit: memory.limit ?? null,
+    memoryPeakBytes: memory.max_usage ?? null,
+    oomKills,
+    pids: pids.current ?? 0,
+    pidsLimit: pids.limit === undefined ? null : pids.limit - RUNNER_THREADS,
+  }
+}
+
+async function epitaph(container: Docker.Container): Promise<{ outOfMemory: boolean; text: string }> {
+  const shown = await orNull(container.inspect())
+  if (shown === null) return { outOfMemory: false, text: 'the container was removed behind our back' }
+  const { OOMKilled, ExitCode, Error: said } = shown.State
+  if (OOMKilled && ExitCode === 137)
+    return { outOfMemory: true, text: 'the sandbox ran out of memory, and its first process is gone' }
+  return { outOfMemory: false, text: `the container ended with ${ExitCode}${said ? `: ${said}` : ''}` }
+}
+
+/** The engine tells only that there was one. */
+async function oomKillsOf(pid: number): Promise<number | null> {
+  const groups = await readFile(`/proc/${pid}/cgroup`, 'utf8')
+  const v1 = groups.match(/^\d+:memory:(.+)$/m)?.[1]
+  const v2 = groups.match(/^0::(.+)$/m)?.[1]
+  const path = v1 === undefined ? `/sys/fs/cgroup${v2}/memory.events` : `/sys/fs/cgroup/memory${v1}/memory.oom_control`
+  const kills = (await readFile(path, 'utf8')).match(/^oom_kill (\d+)$/m)?.[1]
+  return kills === undefined ? null : Number(kills)
+}

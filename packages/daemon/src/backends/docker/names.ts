@@ -1,0 +1,24 @@
+// What this backend's things are called in an engine that may hold other people's.
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+
+export const SESSION_LABEL = 'sandglass.session_id'
+export const OWNER_LABEL = 'sandglass.owner'
+
+/** Tells this daemon's containers from those of another one that uses the same engine. */
+export function ownerOf(dataDir: string): string {
+  return createHash('sha256').update(`${machineId()}\n${dataDir}`).digest('hex').slice(0, 16)
+}
+
+export const containerName = (id: string) => `sandbox-${id.replaceAll('_', '-')}`
+export const volumeName = (id: string, what: 'workspace' | 'home') => `${containerName(id)}-${what}`
+
+function machineId(): string {
+  try {
+    return readFileSync('/etc/machine-id', 'utf8').trim()
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) return hostname()
+    throw error
+  }
+}

@@ -1,0 +1,85 @@
+// What the engine can and cannot give.
+import type Docker from 'dockerode'
+import type { LimitKind, Probe } from '../backend.ts'
+import { engineSays } from './engine.ts'
+
+/** What of `docker info` is looked at; engines leave out what they do not know. */
+export interface EngineInfo {
+  readonly ID?: string
+  readonly ServerVersion?: string
+  readonly OSType?: string
+  readonly Architecture?: string
+  readonly Driver?: string
+  readonly DriverStatus?: readonly (readonly string[])[]
+  readonly SecurityOptions?: readonly string[]
+  readonly MemoryLimit?: boolean
+  readonly SwapLimit?: boolean
+  readonly PidsLimit?: boolean
+  readonly CpuCfsQuota?: boolean
+}
+
+const ARCHITECTURES: Partial<Record<NodeJS.Architecture, readonly string[]>> = {
+  x64: ['x86_64', 'amd64'],
+  arm64: ['aarch64', 'arm64'],
+}
+
+export async function examine(engine: Docker, endpoint: string): Promise<{ info: EngineInfo | null; probe: Probe }> {
+  let info: EngineInfo
+  try {
+    info = (await engine.info()) as EngineInfo
+  } catch (error) {
+    return { info: null, probe: unavailable(`no Docker engine answers at ${endpoint}: ${engineSays(error)}`, howToMend(error)) }
+  }
+  if (info.OSType !== 'linux')
+    return { info: null, probe: unavailable(`the engine runs ${info.OSType} containers`, 'use an engine for Linux') }
+  const architectures = ARCHITECTURES[process.arch] ?? []
+  if (!architectures.includes(info.Architecture ?? ''))
+    return {
+      info: null,
+      probe: unavailable(
+        `the engine is ${info.Architecture}, and the runner here ${process.arch}`,
+        'use an engine of this architecture',
+      ),
+    }
+  if (!info.SecurityOptions?.some(option => option.includes('seccomp')))
+    return { info: null, probe: unavailable('the engine has no seccomp', 'use a kernel and an engine with seccomp') }
+  return { info, probe: describe(info) }
+}
+
+function describe(info: EngineInfo): Probe {
+  const unenforceable: LimitKind[] = []
+  if (info.CpuCfsQuota === false) unenforceable.push('cpu')
+  if (info.MemoryLimit === false || info.SwapLimit === false) unenforceable.push('memory')
+  if (info.PidsLimit === false) unenforceable.push('pids')
+  // A volume has no quota with any storage driver.
+  unenforceable.push('disk')
+  return {
+    available: true,
+    why: null,
+    fix: null,
+    detail: `Docker ${info.ServerVersion}`,
+    unenforceable,
+    weaker: [
+      {
+        what: 'nobody is root in a sandbox: without a user namespace of its own that would be root on the engine’s machine',
+        fix: 'use the oci or microvm backend',
+      },
+      {
+        what: 'sandboxes share one user id on the engine’s machine, and what the kernel counts per user',
+        fix: 'use the oci or microvm backend',
+      },
+    ],
+    kernel: 'shared',
+  }
+}
+
+function howToMend(error: unknown): string {
+  const { code } = error as { code?: unknown }
+  if (code === 'EACCES') return 'run the daemon as root, or as a member of the group docker'
+  if (code === 'ENOENT') return 'apt-get install docker.io, or set backends.docker.api_endpoint'
+  return 'start the engine (systemctl start docker), or look at backends.docker in the configuration'
+}
+
+function unavailable(why: string, fix: string): Probe {
+  return { available: false, why, fix, detail: '', unenforceable: [], weaker: [], kernel: 'shared' }
+}
