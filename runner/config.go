@@ -23,6 +23,7 @@ type config struct {
 	MaxShells int               `json:"max_shells"`
 	Shell     string            `json:"shell"` // program of shells; empty: bash, or sh where there is none
 	WarmShell bool              `json:"warm_shell"`
+	Threads   int               `json:"threads"` // made beforehand, where the sandbox could leave none to make
 }
 
 // An account is a user inside the sandbox.
@@ -52,6 +53,9 @@ func readConfig(r io.Reader) (*config, error) {
 
 // complete fills the defaults and refuses what cannot work.
 func (c *config) complete() error {
+	if c.Threads < 0 || c.Threads > 64 {
+		return fmt.Errorf("configuration: threads must be 0 to 64")
+	}
 	if len(c.Token) < 16 {
 		return fmt.Errorf("configuration: token must have at least 16 characters")
 	}

@@ -100,6 +100,7 @@ func (run *runner) serve(opts *options) error {
 func prepareProcess(cfg *config) error {
 	debug.SetGCPercent(25) // memory matters more than speed: the runner is idle most of its life
 	syscall.Umask(0o022)
+	reserveThreads(cfg.Threads)
 	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core dumps: %w", err)
 	}
