@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -131,14 +132,26 @@ func (e *deviceEnd) begin(t *testing.T, nonce string) *testMux {
 	return m
 }
 
-// greet sends a hello and gives the answer to it, with what else comes thrown away.
+// greet sends a hello, again and again while nothing comes, and gives the answer to it. What else comes is thrown away.
 func (e *deviceEnd) greet(t *testing.T, nonce, token string) (fields, *testMux) {
 	t.Helper()
-	line, err := json.Marshal(fields{"type": "hello", "version": 1, "token": token, "mux": true, "nonce": nonce})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go e.w.Write(append(append(append([]byte{}, filler...), '\n'), append(line, '\n')...))
+	answered := make(chan struct{})
+	defer close(answered)
+	var last atomic.Value
+	last.Store("")
+	go func() {
+		for i := 0; ; i++ {
+			this := fmt.Sprintf("%s-%d", nonce, i)
+			last.Store(this)
+			hello := fmt.Sprintf(`{"type":"hello","version":1,"token":%q,"mux":true,"nonce":%q}`, token, this)
+			e.w.Write(append(append([]byte{}, filler...), "\n"+hello+"\n"...))
+			select {
+			case <-answered:
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}()
 	in := newWireReader(e)
 	for {
 		line, err := in.line()
@@ -146,7 +159,7 @@ func (e *deviceEnd) greet(t *testing.T, nonce, token string) (fields, *testMux) 
 			t.Fatalf("no answer to the hello: %v", err)
 		}
 		answer := fields{}
-		if json.Unmarshal(line, &answer) == nil && answer["nonce"] == nonce && answer["type"] != "hello" {
+		if json.Unmarshal(line, &answer) == nil && answer["nonce"] == last.Load() && answer["type"] != "hello" {
 			return answer, &testMux{t: t, conn: e, in: in}
 		}
 	}

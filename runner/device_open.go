@@ -13,6 +13,7 @@ import (
 const (
 	reopenPause  = time.Second
 	virtioPrefix = "virtio:"
+	ioctlFlush   = 0x540b  // TCFLSH
 	edgeTrigger  = 1 << 31 // EPOLLET, which package syscall has as a negative number
 )
 
@@ -113,6 +114,10 @@ func makeRaw(fd int) error {
 	modes.Cc[syscall.VMIN], modes.Cc[syscall.VTIME] = 1, 0
 	if err := ioctl(fd, syscall.TCSETS, unsafe.Pointer(&modes)); err != nil {
 		return fmt.Errorf("make terminal raw: %w", err)
+	}
+	// What came before is lost, for the terminal is about to echo it: that would go between the frames.
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), ioctlFlush, syscall.TCIOFLUSH); errno != 0 {
+		return fmt.Errorf("empty terminal: %w", errno)
 	}
 	return nil
 }
