@@ -14,7 +14,7 @@ import (
 type reaper struct {
 	oomScore *os.File // /proc/self/oom_score_adj, opened before the process stops being dumpable; nil where there is none
 
-	mu    sync.Mutex // held across fork, so an exit cannot precede its waiter
+	mu    sync.Mutex // held across fork, so an exit cannot precede its waiter, and not until the child runs its program
 	waits map[int]chan<- int
 }
 
@@ -26,21 +26,32 @@ func newReaper() *reaper {
 	return &reaper{oomScore: score, waits: map[int]chan<- int{}}
 }
 
-// start runs the file at path and gives its pid and the channel on which its
-// exit code (128+n for a signal) arrives once.
-func (r *reaper) start(path string, argv []string, attr *syscall.ProcAttr) (int, <-chan int, error) {
+// start runs a program and gives its pid and the channel on which its exit
+// code (128+n for a signal) arrives once.
+func (r *reaper) start(c *child) (int, <-chan int, error) {
+	pid, exit, status, err := r.fork(c)
+	if err == nil {
+		err = awaitProgram(pid, status)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("start %s: %w", c.path, err)
+	}
+	return pid, exit, nil
+}
+
+func (r *reaper) fork(c *child) (int, <-chan int, *os.File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// A child inherits the score: out of memory, the kernel ends the sandbox's programs before the runner.
 	r.setOomScore("500")
-	pid, err := syscall.ForkExec(path, argv, attr)
+	pid, status, err := c.fork()
 	r.setOomScore("0")
 	if err != nil {
-		return 0, nil, fmt.Errorf("start %s: %w", path, err)
+		return 0, nil, nil, err
 	}
 	exit := make(chan int, 1)
 	r.waits[pid] = exit
-	return pid, exit, nil
+	return pid, exit, status, nil
 }
 
 func (r *reaper) setOomScore(value string) {

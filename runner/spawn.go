@@ -36,19 +36,15 @@ func (run *runner) spawn(p *program) (int, <-chan int, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	attr := &syscall.ProcAttr{Dir: cwd, Env: flatten(env), Sys: &syscall.SysProcAttr{Setsid: true, Setctty: p.tty}}
-	// A runner without rights is that user already, and may not even set its groups to none.
-	if who != nil && (int(who.UID) != os.Geteuid() || int(who.GID) != os.Getegid()) {
-		attr.Sys.Credential = &syscall.Credential{Uid: who.UID, Gid: who.GID, Groups: []uint32{}}
-	}
+	c := &child{path: path, argv: p.argv, env: flatten(env), dir: cwd, who: who, tty: p.tty}
 	for _, file := range p.files {
 		if file == nil {
-			attr.Files = append(attr.Files, ^uintptr(0))
+			c.files = append(c.files, -1)
 			continue
 		}
-		attr.Files = append(attr.Files, rawFD(file))
+		c.files = append(c.files, int(rawFD(file)))
 	}
-	pid, exit, err := run.reaper.start(path, p.argv, attr)
+	pid, exit, err := run.reaper.start(c)
 	if err != nil {
 		return 0, nil, pathError(p.argv[0], err)
 	}
