@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 // A step is one command and what its reply must be.
@@ -116,60 +115,6 @@ func TestTheWorkingDirectoryIsReportedIntact(t *testing.T) {
 	}
 }
 
-func TestATimeoutEndsTheCommandAndNotTheShell(t *testing.T) {
-	for _, c := range []struct {
-		title, cmd string
-		exited     bool
-	}{
-		{"a program", "sleep 60", false},
-		{"a pipeline", "sleep 60 | sleep 60 | cat", false},
-		{"a program that reads the terminal", "cat", false},
-		{"a loop of the shell", "while :; do :; done", false},
-		{"a loop of programs", "while :; do sleep 0.01; done", false},
-		{"read", "read x", false},
-		{"a program that ignores the interrupt", "sh -c 'trap \"\" INT; sleep 60; sleep 60'", false},
-		{"children in groups of their own", "sh -c 'timeout 60 sleep 60; :'", false},
-		{"a stopped shell", "kill -STOP $$", false},
-		{"a command substitution", "x=$(sleep 60)", false},
-		{"a shell that ignores the interrupt and goes on", "trap '' INT; while :; do sleep 0.01; done", true},
-		{"a shell whose driver was removed", "unset -f __sandglass_step", true},
-	} {
-		c := c
-		t.Run(c.title, func(t *testing.T) {
-			t.Parallel()
-			client := startRunner(t, nil).dial()
-			client.exec("cd /usr; A=kept; sleep 61 & sleep 62 & B=$!")
-			got := client.exec("echo begun; "+c.cmd, fields{"timeout_ms": 300})
-			if !got.timedOut || got.code != 124 || got.exited != c.exited || !strings.HasPrefix(got.out, "begun\r\n") {
-				t.Fatalf("got %+v", got)
-			}
-			if left := client.exec("pgrep -s 0 -a sleep | grep -vE 'sleep 6[12]'; :"); left.out != "" {
-				t.Errorf("still running: %q", left.out)
-			}
-			want := "/usr kept\r\nsleep 61\r\nsleep 62\r\n"
-			if c.exited {
-				return
-			}
-			if got := client.exec("echo $PWD $A; pgrep -s 0 -a sleep | cut -d' ' -f2-"); got.out != want {
-				t.Errorf("after the timeout: %q", got.out)
-			}
-		})
-	}
-}
-
-func TestWaitingForATurnIsNotPartOfTheTimeout(t *testing.T) {
-	s := startRunner(t, nil)
-	c := s.dial()
-	c.exec(":")
-	c.request("exec", fields{"cmd": "sleep 0.4"})
-	c.request("exec", fields{"cmd": "echo quick", "timeout_ms": 200})
-	c.receive()
-	f, body := c.receive()
-	if got := asResult(t, f, body); got.timedOut || got.out != "quick\r\n" {
-		t.Errorf("got %+v", got)
-	}
-}
-
 func TestCommandsRunInTheOrderTheyArrive(t *testing.T) {
 	c := startRunner(t, nil).dial()
 	for i := 0; i < 100; i++ {
@@ -229,38 +174,6 @@ func TestManyQuickCommandsNeverMixTheirOutput(t *testing.T) {
 	}
 }
 
-func TestOutputBeyondTheCapLosesItsMiddle(t *testing.T) {
-	s := startRunner(t, nil)
-	c := s.dial()
-	for _, max := range []int{0, 1, 10, 11, 1000} {
-		got := c.exec("seq 1000", fields{"max_output_bytes": max})
-		var all strings.Builder
-		for i := 1; i <= 1000; i++ {
-			fmt.Fprintf(&all, "%d\r\n", i)
-		}
-		whole := all.String()
-		want := whole[:max-max/2] + whole[len(whole)-max/2:]
-		if got.out != want || !got.truncated || got.code != 0 {
-			t.Errorf("cap %d: %d bytes %.40q, truncated %v", max, len(got.out), got.out, got.truncated)
-		}
-	}
-	if got := c.exec("seq 1000", fields{"max_output_bytes": 5000}); got.truncated {
-		t.Error("short output counts as truncated")
-	}
-}
-
-func TestLargeOutputDoesNotGrowTheRunner(t *testing.T) {
-	s := startRunner(t, nil)
-	c := s.dial()
-	got := c.exec("head -c 40000000 /dev/zero | tr '\\0' x", fields{"timeout_ms": 40000, "max_output_bytes": 100000})
-	if got.code != 0 || !got.truncated || len(got.out) != 100000 || strings.Trim(got.out, "x") != "" {
-		t.Errorf("code %d, truncated %v, %d bytes", got.code, got.truncated, len(got.out))
-	}
-	if peak := s.peakMemory(); peak > 24<<20 {
-		t.Errorf("the runner grew to %d bytes", peak)
-	}
-}
-
 // peakMemory is the largest resident size that the runner has had.
 func (s *sandbox) peakMemory() int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
@@ -271,32 +184,6 @@ func (s *sandbox) peakMemory() int {
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")
 	fmt.Sscan(rest, &kib)
 	return kib << 10
-}
-
-func TestAMebibyteOfCommandIsQuick(t *testing.T) {
-	c := startRunner(t, nil).dial()
-	c.exec(":")
-	started := time.Now()
-	got := c.exec("x='" + strings.Repeat("é\\\n", (1<<20)/4-10) + "'; echo ${#x}")
-	if got.out != fmt.Sprintf("%d\r\n", 3*((1<<20)/4-10)) {
-		t.Errorf("got %+v", got)
-	}
-	if took := time.Since(started); took > 3*time.Second {
-		t.Errorf("took %v", took)
-	}
-}
-
-func TestBackgroundOutputGoesToTheNextCommand(t *testing.T) {
-	c := startRunner(t, nil).dial()
-	got := c.exec("(echo late > /dev/tty; touch done) &").out
-	eventually(t, "the output of the job arrives", func() bool {
-		next := c.exec("test -e done")
-		got += next.out
-		return next.code == 0 && got != ""
-	})
-	if got != "late\r\n" {
-		t.Errorf("got %q", got)
-	}
 }
 
 func TestABadExecIsRefused(t *testing.T) {
@@ -311,66 +198,6 @@ func TestABadExecIsRefused(t *testing.T) {
 	}
 	if got := c.exec("echo ok"); got.out != "ok\r\n" {
 		t.Errorf("afterwards: %+v", got)
-	}
-}
-
-func TestStreamedExec(t *testing.T) {
-	s := startRunner(t, nil)
-	c := s.dial()
-	c.request("exec", fields{"cmd": "for i in 1 2 3; do echo $i; sleep 0.05; done; cd /usr; exit 6", "stream": true})
-	var out strings.Builder
-	chunks := 0
-	for {
-		f, body := c.receive()
-		if f["type"] == "exec_done" {
-			if f["exit_code"] != 6.0 || f["shell_exited"] != true {
-				t.Errorf("ended with %v", f)
-			}
-			break
-		}
-		chunks++
-		out.Write(body)
-	}
-	if out.String() != "1\r\n2\r\n3\r\n" || chunks < 2 {
-		t.Errorf("got %q in %d chunks", out.String(), chunks)
-	}
-	if f, _ := c.receive(); f != nil {
-		t.Errorf("the connection stayed open: %v", f)
-	}
-}
-
-func TestACommandOutlivesItsStream(t *testing.T) {
-	s := startRunner(t, nil)
-	c := s.dial()
-	c.request("exec", fields{"cmd": "echo one; seq 100000; touch finished", "stream": true})
-	c.receive()
-	c.conn.Close()
-	if got := s.dial().exec("ls finished"); got.out != "finished\r\n" {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestALargeStreamArrivesWhole(t *testing.T) {
-	s := startRunner(t, nil)
-	c := s.dial()
-	c.request("exec", fields{"cmd": "seq 200000", "stream": true})
-	next, pending := 1, ""
-	for {
-		f, body := c.receive()
-		if f["type"] != "exec_chunk" {
-			break
-		}
-		lines := strings.Split(pending+string(body), "\r\n")
-		pending = lines[len(lines)-1]
-		for _, line := range lines[:len(lines)-1] {
-			if line != fmt.Sprint(next) {
-				t.Fatalf("line %d is %q", next, line)
-			}
-			next++
-		}
-	}
-	if next != 200001 {
-		t.Errorf("ended before line %d", next)
 	}
 }
 
@@ -392,20 +219,5 @@ func TestShWhereThereIsNoBash(t *testing.T) {
 	}
 	if got := c.exec("echo $B"); got.out != "kept\r\n" {
 		t.Errorf("after the timeout: %+v", got)
-	}
-}
-
-func TestATimeoutThatMeetsTheEndOfTheCommandDisturbsNothing(t *testing.T) {
-	t.Parallel()
-	c := startRunner(t, nil).dial()
-	c.exec("A=kept")
-	for i := 0; i < 60; i++ {
-		cmd := []string{"sleep 0.02", "read -t 0.02 x", "while :; do /bin/true; done"}[i%3]
-		if got := c.exec(cmd, fields{"timeout_ms": 20 + i%5}); got.exited {
-			t.Fatalf("round %d: %+v", i, got)
-		}
-		if got := c.exec(fmt.Sprintf("echo %d $A", i)); got.out != fmt.Sprintf("%d kept\r\n", i) {
-			t.Fatalf("round %d, after: %+v", i, got)
-		}
 	}
 }
