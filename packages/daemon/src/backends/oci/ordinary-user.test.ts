@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
 import { type Subject, specOf } from '../conformance/subject.ts'
 import { conformance } from '../conformance.ts'
+import { ORDINARY_USER, WITHOUT_CGROUP } from '../limitations.ts'
 import { openOci } from './backend.ts'
 import { usableCgroups } from './delegation.ts'
 import { inUserNamespace, userNamespaceArgv, userNamespaceProblem } from './enter-userns.ts'
@@ -29,23 +30,7 @@ function inside(): void {
     allowUnenforced: ['cpu', 'memory', 'pids'],
   }
   const cgroups = usableCgroups(false, 'trial')
-  const noCgroup = 'no cgroup was delegated to this user'
-  conformance('oci as an ordinary user', subject, {
-    'a writable root takes changes that only this machine sees': 'shifting the owners of host files needs root',
-    'root in a writable root cannot move what the next start mounts on': 'shifting the owners of host files needs root',
-    "what only the host's root may read in /usr stays unreadable for root inside": 'only root can put such a file there',
-    'a machine that takes every inotify instance leaves others theirs': 'the kernel counts them for the user whose daemon it is',
-    ...(cgroups !== null
-      ? {}
-      : {
-          'pause stops every process and resume continues them': noCgroup,
-          'a paused machine can be destroyed': noCgroup,
-          'statistics show what runs and the limits': noCgroup,
-          'busy loops get their share of the cpu and no more': noCgroup,
-          'memory past the limit ends the program and not the machine': noCgroup,
-          'a fork bomb stops at the limit, and the machine goes on': noCgroup,
-        }),
-  })
+  conformance('oci as an ordinary user', subject, { ...ORDINARY_USER, ...(cgroups !== null ? {} : WITHOUT_CGROUP) })
 
   describe('what an ordinary user cannot have is refused', () => {
     afterAll(() => rmSync(dataDir, { recursive: true, force: true }))

@@ -1,0 +1,36 @@
+// What a backend does not guarantee, by the exact name of the check and with the reason. The suite leaves those checks out, and the page
+// about backends shows them.
+
+export const WITHOUT_QUOTA = 'a Docker volume has no quota'
+const ONE_USER = 'without a user namespace there is one user on the host for all'
+const NOBODY_ROOT = 'nobody is root in a container, and only root may change what is in the image'
+
+export const DOCKER: Readonly<Record<string, string>> = {
+  "a full disk is that session's own": WITHOUT_QUOTA,
+  'two machines have different ids on the host': ONE_USER,
+  'what others do with the same files cannot be watched, and a lock is of one machine alone':
+    'the host image is made of bind mounts, which share their inodes',
+  'a writable root takes changes that only this machine sees': NOBODY_ROOT,
+  'root in a writable root cannot move what the next start mounts on': NOBODY_ROOT,
+  'a machine that takes every terminal leaves others theirs': 'the engine mounts /dev/pts without a bound of its own',
+  'a machine that takes every timer leaves others theirs': ONE_USER,
+  'a machine that takes every inotify instance leaves others theirs': ONE_USER,
+}
+
+const NO_CGROUP = 'no cgroup was delegated to this user'
+
+export const ORDINARY_USER: Readonly<Record<string, string>> = {
+  'a writable root takes changes that only this machine sees': 'shifting the owners of host files needs root',
+  'root in a writable root cannot move what the next start mounts on': 'shifting the owners of host files needs root',
+  "what only the host's root may read in /usr stays unreadable for root inside": 'only root can put such a file there',
+  'a machine that takes every inotify instance leaves others theirs': 'the kernel counts them for the user whose daemon it is',
+}
+
+export const WITHOUT_CGROUP: Readonly<Record<string, string>> = {
+  'pause stops every process and resume continues them': NO_CGROUP,
+  'a paused machine can be destroyed': NO_CGROUP,
+  'statistics show what runs and the limits': NO_CGROUP,
+  'busy loops get their share of the cpu and no more': NO_CGROUP,
+  'memory past the limit ends the program and not the machine': NO_CGROUP,
+  'a fork bomb stops at the limit, and the machine goes on': NO_CGROUP,
+}
