@@ -26,15 +26,17 @@ type job struct {
 	End     *endJob     `json:"end,omitempty"`
 	Probe   *probeJob   `json:"probe,omitempty"`
 	Sweep   *sweepJob   `json:"sweep,omitempty"`
+	Look    *lookJob    `json:"look,omitempty"`
 }
 
 type result struct {
-	Ok     bool      `json:"ok"`
-	Error  string    `json:"error,omitempty"`
-	State  *state    `json:"state,omitempty"`
-	Probed *probed   `json:"probed,omitempty"`
-	Phases []phase   `json:"phases,omitempty"`
-	began  time.Time // of the phase under way
+	Ok     bool              `json:"ok"`
+	Error  string            `json:"error,omitempty"`
+	State  *state            `json:"state,omitempty"`
+	Probed *probed           `json:"probed,omitempty"`
+	Looked map[string]looked `json:"looked,omitempty"`
+	Phases []phase           `json:"phases,omitempty"`
+	began  time.Time         // of the phase under way
 }
 
 // A phase is a step and the microseconds it took.
@@ -103,11 +105,14 @@ func work(r *result) error {
 	case j.Sweep != nil:
 		sweep(j.Sweep)
 		return nil
+	case j.Look != nil:
+		r.Looked, err = look(j.Look)
+		return err
 	case j.Probe != nil:
 		r.Probed = probe(j.Probe)
 		return nil
 	}
-	return fmt.Errorf("a job is start, end, sweep or probe")
+	return fmt.Errorf("a job is start, end, sweep, look or probe")
 }
 
 func readJob(input *bufio.Reader) (*job, error) {

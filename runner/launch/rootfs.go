@@ -50,6 +50,8 @@ type layer struct {
 	Work  string `json:"work,omitempty"`
 	// Empty is an empty folder of the host, which a read-only overlay takes for its second layer; "" for a bind mount.
 	Empty string `json:"empty,omitempty"`
+	// Stack is an image's layers, in place of Source.
+	Stack *stack `json:"stack,omitempty"`
 }
 
 // mount makes the disk ready, taking the spare one if that fits, and tells where it is.
@@ -140,6 +142,9 @@ func (l *layer) show(rootfs, mounted string, users *os.File) error {
 		return err
 	}
 	defer target.close()
+	if l.Stack != nil {
+		return l.showStack(target, mounted, users)
+	}
 	if l.Upper != "" {
 		return l.showWritable(rootfs, target, mounted, users)
 	}

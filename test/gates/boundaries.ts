@@ -44,6 +44,7 @@ export const BOUNDARIES: Boundary[] = [
       `${DAEMON}/backends/`,
       // The class of socket decides how a file's body is buffered on its way; it knows nothing of the protocol.
       `${DAEMON}/runner-link/runner-socket.ts`,
+      `${DAEMON}/layers/`,
       `${CONTRACT}/`,
       'node:',
       'zod',
@@ -52,8 +53,13 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: `${DAEMON}/backends/`,
-    may: [`${DAEMON}/backends/`, `${DAEMON}/runner-link/`, `${CONTRACT}/`, 'node:', 'vitest', 'zod'],
+    may: [`${DAEMON}/backends/`, `${DAEMON}/layers/`, `${DAEMON}/runner-link/`, `${CONTRACT}/`, 'node:', 'vitest', 'zod'],
     because: 'what backends share is the interface, the conformance suite and the test double',
+  },
+  {
+    files: `${DAEMON}/layers/`,
+    may: [`${CONTRACT}/`, 'node:'],
+    because: 'layers are bytes with a digest: what they are part of, and who starts from them, is known above',
   },
   {
     files: `${DAEMON}/runner-link/`,
@@ -71,9 +77,16 @@ export const BOUNDARIES: Boundary[] = [
     because: 'what is sealed and opened stands on its rows and its key file, and knows nothing of who asks',
   },
   {
+    files: `${DAEMON}/images/`,
+    may: [`${DAEMON}/layers/`, `${DAEMON}/store/`, `${CONTRACT}/`, 'node:', 'tar-stream', 'zod'],
+    typesOnly: [`${DAEMON}/backends/backend.ts`, `${DAEMON}/log.ts`],
+    because: 'images come and go by themselves: sessions stand on them, never the other way',
+  },
+  {
     files: `${DAEMON}/sessions/`,
     may: [
       `${DAEMON}/backends/backend.ts`,
+      `${DAEMON}/images/`,
       `${DAEMON}/runner-link/`,
       `${DAEMON}/secrets/seal.ts`,
       `${DAEMON}/store/`,
@@ -91,6 +104,7 @@ export const BOUNDARIES: Boundary[] = [
     files: `${DAEMON}/http/`,
     may: [
       `${DAEMON}/sessions/`,
+      `${DAEMON}/images/`,
       `${DAEMON}/secrets/stored.ts`,
       // A key that makes a request safe to repeat belongs to the request, and so does the row that remembers it.
       `${DAEMON}/store/idempotency.ts`,

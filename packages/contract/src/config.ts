@@ -64,6 +64,21 @@ const Microvm = z.strictObject({
   allow_unenforced: AllowUnenforced,
 })
 
+const Images = z.strictObject({
+  max_bytes: z
+    .int()
+    .min(1)
+    .default(32 * 1024 ** 3)
+    .describe('most bytes that the layers of an image may have, both as they come and unpacked'),
+})
+
+const Registry = z.strictObject({
+  plain_http: z.boolean().optional().describe('speak http, not https; no other registry is spoken to without TLS'),
+  username: z.string().min(1).optional(),
+  password: z.string().min(1).optional(),
+  ca_file: z.string().min(1).optional().describe('file with the authority that signed the certificate of the registry'),
+})
+
 export const Config = z.strictObject({
   listen: z
     .array(z.string().min(1))
@@ -80,6 +95,16 @@ export const Config = z.strictObject({
   store: z.string().optional().describe('path of the SQLite database; data_dir/sandglass.db when absent'),
   default_image: z.string().min(1).default('host').describe('image of a session that names none'),
   allowed_images: z.array(z.string().min(1)).optional().describe('absent: any image; a list: exactly those; an empty list: none'),
+  images: Images.prefault({}),
+  registries: z
+    .record(
+      z.string().regex(/^[a-z0-9.-]+(:[0-9]{1,5})?$|^\[[0-9a-f:]+\](:[0-9]{1,5})?$/, 'is not a host or host:port'),
+      Registry,
+    )
+    .default({})
+    .describe(
+      'registries by host or host:port, each with plain_http, username, password, ca_file as needed; passwords are never shown',
+    ),
   session_ttl_seconds: within('session_ttl_seconds').default(LIMITS.session_ttl_seconds.default),
   defaults: Defaults.prefault({}),
   backends: z.strictObject({ oci: Oci.prefault({}), docker: Docker.prefault({}), microvm: Microvm.prefault({}) }).prefault({}),
@@ -93,8 +118,15 @@ export const Config = z.strictObject({
     .default('info')
     .describe('least severe log line that is written'),
   default_agent: z.enum(AGENTS).default('claude').describe('agent of a task that names none'),
-  agent_api_keys: z.partialRecord(z.enum(AGENTS), z.string().min(1)).default({}).describe('API key of each agent; never shown'),
-  sprites_token: z.string().min(1).optional().describe('token of the Sprites backend; never shown'),
+  agent_api_keys: z
+    .partialRecord(z.enum(AGENTS), z.string().min(1))
+    .default({})
+    .describe('API key of each agent; never shown, and better kept as a secret, where sandglass init moves it'),
+  sprites_token: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('token of the Sprites backend; never shown, and better kept as a secret, where sandglass init moves it'),
 })
 export type Config = z.infer<typeof Config>
 

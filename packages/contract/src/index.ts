@@ -1,6 +1,7 @@
 export * from './config.ts'
 export * from './exec.ts'
 export * from './files.ts'
+export * from './images.ts'
 export * from './openapi.ts'
 export * from './primitives.ts'
 export * from './routes.ts'

@@ -43,6 +43,11 @@ export const PATHS = {
   getArchive: { method: 'GET', path: '/v1/sessions/{id}/archive', kind: 'bytes' },
   listPorts: { method: 'GET', path: '/v1/sessions/{id}/ports', kind: 'json' },
   dialPort: { method: 'GET', path: '/v1/sessions/{id}/ports/{port}/dial', kind: 'websocket' },
+  listImages: { method: 'GET', path: '/v1/images', kind: 'json' },
+  getImage: { method: 'GET', path: '/v1/images/{ref}', kind: 'json' },
+  deleteImage: { method: 'DELETE', path: '/v1/images/{ref}', kind: 'json' },
+  pullImage: { method: 'POST', path: '/v1/images/pull', kind: 'sse' },
+  importImage: { method: 'POST', path: '/v1/images/import', kind: 'sse' },
   putSecret: { method: 'PUT', path: '/v1/secrets/{name}', kind: 'json' },
   listSecrets: { method: 'GET', path: '/v1/secrets', kind: 'json' },
   deleteSecret: { method: 'DELETE', path: '/v1/secrets/{name}', kind: 'json' },
@@ -60,4 +65,4 @@ export const PATHS = {
 export type RouteName = keyof typeof PATHS
 
 /** Fields whose keys are the user's own data: case conversion never enters them. */
-export const OPAQUE_FIELDS = ['env', 'labels', 'detail'] as const
+export const OPAQUE_FIELDS = ['env', 'labels', 'detail', 'config'] as const

@@ -45,7 +45,7 @@ describe('the routes', () => {
   it('the only other maps are in the configuration, which is never converted', () => {
     const records = new Set<string>()
     collectRecords(Config, records)
-    expect([...records]).toEqual(['runtimes', 'agent_api_keys'])
+    expect([...records]).toEqual(['registries', 'runtimes', 'agent_api_keys'])
   })
 })
 

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { ErrorCode } from './errors.ts'
 import * as exec from './exec.ts'
 import * as files from './files.ts'
+import * as images from './images.ts'
 import { PATHS, type RouteName } from './paths.ts'
 import { Ok, queryBool, queryInt, SessionRef, ShellName } from './primitives.ts'
 import * as secrets from './secrets.ts'
@@ -32,6 +33,9 @@ const Bytes = z.unknown().describe('raw bytes')
 const found = ['SESSION_NOT_FOUND'] as const
 const live = ['SESSION_NOT_FOUND', 'WRONG_STATE', 'RUNNER_LOST'] as const
 const path = [...live, 'FILE_NOT_FOUND', 'PATH_OUTSIDE_WORKSPACE', 'PERMISSION_DENIED', 'NOT_A_DIRECTORY'] as const
+const imageRef = z.strictObject({ ref: images.ImageRef })
+const stored = ['IMAGE_INVALID', 'IMAGE_TOO_LARGE', 'IMAGE_DIGEST_MISMATCH', 'IMAGE_STORE_FULL'] as const
+const pulled = ['IMAGE_NOT_ALLOWED', 'IMAGE_NOT_FOUND', 'REGISTRY_DENIED', 'REGISTRY_FAILED', ...stored] as const
 const started = ['START_FAILED', 'BACKEND_UNAVAILABLE', 'LIMIT_UNENFORCEABLE', 'HOST_FULL'] as const
 
 const SCHEMAS = {
@@ -41,7 +45,7 @@ const SCHEMAS = {
     body: session.SessionSpec,
     reply: session.Session,
     creates: true,
-    errors: ['IMAGE_NOT_ALLOWED', 'IMAGE_NOT_FOUND', 'NAME_TAKEN', 'IDEMPOTENCY_MISMATCH', ...started],
+    errors: ['NAME_TAKEN', 'IDEMPOTENCY_MISMATCH', ...pulled, ...started],
   },
   listSessions: { summary: 'List sessions', query: session.SessionQuery, reply: session.SessionList, errors: [] },
   getSession: {
@@ -244,6 +248,31 @@ const SCHEMAS = {
     params: z.strictObject({ id: SessionRef, port: queryInt(1, 65_535) }),
     reply: Bytes,
     errors: [...live, 'PORT_CLOSED'],
+  },
+  listImages: { summary: 'List the images in the store', query: images.ImageQuery, reply: images.ImageList, errors: [] },
+  getImage: { summary: 'Show an image', params: imageRef, reply: images.Image, errors: ['IMAGE_NOT_FOUND'] },
+  deleteImage: {
+    summary: 'Remove a name of an image, and with its last name the image; by id, the image with all its names',
+    params: imageRef,
+    reply: images.ImageRemoved,
+    errors: ['IMAGE_NOT_FOUND', 'IMAGE_IN_USE'],
+  },
+  pullImage: {
+    summary: 'Bring an image from its registry into the store',
+    body: images.PullRequest,
+    reply: z
+      .union([images.ImageProgress, images.Image])
+      .describe('events: progress, one for each step of a layer; then done or error'),
+    errors: pulled,
+  },
+  importImage: {
+    summary: 'Bring the images of a docker save archive or of an OCI layout (tar, also with gzip) into the store',
+    query: images.ImportQuery,
+    rawBody: 'application/x-tar',
+    reply: z
+      .union([images.ImageProgress, images.ImportDone])
+      .describe('events: progress, once the body has come; then done or error'),
+    errors: ['IMAGE_NOT_ALLOWED', ...stored],
   },
   putSecret: {
     summary: 'Keep a secret, in place of the one of that name if there is one',

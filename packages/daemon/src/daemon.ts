@@ -9,6 +9,8 @@ import type { Api } from './http/api.ts'
 import { createApp } from './http/app.ts'
 import { type Listeners, listen, parseAddresses } from './http/listen.ts'
 import { createUpgrades } from './http/upgrade.ts'
+import { imageState } from './images/image-world.ts'
+import { openImages } from './images/open.ts'
 import type { Logger } from './log.ts'
 import { openSecretKey } from './secrets/key-file.ts'
 import { Changes } from './sessions/changes.ts'
@@ -49,6 +51,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const world = await openWorld(options, dataDir, closing.signal)
     const api: Api = { world, apiKey: loaded.config.api_key ?? dataDir.apiKey(), version: version() }
     const { removals } = await reconcile(world)
+    await openImages(world)
     world.reaper.start(() => sweep(world))
     world.leases.onDue(() => flush(world))
     const app = createApp(api)
@@ -89,6 +92,7 @@ async function openWorld(
     store,
     backends: new Map((await backends(dataDir.path)).map(backend => [backend.name, backend])),
     dataDir: dataDir.path,
+    images: imageState(dataDir.path),
     secretKey,
     live: new LiveSessions(),
     leases: new Leases(),

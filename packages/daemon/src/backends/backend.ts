@@ -107,8 +107,8 @@ export interface Backend {
    * blobs. The tar fails instead of ending when it is not what its diff id says, and nothing is kept of it then.
    */
   receiveLayer?(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked>
-  /** Removes what it has made of images other than these, and that no machine uses. Absent where it makes nothing of them. */
-  pruneImages?(kept: readonly LayeredImage[]): Promise<void>
+  /** Removes what it has made of other images than these. `held` are digests that one on its way has. Absent where it makes nothing of images. */
+  pruneImages?(kept: readonly LayeredImage[], held: ReadonlySet<string>): Promise<void>
   /**
    * Starts a machine, with the disk it had if it ran before. Resolves once the runner listens; limits were read back by then.
    * On failure or abort nothing is left of this attempt: a disk that existed before stays.

@@ -104,14 +104,20 @@ const FROM_ETC = [
 /** Folders of language runtimes, whose installation has links into them. */
 const RUNTIMES = /^(python[0-9.]*|java(-[0-9]+-openjdk)?|\.java|ImageMagick-[0-9]+|php|ruby|R)$/
 
-const FILES: Record<string, string> = {
-  'etc/passwd':
-    'root:x:0:0:root:/root:/bin/bash\nsandbox:x:1000:1000:sandbox:/home/sandbox:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n',
-  'etc/group': 'root:x:0:\ntty:x:5:\nsandbox:x:1000:\nnogroup:x:65534:\n',
+/** What every sandbox has in /etc, whatever its image: names are answered inside. */
+export const NETWORK_FILES: Readonly<Record<string, string>> = {
   'etc/hosts': '127.0.0.1 localhost\n',
   'etc/hostname': 'sandbox\n',
   'etc/resolv.conf': 'nameserver 127.0.0.53\noptions edns0 timeout:2\n',
-  'etc/nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n',
+}
+export const NSSWITCH = 'passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n'
+
+const FILES: Record<string, string> = {
+  ...NETWORK_FILES,
+  'etc/passwd':
+    'root:x:0:0:root:/root:/bin/bash\nsandbox:x:1000:1000:sandbox:/home/sandbox:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n',
+  'etc/group': 'root:x:0:\ntty:x:5:\nsandbox:x:1000:\nnogroup:x:65534:\n',
+  'etc/nsswitch.conf': NSSWITCH,
   'etc/shells': '/bin/sh\n/bin/bash\n',
   'etc/profile': [
     'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
@@ -172,6 +178,11 @@ async function build(folder: string, hostRoot: string, copied: string[], program
     await writeFile(join(folder, path), text)
     await chmod(join(folder, path), 0o644)
   }
+  await writeProcessors(folder, hostRoot)
+}
+
+/** What programs read to count processors, below a folder that becomes `/`. */
+export async function writeProcessors(folder: string, hostRoot = '/'): Promise<void> {
   await folderForAll(join(folder, CPUS))
   for (const [name, text] of Object.entries(await processors(hostRoot))) {
     await writeFile(join(folder, CPUS, name), text)
@@ -179,6 +190,11 @@ async function build(folder: string, hostRoot: string, copied: string[], program
   }
   // Programs that count configured processors count these folders.
   for (const name of await processorNames(hostRoot)) await folderForAll(join(folder, CPUS, name))
+}
+
+/** Differs when they do. */
+export async function processorsMark(hostRoot = '/'): Promise<string> {
+  return JSON.stringify([await processors(hostRoot), await processorNames(hostRoot)])
 }
 
 async function processors(hostRoot: string): Promise<Record<string, string>> {
@@ -193,7 +209,7 @@ async function processorNames(hostRoot: string): Promise<string[]> {
 }
 
 /** Readable by every id whatever the daemon's umask: no id of a sandbox owns it. */
-async function folderForAll(path: string): Promise<void> {
+export async function folderForAll(path: string): Promise<void> {
   await mkdir(path, { recursive: true })
   await chmod(path, 0o755)
 }
@@ -230,7 +246,7 @@ async function programFolders(hostRoot: string): Promise<Program[]> {
 
 async function fingerprint(hostRoot: string, copied: string[], programs: Program[]): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify([FILES, FOLDERS, VAR_FOLDERS, TMP_MODE, LINKS, programs]))
-  hash.update(JSON.stringify([await processors(hostRoot), await processorNames(hostRoot)]))
+  hash.update(await processorsMark(hostRoot))
   for (const path of copied) {
     const info = await stat(join(hostRoot, 'etc', path)).catch(missing)
     hash.update(`${path} ${info?.mtimeMs} ${info?.size}\n`)

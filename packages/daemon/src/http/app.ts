@@ -28,7 +28,8 @@ export function createApp(api: Api): FastifyInstance {
     logger: false,
     genReqId: requestIds(),
     bodyLimit: LIMITS.request_body_bytes.max,
-    routerOptions: { maxParamLength: 128 },
+    // A reference of an image, with every character escaped.
+    routerOptions: { maxParamLength: 3 * LIMITS.image_reference.max },
   })
   const isKey = keyChecker(api.apiKey)
   const { httpSeconds } = api.world.metrics

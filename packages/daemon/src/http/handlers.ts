@@ -4,6 +4,7 @@ import { eventHandlers } from './handlers/events.ts'
 import { execHandlers } from './handlers/exec.ts'
 import { fileHandlers } from './handlers/files.ts'
 import { healthHandlers } from './handlers/health.ts'
+import { imageHandlers } from './handlers/images.ts'
 import { portHandlers } from './handlers/ports.ts'
 import { secretHandlers } from './handlers/secrets.ts'
 import { sessionHandlers } from './handlers/sessions.ts'
@@ -12,6 +13,7 @@ export const handlersOf = (api: Api): Handlers => ({
   ...sessionHandlers(api),
   ...execHandlers(api),
   ...fileHandlers(api),
+  ...imageHandlers(api),
   ...portHandlers(api),
   ...secretHandlers(api),
   ...eventHandlers(api),

@@ -22,7 +22,7 @@ export async function bringUp(world: World, row: SessionRow, log: Logger): Promi
   world.starting.set(row.id, abort)
   let machine: Machine | undefined
   try {
-    machine = await backendOf(world, row.backend).start(machineSpec(world, row), abort.signal)
+    machine = await backendOf(world, row.backend).start(await machineSpec(world, row), abort.signal)
     const live = await adopt(world, row, machine)
     abort.signal.throwIfAborted()
     live.row = await transition(world, row, 'ready', startedOn(machine, world.now()), log)
@@ -72,11 +72,11 @@ export function release(world: World, live: LiveSession): void {
   live.link.close()
 }
 
-export function machineSpec(world: World, row: SessionRow): MachineSpec {
+export async function machineSpec(world: World, row: SessionRow): Promise<MachineSpec> {
   return {
     id: row.id,
     name: row.name,
-    image: rootImage(row.image),
+    image: await rootImage(world, row),
     cpuCores: row.cpu_cores,
     memoryMb: row.memory_mb,
     diskMb: row.disk_mb,

@@ -1,6 +1,7 @@
 // POST /v1/sessions: a row first, then its machine, so that a crash between the two is found by reconcile.
 import { DEFAULT_TEMPLATE, newId, SandglassError, type SessionSpec } from '@sandglass/contract'
 import type { Backend } from '../backends/backend.ts'
+import { holdImage, refuseForbiddenImage } from '../images/hold.ts'
 import type { Logger } from '../log.ts'
 import { sealEnv } from '../secrets/seal.ts'
 import { deleteSession, insertSession } from '../store/sessions.ts'
@@ -23,13 +24,7 @@ export async function createSession(
 ): Promise<SessionRow> {
   const timed = world.metrics.createSeconds.startTimer()
   try {
-    const image = allowedImage(world, spec)
-    const backend = await chooseBackend(world, spec.backend ?? 'auto')
-    refuseForbidden(world, spec)
-    await refuseUnenforceable(world, backend)
-    await backend.prepare(rootImage(image), AbortSignal.timeout(PREPARE_TIMEOUT_MS))
-    const row = newRow(world, spec, image, backend.name)
-    const created = await world.turns.take(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
+    const created = await create(world, spec, idempotency, log)
     timed({ outcome: 'ok' })
     return created
   } catch (error) {
@@ -38,7 +33,31 @@ export async function createSession(
   }
 }
 
-const PREPARE_TIMEOUT_MS = 600_000
+/** A pull over a slow line included. */
+const PREPARE_TIMEOUT_MS = 3_600_000
+
+async function create(
+  world: World,
+  spec: SessionSpec,
+  idempotency: Omit<IdempotencyRow, 'session_id'> | null,
+  log: Logger,
+): Promise<SessionRow> {
+  refuseTemplate(spec)
+  const image = spec.image ?? world.config.default_image
+  await refuseForbiddenImage(world, image)
+  const backend = await chooseBackend(world, spec.backend ?? 'auto')
+  refuseForbidden(world, spec)
+  await refuseUnenforceable(world, backend)
+  const signal = AbortSignal.any([world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
+  const { id, release } = await holdImage(world, image, signal)
+  try {
+    await backend.prepare(await rootImage(world, { image, image_id: id }), signal)
+    const row = newRow(world, spec, { image, image_id: id }, backend.name)
+    return await world.turns.take(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
+  } finally {
+    release()
+  }
+}
 
 async function storeAndStart(
   world: World,
@@ -83,15 +102,12 @@ async function storeAndRun(
   }
 }
 
-function allowedImage({ config }: World, spec: SessionSpec): string {
+function refuseTemplate(spec: SessionSpec): void {
   if (spec.template_id !== undefined && spec.template_id !== DEFAULT_TEMPLATE) {
     throw new SandglassError('INVALID_REQUEST', {
       issue: `template_id: no template ${spec.template_id}; ${DEFAULT_TEMPLATE} is the one there is`,
     })
   }
-  const image = spec.image ?? config.default_image
-  if (config.allowed_images && !config.allowed_images.includes(image)) throw new SandglassError('IMAGE_NOT_ALLOWED', { image })
-  return image
 }
 
 /** What only the operator's configuration can allow. */
@@ -110,7 +126,7 @@ async function refuseUnenforceable(world: World, backend: Backend): Promise<void
     throw new SandglassError('LIMIT_UNENFORCEABLE', { limits, why: 'the daemon has no cgroup that it may write to' })
 }
 
-function newRow(world: World, spec: SessionSpec, image: string, backend: string): SessionRow {
+function newRow(world: World, spec: SessionSpec, image: Pick<SessionRow, 'image' | 'image_id'>, backend: string): SessionRow {
   const { config } = world
   const now = world.now()
   const id = newId('sess_')
@@ -122,8 +138,7 @@ function newRow(world: World, spec: SessionSpec, image: string, backend: string)
     name,
     live_name: name,
     template_id: DEFAULT_TEMPLATE,
-    image,
-    image_id: null,
+    ...image,
     backend,
     runtime: spec.runtime ?? null,
     nested_virt: spec.nested_virt === true ? 1 : 0,

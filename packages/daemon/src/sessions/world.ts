@@ -2,6 +2,7 @@
 import type { Config } from '@sandglass/contract'
 import type { Backend } from '../backends/backend.ts'
 import type { Ballast } from '../data-dir/ballast.ts'
+import type { ImageState } from '../images/image-world.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/open.ts'
 import type { Changes } from './changes.ts'
@@ -18,6 +19,7 @@ export type World = {
   /** By name, in the order that `auto` tries them. */
   readonly backends: ReadonlyMap<string, Backend>
   readonly dataDir: string
+  readonly images: ImageState
   /** Seals what the store keeps of environments and secrets. */
   readonly secretKey: Buffer
   readonly live: LiveSessions

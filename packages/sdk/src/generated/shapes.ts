@@ -223,6 +223,92 @@ export type Replies = {
     }[]
   }
   dialPort: unknown
+  listImages: {
+    items: {
+      /** digest of its configuration */
+      id: string
+      /** names that lead to it, in full */
+      references: string[]
+      /** sha256:… of the bytes */
+      manifestDigest: string
+      source: 'registry' | 'archive' | 'build'
+      architecture: string
+      /** of its layers as they came; layers may be shared with other images */
+      sizeBytes: number
+      /** lowest first */
+      layers: {
+        /** sha256:… of the bytes */
+        digest: string
+        /** digest of the uncompressed layer */
+        diffId: string
+        mediaType: string
+        /** as it came, compressed or not */
+        sizeBytes: number
+      }[]
+      /** what its configuration says about running it: Env, Cmd, Labels and so on */
+      config: Record<string, unknown>
+      /** UTC time, ISO 8601 with milliseconds */
+      createdAt: string
+      /** UTC time, ISO 8601 with milliseconds */
+      lastUsedAt: string
+    }[]
+    total: number
+    limit: number
+    offset: number
+    nextCursor: string | null
+  }
+  getImage: {
+    /** digest of its configuration */
+    id: string
+    /** names that lead to it, in full */
+    references: string[]
+    /** sha256:… of the bytes */
+    manifestDigest: string
+    source: 'registry' | 'archive' | 'build'
+    architecture: string
+    /** of its layers as they came; layers may be shared with other images */
+    sizeBytes: number
+    /** lowest first */
+    layers: {
+      /** sha256:… of the bytes */
+      digest: string
+      /** digest of the uncompressed layer */
+      diffId: string
+      mediaType: string
+      /** as it came, compressed or not */
+      sizeBytes: number
+    }[]
+    /** what its configuration says about running it: Env, Cmd, Labels and so on */
+    config: Record<string, unknown>
+    /** UTC time, ISO 8601 with milliseconds */
+    createdAt: string
+    /** UTC time, ISO 8601 with milliseconds */
+    lastUsedAt: string
+  }
+  deleteImage: {
+    id: string
+    /** names that are gone */
+    references: string[]
+    /** false when the image stays under other names */
+    removed: boolean
+    freedBytes: number
+  }
+  pullImage: {
+    /** of the layer */
+    digest: string
+    phase: 'waiting' | 'downloading' | 'unpacking' | 'done'
+    doneBytes: number
+    totalBytes: number
+  } | Replies['getImage']
+  importImage: {
+    /** of the layer */
+    digest: string
+    phase: 'waiting' | 'downloading' | 'unpacking' | 'done'
+    doneBytes: number
+    totalBytes: number
+  } | {
+    items: Replies['getImage'][]
+  }
   putSecret: {
     name: string
     /** UTC time, ISO 8601 with milliseconds */
@@ -412,6 +498,10 @@ export type Bodies = {
     path: string
     recursive?: boolean
   }
+  pullImage: {
+    /** what to pull */
+    reference: string
+  }
   putSecret: {
     /** what is kept; it is never shown again */
     value: string
@@ -489,9 +579,14 @@ export type Queries = {
     path?: string
   }
   getArchive: Queries['fsStat']
-  listSecrets: {
+  listImages: {
     limit?: number
     offset?: number
     cursor?: string
   }
+  importImage: {
+    /** name of the image; for an archive that has none, or another one, and one image */
+    reference?: string
+  }
+  listSecrets: Queries['listImages']
 }

@@ -3,10 +3,11 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
-import type { Backend, LimitKind, Machine, MachineSpec, Probe, Room, RootImage } from '../backend.ts'
+import type { Unpacked, UnpackLimits } from '../../layers/layer-folders.ts'
+import type { Backend, LayeredImage, LimitKind, Machine, MachineSpec, Probe, Room, RootImage } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
-import { type HostRootfs, prepareHost } from '../host-image.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
@@ -32,6 +33,7 @@ import { type OciPaths, ociPaths } from './paths.ts'
 import { type Examined, examine, type Host } from './probe.ts'
 import { pruneImages, runnerName } from './prune-images.ts'
 import { isAlive, type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
+import { type Rootfs, RootImages } from './root-images.ts'
 import { placeRunner } from './runner-file.ts'
 
 export interface OciOptions {
@@ -45,8 +47,6 @@ const START_DEADLINE_MS = 30_000
 const END_DEADLINE_MS = 60_000
 const SWEEP_DEADLINE_MS = 10_000
 const DEFAULT_DISK_MB = 1024
-/** A change of the host's /etc shows in sessions made this long after it: looking costs some milliseconds. */
-const IMAGE_FRESH_MS = 60_000
 
 export async function openOci(options: OciOptions): Promise<Backend> {
   const paths = ociPaths(options.dataDir)
@@ -69,12 +69,11 @@ class OciBackend implements Backend {
   readonly #profile = seccompProfile(process.arch)
   readonly #turns = new Turns()
   readonly #room: DiskRoom
+  readonly #images: RootImages
   #examined: Examined
   #slots: IdSlots
   #disks: EmptyDisks | null = null
   #compiled: CompiledSeccomp | null = null
-  #image: HostRootfs | null = null
-  #imageFreshUntil = 0
 
   constructor(paths: OciPaths, options: OciOptions, launcher: Launcher, runnerFile: string, examined: Examined) {
     this.#paths = paths
@@ -82,6 +81,7 @@ class OciBackend implements Backend {
     this.#options = options
     this.#launcher = launcher
     this.#runnerFile = runnerFile
+    this.#images = new RootImages(paths, launcher, runnerFile, inUserNamespace())
     this.#examined = examined
     this.#slots = new IdSlots(examined.host?.pool ?? { slots: 0, ranges: () => [] }, paths.dataDir)
   }
@@ -101,8 +101,7 @@ class OciBackend implements Backend {
       await this.#disks.path(DEFAULT_DISK_MB)
       await this.#disks.sweep()
     }
-    this.#image = await prepareHost(this.#paths.images)
-    await pruneImages(this.#paths.images, [this.#image.name, runnerName(this.#runnerFile)], records)
+    await pruneImages(this.#paths.images, [await this.#images.load(), runnerName(this.#runnerFile)], records)
     this.#launcher.prepareStarts(group => preparation(host, this.#paths, group, this.#disks?.recent ?? null, this.#slots.next()))
   }
 
@@ -120,11 +119,15 @@ class OciBackend implements Backend {
 
   async prepare(image: RootImage, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    if (image.kind !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image: image.reference })
-    await this.#host()
-    if (Date.now() < this.#imageFreshUntil) return
-    this.#image = await prepareHost(this.#paths.images)
-    this.#imageFreshUntil = Date.now() + IMAGE_FRESH_MS
+    await this.#images.prepare(await this.#host(), image, signal)
+  }
+
+  async receiveLayer(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked> {
+    return await this.#images.receive(image, diffId, tar, limits, signal)
+  }
+
+  async pruneImages(kept: readonly LayeredImage[], held: ReadonlySet<string>): Promise<void> {
+    await this.#images.prune(kept, held, new Set((await this.#records()).map(({ rootfs }) => rootfs)))
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
@@ -180,10 +183,10 @@ class OciBackend implements Backend {
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#host()
-    if (spec.image.kind !== 'host' || this.#image === null) throw new SandglassError('IMAGE_NOT_FOUND', { image: 'host' })
     const unenforced = this.#unenforced(spec)
     if (!spec.readonlyRootfs && host.noWritableRoot !== null)
       throw new SandglassError('UNSUPPORTED', { what: host.noWritableRoot })
+    const rootfs = await this.#images.rootfs(host, spec.image, signal)
     const folder = this.#paths.session(spec.id)
     const before = await readRecord(folder)
     const state = await readState(folder)
@@ -197,7 +200,7 @@ class OciBackend implements Backend {
       id: spec.id,
       name: spec.name,
       image: spec.image.kind,
-      rootfs: this.#image.name,
+      rootfs: rootfs.name,
       runner: runnerName(this.#runnerFile),
       slot,
       token: randomBytes(32).toString('base64url'),
@@ -208,7 +211,7 @@ class OciBackend implements Backend {
     }
     let group = ''
     try {
-      const input = await this.#startInput(host, spec, this.#image, record.diskMb)
+      const input = await this.#startInput(host, spec, rootfs, record.diskMb)
       const deadline = AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)])
       const { state } = await this.#launcher.start(name => {
         group = name
@@ -233,11 +236,11 @@ class OciBackend implements Backend {
     }
   }
 
-  async #startInput(host: Host, spec: MachineSpec, image: HostRootfs, diskMb: number): Promise<Omit<StartInput, 'record'>> {
+  async #startInput(host: Host, spec: MachineSpec, rootfs: Rootfs, diskMb: number): Promise<Omit<StartInput, 'record'>> {
     const tar = keptFiles(this.#paths, spec.id)
     return {
       spec,
-      image,
+      rootfs,
       runnerFile: this.#runnerFile,
       emptyDisk: this.#disks === null ? null : await this.#disks.path(diskMb),
       kept: host.mkfs === null && existsSync(tar) ? tar : null,

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
-import type { HostRootfs } from '../host-image.ts'
+import { SANDBOX_ID } from '../image-users.ts'
 import type { SeccompProfile } from '../seccomp.ts'
 import { ociBundle, RUNNER_PATH } from './bundle.ts'
 import { type CgroupLayout, groupsOf, leftGroups, RUNTIME_GROUP, wayHome } from './cgroups.ts'
@@ -13,13 +13,13 @@ import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { MachineRecord, MachineState } from './record.ts'
 import { rlimits } from './rlimits.ts'
+import type { Rootfs } from './root-images.ts'
 
-const SANDBOX_ID = 1000
 const LEAST_PROCESSES = 48
 export interface StartInput {
   readonly spec: MachineSpec
   readonly record: MachineRecord
-  readonly image: HostRootfs
+  readonly rootfs: Rootfs
   readonly runnerFile: string
   /** An empty disk to copy, or null for a disk in memory. */
   readonly emptyDisk: string | null
@@ -80,7 +80,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       socket: paths.socket(spec.id),
       hide_mounts: host.hiddenMounts,
       bundle,
-      config: runnerConfig(spec, record.token),
+      config: runnerConfig(spec, input.rootfs, record.token),
       groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.isCrun),
       disk: {
         image: input.emptyDisk === null ? '' : diskImage(paths, spec.id),
@@ -158,10 +158,11 @@ export function keptFiles(paths: OciPaths, id: string): string {
 
 function layersOf(host: Host, paths: OciPaths, input: StartInput): object[] {
   const runner = { source: dirname(input.runnerFile), target: dirname(RUNNER_PATH), recursive: false, writable: false }
-  return [...input.image.layers, runner].map((layer, i) => ({
+  return [...input.rootfs.layers, runner].map((layer, i) => ({
     source: layer.source,
     target: layer.target,
     recursive: layer.recursive,
+    ...('stack' in layer ? { stack: layer.stack } : {}),
     ...(host.privateLayers ? { empty: paths.empty } : {}),
     ...(layer.writable && !input.spec.readonlyRootfs ? { upper: `upper/${i}`, work: `work/${i}` } : {}),
   }))
@@ -191,13 +192,13 @@ function shownOnDisk(readonlyRootfs: boolean): object[] {
 }
 
 // SECURITY: token and environment reach the runner through a pipe, never through argv, the environment or a file.
-function runnerConfig(spec: MachineSpec, token: string): object {
+function runnerConfig(spec: MachineSpec, rootfs: Rootfs, token: string): object {
   return {
     token,
     workdir: '/workspace',
     home: '/home/sandbox',
-    user: { name: 'sandbox', uid: SANDBOX_ID, gid: SANDBOX_ID },
-    env: spec.env,
+    user: { name: rootfs.user, uid: SANDBOX_ID, gid: SANDBOX_ID },
+    env: { ...rootfs.env, ...spec.env },
     file_roots: FILE_ROOTS,
     loopback: ['127.0.0.53/8'],
     max_shells: 64,

@@ -3,6 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { Socket } from 'node:net'
+import type { Looked } from '../image-top.ts'
 import type { MachineState } from './record.ts'
 
 /** What a launcher is told before its job; the shape is the launcher's. */
@@ -21,6 +22,7 @@ interface Result {
   readonly error?: string
   readonly state?: MachineState
   readonly probed?: Probed
+  readonly looked?: Looked
   readonly phases?: readonly { readonly name: string; readonly usec: number }[]
 }
 

@@ -1,0 +1,141 @@
+// What machines of this backend start from: the host's own folders, or the unpacked layers of an image under a layer of ours.
+import { mkdir, readdir, rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { SandglassError } from '@sandglass/contract/tables'
+import { LayerFolders, type Unpacked, type UnpackLimits } from '../../layers/layer-folders.ts'
+import { openLayer } from '../../layers/layer-tar.ts'
+import type { LayeredImage, RootImage } from '../backend.ts'
+import { type HostRootfs, type Layer, prepareHost } from '../host-image.ts'
+import { LOOKED_AT, type Looked, prepareTop, topPrefix } from '../image-top.ts'
+import type { Launcher } from './launcher.ts'
+import type { OciPaths } from './paths.ts'
+import type { Host } from './probe.ts'
+
+/** A union of folders below `base`, highest first, in place of a layer's source. */
+export interface Stack {
+  readonly base: string
+  readonly names: readonly string[]
+  readonly scratch: string
+  readonly user_xattrs: boolean
+}
+
+export interface Rootfs {
+  /** What a machine's record calls it. */
+  readonly name: string
+  readonly layers: readonly (Layer & { readonly stack?: Stack })[]
+  /** Of the user that programs run as. */
+  readonly user: string
+  /** From the image; what the session says comes on top. */
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** A change of the host's /etc shows in sessions made this long after it: looking costs some milliseconds. */
+const HOST_FRESH_MS = 60_000
+const LOOK_DEADLINE_MS = 20_000
+/** What is in the store was within its image's limits when it came. */
+const STORED = { maxBytes: Number.MAX_SAFE_INTEGER, maxEntries: Number.MAX_SAFE_INTEGER, reserveBytes: 64 * 1024 * 1024 }
+const TOPS = 'tops'
+const LAYERS = 'layers'
+
+export class RootImages {
+  readonly #paths: OciPaths
+  readonly #launcher: Launcher
+  readonly #folders: LayerFolders
+  readonly #rootless: boolean
+  readonly #ready = new Map<string, Rootfs>()
+  #hostRoot: HostRootfs | null = null
+  #hostFreshUntil = 0
+
+  constructor(paths: OciPaths, launcher: Launcher, runnerFile: string, rootless: boolean) {
+    this.#paths = paths
+    this.#launcher = launcher
+    this.#rootless = rootless
+    this.#folders = new LayerFolders(join(paths.images, LAYERS), runnerFile, rootless)
+  }
+
+  /** Name of the folder of the host's root. */
+  async load(): Promise<string> {
+    await this.#folders.sweep()
+    for (const dir of [TOPS, LAYERS]) await mkdir(join(this.#paths.images, dir), { recursive: true, mode: 0o700 })
+    this.#hostRoot = await prepareHost(this.#paths.images)
+    return this.#hostRoot.name
+  }
+
+  /** Makes an image ready to start from. */
+  async prepare(host: Host, image: RootImage, signal: AbortSignal): Promise<void> {
+    if (image.kind === 'layers') await this.rootfs(host, image, signal)
+    else if (Date.now() >= this.#hostFreshUntil) {
+      this.#hostRoot = await prepareHost(this.#paths.images)
+      this.#hostFreshUntil = Date.now() + HOST_FRESH_MS
+    }
+  }
+
+  async rootfs(host: Host, image: RootImage, signal: AbortSignal): Promise<Rootfs> {
+    if (image.kind === 'host') return { ...(this.#hostRoot ?? (await prepareHost(this.#paths.images))), user: 'sandbox', env: {} }
+    const ready = this.#ready.get(image.id)
+    if (ready) return { ...ready, env: image.env }
+    if (!host.privateLayers)
+      throw new SandglassError('UNSUPPORTED', {
+        what: `the image ${image.reference}: this kernel gives this user no overlay mounts`,
+      })
+    for (const layer of image.layers) await this.#unpackMissing(image, layer, signal)
+    const top = await prepareTop(join(this.#paths.images, TOPS), image.id, () => this.#look(image))
+    const names = [`${TOPS}/${top.name}`, ...this.#layerNames(image)]
+    const stack: Stack = { ...this.#stack(names), scratch: host.noWritableRoot === null ? this.#paths.empty : '' }
+    const rootfs: Rootfs = {
+      name: top.name,
+      layers: [{ source: this.#paths.images, target: '/', recursive: false, writable: true, stack }],
+      user: top.user,
+      env: image.env,
+    }
+    this.#ready.set(image.id, rootfs)
+    return rootfs
+  }
+
+  async receive(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked> {
+    if (!this.#folders.has(diffId)) return await this.#folders.unpack(image, diffId, tar, limits, signal)
+    // It is here already; what comes is still to be what it says.
+    for await (const _ of tar) signal.throwIfAborted()
+    return { entries: 0, bytes: 0 }
+  }
+
+  async prune(kept: readonly LayeredImage[], held: ReadonlySet<string>, tops: ReadonlySet<string>): Promise<void> {
+    const ids = new Set(kept.map(({ id }) => id))
+    for (const id of this.#ready.keys()) if (!ids.has(id)) this.#ready.delete(id)
+    await this.#folders.prune(new Set([...held, ...kept.flatMap(({ layers }) => layers.map(({ diffId }) => diffId))]))
+    const current = new Set([...this.#ready.values()].map(({ name }) => name))
+    const prefixes = new Set(kept.map(({ id }) => topPrefix(id)))
+    for (const name of await readdir(join(this.#paths.images, TOPS))) {
+      if (tops.has(name) || current.has(name) || prefixes.has(name.slice(0, 32))) continue
+      await rm(join(this.#paths.images, TOPS, name), { recursive: true, force: true })
+    }
+  }
+
+  async #unpackMissing(image: LayeredImage, { diffId, blob, compression }: LayeredImage['layers'][number], signal: AbortSignal) {
+    if (this.#folders.has(diffId)) return
+    const tar = openLayer(blob, { image: image.reference, diffId, compression })
+    await this.#folders.unpack(image.reference, diffId, tar, STORED, signal)
+  }
+
+  #layerNames({ layers }: LayeredImage): string[] {
+    // An overlay without an upper layer needs two lower ones, and an image may have none.
+    return [
+      ...layers.map(({ diffId }) => `${LAYERS}/${basename(this.#folders.folder(diffId))}`).toReversed(),
+      basename(this.#paths.empty),
+    ]
+  }
+
+  #stack(names: readonly string[]): Stack {
+    return { base: this.#paths.images, names, scratch: '', user_xattrs: this.#rootless }
+  }
+
+  async #look(image: LayeredImage): Promise<Looked> {
+    const folder = join(this.#paths.run, 'look')
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    const job = { look: { stack: this.#stack(this.#layerNames(image)), folder, paths: LOOKED_AT } }
+    // With no layers there is nothing to look at, and one folder is no union.
+    if (image.layers.length === 0) return {}
+    return (await this.#launcher.run(job, AbortSignal.timeout(LOOK_DEADLINE_MS))).looked ?? {}
+  }
+}

@@ -1,0 +1,34 @@
+import type { ImageProgress } from '@sandglass/contract'
+import { importArchive } from '../../images/import.ts'
+import { getImage, listImages } from '../../images/list.ts'
+import { pullImage } from '../../images/pull.ts'
+import { removeImage } from '../../images/remove.ts'
+import type { Api, Handlers, SseEvent } from '../api.ts'
+import { numbered } from '../sse.ts'
+
+export const imageHandlers = ({ world }: Api) =>
+  ({
+    listImages: ({ query }) => listImages(world, query),
+    getImage: ({ params }) => getImage(world, params.ref),
+    deleteImage: ({ params }) => removeImage(world, params.ref),
+    pullImage: async ({ body, signal }) => {
+      const { progress, done } = pullImage(world, body.reference, signal)
+      return numbered(steps(progress.follow(), done))
+    },
+    importImage: async ({ query, request, signal }) => {
+      const { progress, done } = await importArchive(world, request.raw, query.reference, signal)
+      return numbered(
+        steps(
+          progress.follow(),
+          done.then(items => ({ items })),
+        ),
+      )
+    },
+  }) satisfies Partial<Handlers>
+
+/** The failure of the work is that of the stream; the progress ends with either. */
+async function* steps(progress: AsyncIterable<ImageProgress>, done: Promise<unknown>): AsyncGenerator<SseEvent, void, undefined> {
+  done.catch(() => undefined) // a client that leaves while it goes on does not hear of it; who stays does below
+  for await (const data of progress) yield { event: 'progress', data }
+  yield { event: 'done', data: await done }
+}

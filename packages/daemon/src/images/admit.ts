@@ -1,0 +1,38 @@
+// The last step of every way into the store: the row, once all of the image is there.
+import type { Image } from '@sandglass/contract'
+import { admitImage, findImage, referencesOf } from '../store/images.ts'
+import type { ImageRow } from '../store/tables.ts'
+import type { ImageWorld } from './image-world.ts'
+import type { LayerRecord } from './layer-record.ts'
+import { digestOf } from './manifest.ts'
+import { showImage } from './show.ts'
+
+export interface Arrived {
+  readonly config: Buffer
+  readonly architecture: string
+  readonly manifestDigest: string
+  readonly source: ImageRow['source']
+  readonly layers: readonly LayerRecord[]
+  readonly references: readonly string[]
+}
+
+/** The caller holds the image's digests, so that nothing of it is removed meanwhile. */
+export async function admit(world: ImageWorld, arrived: Arrived): Promise<Image> {
+  const { store, images, now } = world
+  const id = digestOf(arrived.config)
+  await images.blobs.keep(id, arrived.config)
+  const row: ImageRow = {
+    id,
+    manifest_digest: arrived.manifestDigest,
+    source: arrived.source,
+    architecture: arrived.architecture,
+    config: arrived.config.toString('utf8'),
+    layers: JSON.stringify(arrived.layers),
+    size_bytes: arrived.layers.reduce((sum, layer) => sum + layer.size_bytes, 0),
+    created_at: now(),
+    last_used_at: now(),
+  }
+  await admitImage(store, row, arrived.references)
+  world.log.info({ image: id, references: arrived.references, source: row.source }, 'image stored')
+  return showImage({ ...((await findImage(store, id)) ?? row), references: await referencesOf(store, id) })
+}

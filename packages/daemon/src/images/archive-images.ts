@@ -1,0 +1,138 @@
+// What is in an archive: docker save has manifest.json, an OCI layout has index.json, and newer docker save has both.
+import { LIMITS, SandglassError } from '@sandglass/contract'
+import { z } from 'zod'
+import { type Descriptor, digestOf, invalid, type Manifest, parseConfig, parseManifest, pickPlatform } from './manifest.ts'
+import { parseReference } from './reference.ts'
+import type { Spool, SpooledFile } from './spool.ts'
+
+export interface ArchivedImage {
+  readonly config: Buffer
+  readonly architecture: string
+  readonly manifestDigest: string
+  readonly references: readonly string[]
+  readonly layers: readonly ArchivedLayer[]
+}
+
+export interface ArchivedLayer {
+  readonly file: SpooledFile
+  readonly diffId: string
+  readonly mediaType: string
+}
+
+const Saved = z.array(z.object({ Config: z.string(), RepoTags: z.array(z.string()).nullish(), Layers: z.array(z.string()) }))
+const REF_NAME = 'org.opencontainers.image.ref.name'
+const FULL_NAME = 'io.containerd.image.name'
+const PLAIN_LAYER = 'application/vnd.oci.image.layer.v1.tar'
+
+/** `reference` names the one image of an archive, whatever it is called in there. */
+export async function archivedImages(spool: Spool, image: string, reference: string | undefined): Promise<ArchivedImage[]> {
+  const saved = await spool.text(image, 'manifest.json')
+  const index = await spool.text(image, 'index.json')
+  if (!saved && !index) throw invalid(image, 'its archive has neither manifest.json (docker save) nor index.json (an OCI layout)')
+  const found = saved ? await savedImages(spool, image, saved) : await layoutImages(spool, image, index ?? Buffer.alloc(0))
+  if (reference === undefined) {
+    if (found.some(({ references }) => references.length === 0))
+      throw new SandglassError('INVALID_REQUEST', {
+        issue: 'reference is missing: the archive has an image without a name',
+        next: 'give it a name like app:1.0',
+      })
+    return found
+  }
+  const [only, ...more] = found
+  if (!only || more.length > 0)
+    throw new SandglassError('INVALID_REQUEST', { issue: `reference names one image, and the archive has ${found.length}` })
+  return [{ ...only, references: [parseReference(reference).name] }]
+}
+
+async function savedImages(spool: Spool, image: string, text: Buffer): Promise<ArchivedImage[]> {
+  const entries = Saved.safeParse(parsed(image, text))
+  if (!entries.success) throw invalid(image, 'its manifest.json is not one of docker save')
+  return await Promise.all(
+    entries.data.map(async ({ Config, RepoTags, Layers }) => {
+      const config = await spool.text(image, Config)
+      if (!config) throw invalid(image, `its archive lacks ${Config}`)
+      if (Layers.length > LIMITS.image_layers.max)
+        throw new SandglassError('IMAGE_TOO_LARGE', { image, what: 'layers', max: LIMITS.image_layers.max })
+      const { architecture, rootfs } = parseConfig(image, config, Layers.length)
+      const layers = Layers.map((name, i) => ({
+        file: required(spool, image, name),
+        diffId: rootfs.diff_ids[i] ?? '',
+        mediaType: PLAIN_LAYER,
+      }))
+      return {
+        config,
+        architecture,
+        manifestDigest: manifestDigest(config, layers),
+        references: (RepoTags ?? []).map(tag => parseReference(tag).name),
+        layers,
+      }
+    }),
+  )
+}
+
+async function layoutImages(spool: Spool, image: string, text: Buffer): Promise<ArchivedImage[]> {
+  const top = parseManifest(image, text)
+  if (!('index' in top)) throw invalid(image, 'its index.json is no index')
+  const groups = top.index.filter(({ annotations, platform }) => annotations?.[REF_NAME] !== undefined || platform === undefined)
+  const chosen = groups.length > 0 ? groups : [pickPlatform(image, top.index)]
+  return await Promise.all(chosen.map(descriptor => layoutImage(spool, image, descriptor, 0)))
+}
+
+async function layoutImage(spool: Spool, image: string, descriptor: Descriptor, depth: number): Promise<ArchivedImage> {
+  const bytes = await blob(spool, image, descriptor.digest)
+  const found = parseManifest(image, bytes)
+  if ('index' in found) {
+    if (depth > 3) throw invalid(image, 'its index leads to an index too often')
+    const inner = await layoutImage(spool, image, pickPlatform(image, found.index), depth + 1)
+    return { ...inner, references: namesIn(descriptor) }
+  }
+  const config = await blob(spool, image, found.manifest.config.digest)
+  const { architecture, rootfs } = parseConfig(image, config, found.manifest.layers.length)
+  const layers = found.manifest.layers.map(({ digest, mediaType }, i) => ({
+    file: layoutFile(spool, image, digest),
+    diffId: rootfs.diff_ids[i] ?? '',
+    mediaType: mediaType ?? PLAIN_LAYER,
+  }))
+  return { config, architecture, manifestDigest: descriptor.digest, references: namesIn(descriptor), layers }
+}
+
+/** A bare tag, as some tools write there, is no name. */
+function namesIn({ annotations }: Descriptor): string[] {
+  const name = annotations?.[FULL_NAME] ?? annotations?.[REF_NAME]
+  return name === undefined || !/[:/@]/.test(name) ? [] : [parseReference(name).name]
+}
+
+function layoutFile(spool: Spool, image: string, digest: string): SpooledFile {
+  const file = required(spool, image, `blobs/${digest.replace(':', '/')}`)
+  if (file.digest !== digest) throw new SandglassError('IMAGE_DIGEST_MISMATCH', { image, digest, issue: `is ${file.digest}` })
+  return file
+}
+
+async function blob(spool: Spool, image: string, digest: string): Promise<Buffer> {
+  layoutFile(spool, image, digest)
+  return (await spool.text(image, `blobs/${digest.replace(':', '/')}`)) ?? Buffer.alloc(0)
+}
+
+function required(spool: Spool, image: string, name: string): SpooledFile {
+  const file = spool.file(name)
+  if (!file) throw invalid(image, `its archive lacks ${name}`)
+  return file
+}
+
+/** docker save has no manifest of the kind that registries have. Its digest is that of the one that says the same. */
+function manifestDigest(config: Buffer, layers: readonly ArchivedLayer[]): string {
+  const manifest: Manifest & { schemaVersion: 2 } = {
+    schemaVersion: 2,
+    config: { mediaType: 'application/vnd.oci.image.config.v1+json', digest: digestOf(config), size: config.length },
+    layers: layers.map(({ file, mediaType }) => ({ mediaType, digest: file.digest, size: file.size })),
+  }
+  return digestOf(JSON.stringify(manifest))
+}
+
+function parsed(image: string, text: Buffer): unknown {
+  try {
+    return JSON.parse(text.toString('utf8'))
+  } catch (error) {
+    throw new SandglassError('IMAGE_INVALID', { image, issue: 'its manifest.json is not JSON' }, { cause: error })
+  }
+}

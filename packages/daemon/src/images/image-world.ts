@@ -1,0 +1,55 @@
+// What the verbs of images work with; the daemon's world has it.
+import { statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Config } from '@sandglass/contract'
+import type { Backend } from '../backends/backend.ts'
+import type { Logger } from '../log.ts'
+import type { Store } from '../store/open.ts'
+import { Blobs } from './blobs.ts'
+import { Holds } from './holds.ts'
+import type { Pull } from './pull.ts'
+
+export type ImageWorld = {
+  readonly config: Readonly<Config>
+  readonly store: Store
+  readonly backends: ReadonlyMap<string, Backend>
+  readonly images: ImageState
+  readonly log: Logger
+  readonly now: () => number
+}
+
+export type ImageState = {
+  readonly blobs: Blobs
+  /** Where archives are taken apart. */
+  readonly importDir: string
+  /** Ids and digests that something under way needs. */
+  readonly held: Holds
+  /** Pulls under way, by name. */
+  readonly pulls: Map<string, Pull>
+}
+
+/** Below images/ in the data folder. */
+export function imageState(dataDir: string): ImageState {
+  const dir = join(dataDir, 'images')
+  return { blobs: new Blobs(join(dir, 'blobs')), importDir: join(dir, 'import'), held: new Holds(), pulls: new Map() }
+}
+
+const MiB = 1024 * 1024
+/** What the daemon itself may need. */
+const RESERVE_BYTES = 64 * MiB
+
+/** Bytes of the disk that images leave alone: those that the sessions' disks may still take. */
+export async function reserveBytes({ backends, config }: ImageWorld): Promise<number> {
+  let reserve = RESERVE_BYTES
+  for (const { name, room } of backends.values()) {
+    const settings = name in config.backends ? config.backends[name as keyof Config['backends']] : undefined
+    if (!room || settings?.allow_unenforced.includes('disk')) continue
+    for (const bytes of (await backends.get(name)?.room?.())?.promised.values() ?? []) reserve += bytes
+  }
+  return reserve
+}
+
+export async function freeBytes(dir: string): Promise<number> {
+  const { bavail, bsize } = await statfs(dir)
+  return bavail * bsize
+}

@@ -1,0 +1,111 @@
+// POST /v1/images/import: the images of a docker save archive or of an OCI layout.
+import type { Readable } from 'node:stream'
+import type { Image } from '@sandglass/contract'
+import { fileCompression } from '../layers/compression.ts'
+import { openLayer } from '../layers/layer-tar.ts'
+import { admit } from './admit.ts'
+import { requireAllowed } from './allowed.ts'
+import { type ArchivedImage, type ArchivedLayer, archivedImages } from './archive-images.ts'
+import { Budget } from './budget.ts'
+import { type ImageWorld, reserveBytes } from './image-world.ts'
+import type { LayerRecord } from './layer-record.ts'
+import { digestOf } from './manifest.ts'
+import { Progress } from './progress.ts'
+import { prune } from './prune.ts'
+import { type Spool, spoolArchive } from './spool.ts'
+import { takeLayer } from './take-layer.ts'
+
+export interface Import {
+  readonly progress: Progress
+  readonly done: Promise<Image[]>
+}
+
+/** Resolves when the whole body has come and makes sense; the rest of the work is told by `progress`, and its end by `done`. */
+export async function importArchive(
+  world: ImageWorld,
+  body: Readable,
+  reference: string | undefined,
+  signal: AbortSignal,
+): Promise<Import> {
+  const name = reference ?? 'the archive'
+  if (reference !== undefined) requireAllowed(world.config, reference)
+  const spool = await spoolArchive(world, name, body, signal)
+  try {
+    const found = await archivedImages(spool, name, reference)
+    for (const image of found) for (const given of image.references) requireAllowed(world.config, given)
+    const progress = new Progress()
+    return { progress, done: store(world, spool, name, found, progress, signal) }
+  } catch (error) {
+    await spool.remove()
+    throw error
+  }
+}
+
+async function store(
+  world: ImageWorld,
+  spool: Spool,
+  name: string,
+  found: readonly ArchivedImage[],
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<Image[]> {
+  const all = found.flatMap(({ config, layers }) => [
+    digestOf(config),
+    ...layers.flatMap(({ file, diffId }) => [file.digest, diffId]),
+  ])
+  const release = world.images.held.hold(all)
+  try {
+    for (const { file } of found.flatMap(({ layers }) => layers))
+      progress.set({ digest: file.digest, phase: 'waiting', done_bytes: 0, total_bytes: file.size })
+    const images: Image[] = []
+    for (const image of found) images.push(await storeOne(world, name, image, progress, signal))
+    return images
+  } finally {
+    release()
+    progress.end()
+    await spool.remove()
+    await prune(world)
+  }
+}
+
+async function storeOne(
+  world: ImageWorld,
+  name: string,
+  image: ArchivedImage,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<Image> {
+  const budget = new Budget(name, world.config.images.max_bytes, await reserveBytes(world))
+  const layers: LayerRecord[] = []
+  for (const layer of image.layers) layers.push(await storeLayer(world, name, layer, budget, progress, signal))
+  return await admit(world, { ...image, source: 'archive', layers })
+}
+
+async function storeLayer(
+  world: ImageWorld,
+  image: string,
+  { file, diffId, mediaType }: ArchivedLayer,
+  budget: Budget,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<LayerRecord> {
+  const { blobs } = world.images
+  const { digest, size } = file
+  // An archive may have one file for several layers: the first has moved it into the store.
+  const path = blobs.has(digest) ? blobs.path(digest) : file.path
+  const compression = await fileCompression(path)
+  progress.set({ digest, phase: 'unpacking', done_bytes: 0, total_bytes: size })
+  const tar = openLayer(path, {
+    image,
+    diffId,
+    compression,
+    onBytes: bytes => {
+      budget.spend(bytes)
+      progress.add(digest, bytes)
+    },
+  })
+  await takeLayer(world, image, diffId, tar, budget, signal)
+  if (path === file.path) await blobs.adopt(path, digest)
+  progress.set({ digest, phase: 'done', done_bytes: size, total_bytes: size })
+  return { digest, diff_id: diffId, media_type: mediaType, size_bytes: size, compression }
+}

@@ -1,0 +1,13 @@
+// For the start of a daemon: what the last one was doing with images when it died goes, and what can be taken up again stays.
+import { mkdir, rm } from 'node:fs/promises'
+import type { ImageWorld } from './image-world.ts'
+import { prune } from './prune.ts'
+
+export async function openImages(world: ImageWorld): Promise<void> {
+  const { images, log } = world
+  await images.blobs.open()
+  await rm(images.importDir, { recursive: true, force: true })
+  await mkdir(images.importDir, { mode: 0o700 })
+  // A full or damaged disk must not keep sessions from being served.
+  await prune(world).catch(err => log.warn({ err }, 'images could not be tidied'))
+}

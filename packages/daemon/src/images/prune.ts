@@ -1,0 +1,29 @@
+// Removes what no image of the store has any more. Something under way holds what it needs.
+import { allImages, deleteImage, namelessImages, sessionsUsing } from '../store/images.ts'
+import type { ImageWorld } from './image-world.ts'
+import { digestsOf, layeredImage } from './layer-record.ts'
+
+/** A pull that was cut off can be taken up again for so long. */
+const GRACE_MS = 24 * 3600 * 1000
+
+/** Bytes of blobs that are gone. `gone` are digests of an image that was removed on purpose. */
+export async function prune(world: ImageWorld, gone: ReadonlySet<string> = new Set()): Promise<number> {
+  const { store, images, backends } = world
+  await removeNameless(world)
+  const rows = await allImages(store)
+  const digests = new Set<string>(images.held.keys())
+  for (const row of rows) for (const digest of digestsOf(row)) digests.add(digest)
+  const freed = await images.blobs.prune(digests, (digest, ageMs) => gone.has(digest) || ageMs > GRACE_MS)
+  const kept = rows.map(row => layeredImage(images.blobs, row, row.id))
+  for (const backend of backends.values()) await backend.pruneImages?.(kept, new Set(images.held.keys()))
+  return freed
+}
+
+/** An image whose name moved on to another stays for the sessions that started from it, and no longer. */
+async function removeNameless({ store, images, log }: ImageWorld): Promise<void> {
+  for (const { id } of await namelessImages(store)) {
+    if (images.held.has(id) || (await sessionsUsing(store, id)).length > 0) continue
+    await deleteImage(store, id)
+    log.info({ image: id }, 'image removed: no name leads to it')
+  }
+}

@@ -1,0 +1,178 @@
+// Takes an archive of images apart: every file of it goes to a folder of the store's, with its digest. What the files mean is told afterwards,
+// because docker save writes its table of contents last.
+import { createHash } from 'node:crypto'
+import { mkdir, mkdtemp, open, readFile, rm } from 'node:fs/promises'
+import { join, posix } from 'node:path'
+import { PassThrough, type Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGunzip, createZstdDecompress } from 'node:zlib'
+import { LIMITS, SandglassError } from '@sandglass/contract'
+import { extract } from 'tar-stream'
+import { compressionOf } from '../layers/compression.ts'
+import { freeBytes, type ImageWorld, reserveBytes } from './image-world.ts'
+import { invalid } from './manifest.ts'
+
+/** More files than any archive of images has. */
+const MAX_FILES = 10_000
+const MiB = 1024 * 1024
+const LOOK_EVERY = 32 * MiB
+
+export interface SpooledFile {
+  readonly path: string
+  readonly digest: string
+  readonly size: number
+}
+
+export class Spool {
+  readonly folder: string
+  readonly #files = new Map<string, SpooledFile>()
+  /** docker save of some versions has a layer once, and links to it. */
+  readonly #links = new Map<string, string>()
+
+  constructor(folder: string) {
+    this.folder = folder
+  }
+
+  get count(): number {
+    return this.#files.size + this.#links.size
+  }
+
+  add(name: string, file: SpooledFile): void {
+    this.#files.set(name, file)
+  }
+
+  link(name: string, target: string): void {
+    this.#links.set(name, target)
+  }
+
+  file(name: string): SpooledFile | undefined {
+    let at = name
+    for (let hops = 0; hops < 8; hops++) {
+      const found = this.#files.get(at)
+      const target = this.#links.get(at)
+      if (found || target === undefined) return found
+      at = target
+    }
+    return undefined
+  }
+
+  /** Undefined when there is none. */
+  async text(image: string, name: string): Promise<Buffer | undefined> {
+    const file = this.file(name)
+    if (!file) return undefined
+    if (file.size > LIMITS.image_manifest_bytes.max)
+      throw new SandglassError('IMAGE_TOO_LARGE', { image, what: `bytes in ${name}`, max: LIMITS.image_manifest_bytes.max })
+    return await readFile(file.path)
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.folder, { recursive: true, force: true })
+  }
+}
+
+/** `image` is what the archive is called in messages. On failure nothing is left. */
+export async function spoolArchive(world: ImageWorld, image: string, body: Readable, signal: AbortSignal): Promise<Spool> {
+  await mkdir(world.images.importDir, { recursive: true, mode: 0o700 })
+  const spool = new Spool(await mkdtemp(join(world.images.importDir, 'archive-')))
+  try {
+    const room = new Room(world, image, spool.folder, await reserveBytes(world))
+    const archive = extract()
+    const unpacked = unpack(archive, spool, room, image)
+    await Promise.all([pipeline(await uncompressed(body), archive, { signal }), unpacked])
+    return spool
+  } catch (error) {
+    await spool.remove()
+    signal.throwIfAborted()
+    throw failure(image, error)
+  }
+}
+
+async function unpack(archive: ReturnType<typeof extract>, spool: Spool, room: Room, image: string): Promise<void> {
+  for await (const entry of archive) {
+    const { name, type, linkname } = entry.header
+    const at = posix.normalize(name).replace(/^\/+/, '')
+    if (spool.count >= MAX_FILES) throw invalid(image, `its archive has more than ${MAX_FILES} files`)
+    if (type === 'symlink' || type === 'link') {
+      const base = type === 'symlink' ? posix.dirname(at) : '.'
+      spool.link(at, posix.normalize(posix.join(base, linkname ?? '')))
+    }
+    if (type !== 'file' && type !== 'contiguous-file') {
+      entry.resume()
+      continue
+    }
+    spool.add(at, await write(join(spool.folder, String(spool.count)), entry, room))
+  }
+}
+
+async function write(path: string, content: AsyncIterable<unknown>, room: Room): Promise<SpooledFile> {
+  const hash = createHash('sha256')
+  let size = 0
+  await using file = await open(path, 'wx', 0o600)
+  for await (const piece of content as AsyncIterable<Buffer>) {
+    await room.take(piece.length)
+    hash.update(piece)
+    await file.write(piece)
+    size += piece.length
+  }
+  return { path, digest: `sha256:${hash.digest('hex')}`, size }
+}
+
+/** What may still be written: as much as an image may have, and not what sessions were promised. */
+class Room {
+  readonly #max: number
+  readonly #image: string
+  readonly #dir: string
+  readonly #reserve: number
+  #taken = 0
+  #unlooked = LOOK_EVERY
+
+  constructor({ config }: ImageWorld, image: string, dir: string, reserve: number) {
+    this.#max = config.images.max_bytes
+    this.#image = image
+    this.#dir = dir
+    this.#reserve = reserve
+  }
+
+  async take(bytes: number): Promise<void> {
+    this.#taken += bytes
+    this.#unlooked += bytes
+    if (this.#taken > this.#max)
+      throw new SandglassError('IMAGE_TOO_LARGE', { image: this.#image, what: 'bytes', max: this.#max })
+    if (this.#unlooked < LOOK_EVERY) return
+    this.#unlooked = 0
+    if ((await freeBytes(this.#dir)) < this.#reserve)
+      throw new SandglassError('IMAGE_STORE_FULL', { image: this.#image, why: 'the disk of the data folder has no room for it' })
+  }
+}
+
+/** The tar inside, however it is compressed. */
+async function uncompressed(body: Readable): Promise<Readable> {
+  const iterator = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+  const first = await iterator.next()
+  const start = first.done ? Buffer.alloc(0) : first.value
+  const whole = new PassThrough({ highWaterMark: MiB })
+  const source = async function* () {
+    yield start
+    for (;;) {
+      const { done, value } = await iterator.next()
+      if (done) return
+      yield value
+    }
+  }
+  const kind = compressionOf(start)
+  const finish = (error: unknown) => void (error && whole.destroy(error as Error))
+  if (kind === 'none') pipeline(source, whole).catch(finish)
+  else pipeline(source, kind === 'gzip' ? createGunzip() : createZstdDecompress(), whole).catch(finish)
+  return whole
+}
+
+function failure(image: string, error: unknown): unknown {
+  if (error instanceof SandglassError) return error
+  const { code, message } = error as NodeJS.ErrnoException
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new SandglassError('IMAGE_STORE_FULL', { image, why: 'the disk of the data folder is full' }, { cause: error })
+  const isBroken = code === undefined || /^(Z_|ZSTD_)/.test(code)
+  return isBroken
+    ? new SandglassError('IMAGE_INVALID', { image, issue: `it is no archive of images: ${message}` }, { cause: error })
+    : error
+}

@@ -1,0 +1,21 @@
+// A layer on its way into the store: checked against its diff id, and unpacked in the same pass where a backend wants it so.
+import type { Readable } from 'node:stream'
+import type { Budget } from './budget.ts'
+import type { ImageWorld } from './image-world.ts'
+
+/** Resolves when all of the tar was seen and found to be right. */
+export async function takeLayer(
+  { backends }: ImageWorld,
+  image: string,
+  diffId: string,
+  tar: Readable,
+  budget: Budget,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const backend of backends.values()) {
+    if (!backend.receiveLayer) continue
+    budget.unpacked(await backend.receiveLayer(image, diffId, tar, budget.limits, signal))
+    return
+  }
+  for await (const _ of tar) signal.throwIfAborted()
+}
