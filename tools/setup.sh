@@ -77,7 +77,8 @@ script bsdutils
 tar tar
 curl curl
 python3 python3
-git git'
+git git
+chromium chromium'
 
 system_packages() {
   local missing
@@ -129,8 +130,17 @@ build_runner() {
   fi
   open_cache
   mkdir -p runner/bin
-  step 'runner' compile_runner || die "go build failed; see $LOG"
+  step 'runner' compile_runner runner || die "go build failed; see $LOG"
   echo "$want" >runner/bin/.digest
+}
+
+# For packages: one binary per machine, under the name that Node has for it.
+build_runners() {
+  command -v go >/dev/null || die 'cannot build the runners: Go is missing'
+  open_cache
+  mkdir -p runner/bin
+  step 'runner for x64' compile_runner linux-x64 amd64 || die "go build failed; see $LOG"
+  step 'runner for arm64' compile_runner linux-arm64 arm64 || die "go build failed; see $LOG"
 }
 
 runner_digest() {
@@ -139,12 +149,12 @@ runner_digest() {
   sha256sum "${sources[@]}" | sha256sum | cut -c1-32
 }
 
-# The rename keeps a runner that is being executed intact.
+# compile_runner NAME [GOARCH]: the rename keeps a runner that is being executed intact.
 compile_runner() {
   (
     cd runner
-    export CGO_ENABLED=0 GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOCACHE="${GOCACHE:-$OLDPWD/.cache/go}"
-    go build -buildvcs=false -trimpath -ldflags='-s -w' -o "bin/runner.$$" . && mv "bin/runner.$$" bin/runner
+    export CGO_ENABLED=0 GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOCACHE="${GOCACHE:-$OLDPWD/.cache/go}" GOARCH=${2:-$(go env GOARCH)}
+    go build -buildvcs=false -trimpath -ldflags='-s -w' -o "bin/$1.$$" . && mv "bin/$1.$$" "bin/$1"
   )
 }
 

@@ -9,26 +9,36 @@ import { deadline } from './deadline.ts'
 export const SANDGLASS = resolve('sandglass')
 
 export type Ran = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string }
+/** Gets all of an output so far, each time there is more. */
+type Watch = (text: string, kill: (signal: NodeJS.Signals) => void) => void
+
 export type RunOptions = {
   input?: string | Buffer
   env?: Record<string, string>
   cwd?: string
-  onStdout?: (text: string, kill: (signal: NodeJS.Signals) => void) => void
+  onStdout?: Watch
+  onStderr?: Watch
 }
+
+/** What is run, and where it looks for programs. */
+export type Installation = { program: string; path: string }
+const CLONE: Installation = { program: SANDGLASS, path: process.env.PATH ?? '' }
 
 export class CliHome {
   readonly home: string
+  readonly #installation: Installation
 
-  private constructor(home: string) {
+  private constructor(home: string, installation: Installation) {
     this.home = home
+    this.#installation = installation
   }
 
-  static async open(): Promise<CliHome> {
-    return new CliHome(await mkdtemp(join(tmpdir(), 'sg-cli-')))
+  static async open(installation = CLONE): Promise<CliHome> {
+    return new CliHome(await mkdtemp(join(tmpdir(), 'sg-cli-')), installation)
   }
 
   get env(): Record<string, string> {
-    return { PATH: process.env.PATH ?? '', HOME: this.home, TERM: 'xterm-256color' }
+    return { PATH: this.#installation.path, HOME: this.home, TERM: 'xterm-256color' }
   }
 
   get dataDir(): string {
@@ -40,8 +50,8 @@ export class CliHome {
   }
 
   /** Runs the command line as a process. Without `input` its stdin is /dev/null. */
-  run(args: readonly string[], { input, env, cwd, onStdout }: RunOptions = {}): Promise<Ran> {
-    const child = spawn(SANDGLASS, args, {
+  run(args: readonly string[], { input, env, cwd, onStdout, onStderr }: RunOptions = {}): Promise<Ran> {
+    const child = spawn(this.#installation.program, args, {
       cwd,
       env: { ...this.env, ...env },
       stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
@@ -53,6 +63,7 @@ export class CliHome {
     })
     child.stderr?.setEncoding('utf8').on('data', text => {
       ran.stderr += text
+      onStderr?.(ran.stderr, signal => child.kill(signal))
     })
     // A command that does not read its input may end first.
     child.stdin?.on('error', () => undefined).end(input)

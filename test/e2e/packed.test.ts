@@ -1,0 +1,165 @@
+import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { filesIn, specifiersIn } from '../../tools/pack/specifiers.ts'
+import { CliHome } from './cli-home.ts'
+import { leftovers } from './leftovers.ts'
+
+const run = promisify(execFile)
+const TSC = resolve('node_modules/.bin/tsc')
+const TYPES = resolve('node_modules/@types')
+/** A user has Node 24 in PATH; this machine's own may be older. */
+const PATH = `${dirname(process.execPath)}:${process.env.PATH}`
+const env = { ...process.env, PATH }
+
+describe('the packages as they are published', () => {
+  let folder: string
+  let dist: string
+  let app: string
+  let tarballs: string[]
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'sandglass-packed-'))
+    dist = join(folder, 'dist')
+    app = join(folder, 'app')
+    await run('tools/dev', ['pack', dist])
+    tarballs = readdirSync(dist).map(name => join(dist, name))
+    mkdirSync(app)
+    await run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...tarballs], { cwd: app, env })
+  }, 240_000)
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  it('hold JavaScript and declarations, and neither TypeScript nor tests', async () => {
+    expect(tarballs.length).toBe(readdirSync('packages').length)
+    for (const tarball of tarballs) {
+      const names = (await run('tar', ['tzf', tarball])).stdout.trim().split('\n')
+      expect(names).toContain('package/LICENSE')
+      expect(names.filter(name => name.endsWith('.ts') && !name.endsWith('.d.ts'))).toEqual([])
+      expect(names.filter(name => /\.(test|fixture)\.|conformance|plain-child/.test(name))).toEqual([])
+    }
+  })
+
+  it.each([
+    ['x64', 0x3e],
+    ['arm64', 0xb7],
+  ])('bring a static runner for %s', (machine, code) => {
+    const elf = readFileSync(join(app, `node_modules/@sandglass/daemon/runner/linux-${machine}`))
+    expect(elf.subarray(0, 4).toString('latin1')).toBe('\x7fELF')
+    expect(elf.readUInt16LE(18)).toBe(code)
+    expect(segmentTypes(elf)).not.toContain(PT_INTERP)
+  })
+
+  it('give a command line that makes a sandbox, runs in it and ends it, with nothing of the clone', async () => {
+    const home = await CliHome.open({ program: join(app, 'node_modules/.bin/sandglass'), path: PATH })
+    try {
+      const { version } = JSON.parse(readFileSync('packages/cli/package.json', 'utf8'))
+      expect((await run('npx', ['--no-install', 'sandglass', 'version'], { cwd: app, env })).stdout).toBe(
+        `sandglass ${version}\n`,
+      )
+      expect(await home.run(['new', 'packed'])).toMatchObject({ code: 0, stdout: expect.stringContaining('packed') })
+      expect(await home.run(['exec', 'packed', '-c', 'cd /tmp && export WHO=packed'])).toMatchObject({ code: 0 })
+      expect(await home.run(['exec', 'packed', '-c', 'echo $WHO in $PWD; exit 7'])).toMatchObject({
+        code: 7,
+        stdout: 'packed in /tmp\n',
+      })
+      expect(readFileSync(`/proc/${home.daemonPid}/cmdline`, 'utf8')).toContain(
+        join(app, 'node_modules/@sandglass/daemon/src/main.js'),
+      )
+      // Thrown by the SDK's own copy of the error class, and still known to the command line.
+      expect(await home.run(['inspect', 'nobody'])).toMatchObject({
+        code: 4,
+        stderr: expect.stringMatching(/^sandglass: no session nobody\n/),
+      })
+      expect(await home.run(['rm', '-f', 'packed'])).toMatchObject({ code: 0 })
+      expect(await home.run(['shutdown'])).toMatchObject({ code: 0 })
+      expect(leftovers(home.dataDir).processes).toEqual([])
+    } finally {
+      await home.close()
+    }
+  })
+
+  it('let a program use the SDK with nothing else installed', async () => {
+    const alone = join(folder, 'alone')
+    await unpackSdk(alone)
+    expect(readdirSync(join(alone, 'node_modules'))).toEqual(['@sandglass'])
+    const script = `
+      import { SandboxClient, SandglassError } from '@sandglass/sdk'
+      import { connectLocal } from '@sandglass/sdk/node'
+      const client = new SandboxClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'k', retries: 0 })
+      const error = await client.health().catch(error => error)
+      const local = (() => { try { connectLocal({ dataDir: '/nowhere' }) } catch (error) { return error } })()
+      console.log(error instanceof SandglassError, error.code, local.code)`
+    writeFileSync(join(alone, 'use.mjs'), script)
+    expect((await run(process.execPath, ['use.mjs'], { cwd: alone })).stdout).toBe('true DAEMON_UNREACHABLE DAEMON_UNREACHABLE\n')
+  })
+
+  it('let a browser load the SDK without a bundler: every import in it is a path', () => {
+    const source = join(app, 'node_modules/@sandglass/sdk/src')
+    const code = filesIn(source).filter(path => path.endsWith('.js') && !path.startsWith(join(source, 'node/')))
+    const imported = code.flatMap(path => specifiersIn(readFileSync(path, 'utf8')))
+    expect(imported.length).toBeGreaterThan(10)
+    expect(imported.filter(specifier => !/^\.\.?\//.test(specifier))).toEqual([])
+  })
+
+  it.each([
+    ['Node', 'connectLocal', { module: 'nodenext', lib: ['es2024', 'esnext.disposable'], types: ['node'], typeRoots: [TYPES] }],
+    [
+      'a bundler',
+      'SandboxClient',
+      { module: 'esnext', moduleResolution: 'bundler', lib: ['es2024', 'esnext.disposable', 'dom'], types: [] },
+    ],
+  ])('have types that need nothing else installed, for %s', async (_, entry, options) => {
+    const project = join(folder, `types-${entry}`)
+    await unpackSdk(project)
+    writeFileSync(join(project, 'package.json'), '{ "type": "module" }')
+    writeFileSync(join(project, 'use.ts'), CONNECT[entry] + CONSUMER)
+    const compilerOptions = { ...options, target: 'es2024', strict: true, noEmit: true, skipLibCheck: false }
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['use.ts'] }))
+    await expect(run(TSC, ['-p', project])).resolves.toMatchObject({ stdout: '' })
+  })
+
+  async function unpackSdk(project: string): Promise<void> {
+    const target = join(project, 'node_modules/@sandglass/sdk')
+    mkdirSync(target, { recursive: true })
+    const tarball = tarballs.find(path => path.includes('sandglass-sdk-')) ?? ''
+    await run('tar', ['xzf', tarball, '--strip-components=1', '-C', target])
+  }
+})
+
+const CONNECT: Record<string, string> = {
+  connectLocal: `import { connectLocal } from '@sandglass/sdk/node'
+    const client = connectLocal()`,
+  SandboxClient: `import { SandboxClient } from '@sandglass/sdk'
+    const client = new SandboxClient({ baseUrl: 'http://127.0.0.1:8080', apiKey: 'k' })`,
+}
+
+/** Each line that has to be refused would pass if what it uses had no type. */
+const CONSUMER = `
+  import { SandglassError, type SessionInfo } from '@sandglass/sdk'
+  const session = await client.createSession({ memoryMb: 512, env: { A_B: 'c' } })
+  const info: SessionInfo = session.info
+  export const status: 'running' | 'paused' | string = info.status
+  for await (const { chunk } of session.execStream('true')) chunk.toUpperCase()
+  export const code: number = (await session.exec('true', { timeoutMs: 1000, signal: AbortSignal.timeout(1) })).exitCode
+  export const id = (error: unknown): string | undefined =>
+    error instanceof SandglassError && error.is('SESSION_NOT_FOUND') ? error.detail.id : undefined
+  // @ts-expect-error
+  await client.createSession({ memoryMb: 'much' })
+  // @ts-expect-error
+  await client.createSession({ colour: 'red' })
+  // @ts-expect-error
+  export const wrong: string = (await session.exec('true')).exitCode
+  // @ts-expect-error
+  session.info.noSuchField
+`
+
+const PT_INTERP = 3
+
+/** Of a 64-bit little-endian ELF file. */
+function segmentTypes(elf: Buffer): number[] {
+  const [offset, size, count] = [Number(elf.readBigUInt64LE(32)), elf.readUInt16LE(54), elf.readUInt16LE(56)]
+  return Array.from({ length: count }, (_, i) => elf.readUInt32LE(offset + i * size))
+}
