@@ -43,26 +43,10 @@ var (
 // the bounding set holds; without this it could get all that the runner was
 // started with. Not being dumpable keeps the token in memory from other processes.
 func dropCapabilities() error {
-	kept := uint64(0)
-	for _, c := range keptCapabilities {
-		kept |= 1 << c
+	if err := limitCapabilities(); err != nil {
+		return err
 	}
-	if _, _, errno := syscall.AllThreadsSyscall(syscall.SYS_GETPID, 0, 0, 0); errno == syscall.ENOTSUP {
-		return errors.New("drop capabilities: the runner must be built with CGO_ENABLED=0")
-	}
-	if err := capget(); err != nil {
-		return fmt.Errorf("read capabilities: %w", err)
-	}
-	if capData[0].effective&(1<<capSetpcap) != 0 {
-		for c := uintptr(0); c < lastCapabilities; c++ {
-			if kept&(1<<c) != 0 || !inBoundingSet(c) {
-				continue
-			}
-			if _, _, errno := syscall.AllThreadsSyscall(syscall.SYS_PRCTL, prCapbsetDrop, c, 0); errno != 0 {
-				return fmt.Errorf("drop capability %d: %w", c, errno)
-			}
-		}
-	}
+	kept := keptSet()
 	for i := range capData {
 		part := uint32(kept >> (32 * i))
 		capData[i].permitted &= part
@@ -77,6 +61,37 @@ func dropCapabilities() error {
 		return fmt.Errorf("set no-new-privileges: %w", errno)
 	}
 	return prctl(prSetDumpable, 0)
+}
+
+// limitCapabilities bounds what any program started from here on can have. The runner itself keeps what it has.
+func limitCapabilities() error {
+	if _, _, errno := syscall.AllThreadsSyscall(syscall.SYS_GETPID, 0, 0, 0); errno == syscall.ENOTSUP {
+		return errors.New("drop capabilities: the runner must be built with CGO_ENABLED=0")
+	}
+	if err := capget(); err != nil {
+		return fmt.Errorf("read capabilities: %w", err)
+	}
+	if capData[0].effective&(1<<capSetpcap) == 0 {
+		return nil
+	}
+	kept := keptSet()
+	for c := uintptr(0); c < lastCapabilities; c++ {
+		if kept&(1<<c) != 0 || !inBoundingSet(c) {
+			continue
+		}
+		if _, _, errno := syscall.AllThreadsSyscall(syscall.SYS_PRCTL, prCapbsetDrop, c, 0); errno != 0 {
+			return fmt.Errorf("drop capability %d: %w", c, errno)
+		}
+	}
+	return nil
+}
+
+func keptSet() uint64 {
+	kept := uint64(0)
+	for _, c := range keptCapabilities {
+		kept |= 1 << c
+	}
+	return kept
 }
 
 func capget() error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -13,6 +14,7 @@ import (
 const (
 	reopenPause  = time.Second
 	virtioPrefix = "virtio:"
+	fdPrefix     = "fd:"
 	ioctlFlush   = 0x540b  // TCFLSH
 	edgeTrigger  = 1 << 31 // EPOLLET, which package syscall has as a negative number
 )
@@ -57,17 +59,9 @@ func (run *runner) serveCarrier(name string) error {
 	return nil
 }
 
-// openCarrier opens a device by its path, or as virtio:NAME the virtio port that the host gave this name.
+// openCarrier opens a device and watches it.
 func openCarrier(name string) (*device, error) {
-	path := name
-	if port := strings.TrimPrefix(name, virtioPrefix); port != name {
-		found, err := findVirtioPort(port)
-		if err != nil {
-			return nil, err
-		}
-		path = found
-	}
-	file, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
+	file, err := openDevice(name)
 	if err != nil {
 		return nil, fmt.Errorf("open carrier: %w", err)
 	}
@@ -81,6 +75,24 @@ func openCarrier(name string) (*device, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// openDevice opens a device by its path, as virtio:NAME the virtio port that the host gave this name, or as fd:NUMBER one that whoever
+// started the runner has opened without blocking.
+func openDevice(name string) (*os.File, error) {
+	path := name
+	if number := strings.TrimPrefix(name, fdPrefix); number != name {
+		fd, err := strconv.Atoi(number)
+		return os.NewFile(uintptr(fd), "carrier"), err
+	}
+	if port := strings.TrimPrefix(name, virtioPrefix); port != name {
+		found, err := findVirtioPort(port)
+		if err != nil {
+			return nil, err
+		}
+		path = found
+	}
+	return os.OpenFile(path, os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
 }
 
 func (d *device) close() {
@@ -100,7 +112,7 @@ func findVirtioPort(name string) (string, error) {
 			return filepath.Join("/dev", filepath.Base(filepath.Dir(file))), nil
 		}
 	}
-	return "", fmt.Errorf("open carrier: no virtio port has the name %q", name)
+	return "", fmt.Errorf("no virtio port has the name %q", name)
 }
 
 // makeRaw makes a terminal pass every byte as it is, both ways, and echo none. Nothing else has such modes.

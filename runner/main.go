@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,11 +15,15 @@ import (
 	"syscall"
 	"time"
 
+	"sandglass/runner/guest"
 	"sandglass/runner/launch"
 	"sandglass/runner/unpack"
 )
 
 func main() {
+	if os.Args[0] == guest.Program {
+		guest.Main()
+	}
 	if len(os.Args) > 1 && os.Args[1] == "launch" {
 		os.Exit(launch.Main())
 	}
@@ -35,7 +40,7 @@ type options struct {
 	listenFD, configFD                    int
 	listen, configFile, socket, tokenFile string
 	client, carrier                       string
-	stdio, configLine                     bool
+	stdio, configLine, guest              bool
 }
 
 // start goes through the phases of the runner's life.
@@ -51,30 +56,39 @@ func start(args []string) error {
 		}
 		return err
 	}
-	cfg, err := openConfig(opts)
+	run, err := begin(opts)
+	if opts.guest {
+		guest.Report(err)
+	}
 	if err != nil {
-		return err
-	}
-	run, err := newRunner(cfg)
-	if err != nil {
-		return err
-	}
-	if err := prepareProcess(cfg); err != nil {
-		return err
-	}
-	registerHandlers()
-	if err := run.serve(opts); err != nil {
 		return err
 	}
 	if opts.configLine {
 		fmt.Fprintln(os.Stderr, "runner: listening")
 	}
-	if cfg.WarmShell {
+	if run.cfg.WarmShell {
 		run.warmShell()
 	}
 	go run.handleSignals()
 	run.reaper.loop()
 	return nil
+}
+
+// begin makes a runner that serves.
+func begin(opts *options) (*runner, error) {
+	cfg, err := openConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	run, err := newRunner(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareProcess(cfg); err != nil {
+		return nil, err
+	}
+	registerHandlers()
+	return run, run.serve(opts)
 }
 
 // serve lets clients in, by every way that the options name.
@@ -143,7 +157,8 @@ func parseFlags(args []string) (*options, error) {
 	set.StringVar(&opts.configFile, "config-file", "", "file to read the configuration from")
 	set.BoolVar(&opts.configLine, "config-line", false, "read the configuration from the first line of stdin, and say on stderr when clients may come")
 	set.BoolVar(&opts.stdio, "stdio", false, "serve a multiplexed carrier on stdin and stdout")
-	set.StringVar(&opts.carrier, "carrier", "", "serve a multiplexed carrier on the device at this path, or on the port virtio:NAME")
+	set.StringVar(&opts.carrier, "carrier", "", "serve a multiplexed carrier on the device at this path, on the port virtio:NAME, or on the descriptor fd:NUMBER")
+	set.BoolVar(&opts.guest, "guest", false, "take the configuration from the first process of a virtual machine, after entering the session's root")
 	set.StringVar(&opts.client, "client", "", "send this one request to a runner and print its reply")
 	set.StringVar(&opts.socket, "socket", "/run/runner.sock", "with --client: path of the runner's socket")
 	set.StringVar(&opts.tokenFile, "token-file", "", "with --client: file that holds the token")
@@ -159,6 +174,16 @@ func parseFlags(args []string) (*options, error) {
 func openConfig(opts *options) (*config, error) {
 	var file *os.File
 	switch {
+	case opts.guest:
+		// It takes a while and is the same for every session, so it happens before the wait for the session.
+		if err := limitCapabilities(); err != nil {
+			return nil, err
+		}
+		content, err := guest.Enter()
+		if err != nil {
+			return nil, err
+		}
+		return readConfig(bytes.NewReader(content))
 	case opts.configLine:
 		return readConfig(&firstLine{from: os.Stdin})
 	case opts.configFD >= 0:

@@ -1,0 +1,83 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// workGroup holds the runner and everything it starts. The kernel never kills the first process of a machine for want of memory, so what
+// answers for the machine needs no group of its own.
+const workGroup = groupDir + "/work"
+
+const cpuPeriodUsec = 100_000
+
+func makeGroup() error {
+	if err := (mount{"cgroup2", groupDir, "cgroup2", 0, ""}).do(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(groupDir+"/cgroup.subtree_control", []byte("+cpu +memory +pids"), 0); err != nil {
+		return fmt.Errorf("enable controllers: %w", err)
+	}
+	if err := os.Mkdir(workGroup, 0o755); err != nil {
+		return fmt.Errorf("make cgroup: %w", err)
+	}
+	return nil
+}
+
+func limitGroup(l *limits) error {
+	settings := map[string]string{
+		"memory.max": strconv.FormatInt(l.MemoryBytes, 10), "memory.swap.max": "0", "pids.max": strconv.Itoa(l.Pids),
+	}
+	if l.CPUQuotaUsec > 0 {
+		settings["cpu.max"] = fmt.Sprintf("%d %d", l.CPUQuotaUsec, cpuPeriodUsec)
+	}
+	for file, value := range settings {
+		path := filepath.Join(workGroup, file)
+		if err := os.WriteFile(path, []byte(value), 0); err != nil {
+			if os.IsNotExist(err) && file == "memory.swap.max" {
+				continue // a kernel without swap has nothing to forbid
+			}
+			return fmt.Errorf("set limit: %w", err)
+		}
+		// SECURITY: a limit that the kernel took and did not keep is no limit.
+		if got, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(got)) != value {
+			return fmt.Errorf("limit %s is %q after %s was written", file, got, value)
+		}
+	}
+	return nil
+}
+
+// groupStats is what the session uses and may use.
+func groupStats() map[string]any {
+	return map[string]any{
+		"cpu_usage_usec": field("cpu.stat", "usage_usec"), "memory_bytes": number("memory.current") - field("memory.stat", "inactive_file"),
+		"memory_limit": number("memory.max"), "memory_peak_bytes": number("memory.peak"), "oom_kills": field("memory.events", "oom_kill"),
+		"pids": number("pids.current"), "pids_limit": number("pids.max"),
+	}
+}
+
+func number(file string) int64 {
+	content, err := os.ReadFile(filepath.Join(workGroup, file))
+	if err != nil {
+		return 0
+	}
+	value, _ := strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
+	return value
+}
+
+func field(file, name string) int64 {
+	content, err := os.ReadFile(filepath.Join(workGroup, file))
+	if err != nil {
+		return 0
+	}
+	for _, line := range strings.Split(string(content), "\n") {
+		if parts := strings.Fields(line); len(parts) == 2 && parts[0] == name {
+			value, _ := strconv.ParseInt(parts[1], 10, 64)
+			return value
+		}
+	}
+	return 0
+}

@@ -1,0 +1,77 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	portDeadline = 10 * time.Second
+	edgeTrigger  = 1 << 31 // EPOLLET, which package syscall has as a negative number
+)
+
+// A port is a virtio port. While nobody is connected on the other side it is at its end and readable at the same time, so only an edge
+// tells that somebody came.
+type port struct {
+	file  *os.File
+	epoll int
+}
+
+func openPort(name string) (*port, error) {
+	path, err := findPort(name)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open port %s: %w", name, err)
+	}
+	epoll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("watch port %s: %w", name, err)
+	}
+	event := syscall.EpollEvent{Events: syscall.EPOLLIN | edgeTrigger, Fd: int32(fd)}
+	if err := syscall.EpollCtl(epoll, syscall.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return nil, fmt.Errorf("watch port %s: %w", name, err)
+	}
+	return &port{os.NewFile(uintptr(fd), name), epoll}, nil
+}
+
+// Read waits for whoever connects next when the one before has gone.
+func (p *port) Read(buffer []byte) (int, error) {
+	for {
+		n, err := syscall.Read(int(p.file.Fd()), buffer)
+		switch {
+		case n > 0:
+			return n, nil
+		case err == syscall.EINTR:
+			continue
+		case err != nil && err != syscall.EAGAIN:
+			return 0, err
+		}
+		if _, err := syscall.EpollWait(p.epoll, make([]syscall.EpollEvent, 1), -1); err != nil && err != syscall.EINTR {
+			return 0, err
+		}
+	}
+}
+
+// findPort gives the path of a port by the name that the host gave it. Drivers come up after their modules are loaded.
+func findPort(name string) (string, error) {
+	for deadline := time.Now().Add(portDeadline); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		files, err := filepath.Glob("/sys/class/virtio-ports/*/name")
+		if err != nil {
+			return "", err
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err == nil && strings.TrimSpace(string(content)) == name {
+				return filepath.Join("/dev", filepath.Base(filepath.Dir(file))), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no virtio port has the name %s", name)
+}

@@ -1,0 +1,120 @@
+package guest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// Descriptors of the process that becomes the runner, beside the first three.
+const (
+	ordersFD = 3
+	reportFD = 4
+	// CarrierFD is the port that the runner serves.
+	CarrierFD = 5
+)
+
+// A session is the process that becomes the runner, seen from outside.
+type session struct {
+	pid    int
+	orders *os.File
+	report *os.File
+
+	mu      sync.Mutex // guards what follows
+	isEnded bool
+}
+
+// startSession starts this program again in namespaces of its own. It waits there for its orders.
+func startSession() (*session, error) {
+	path, err := findPort(carrierPort)
+	if err != nil {
+		return nil, err
+	}
+	carrier, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open port %s: %w", carrierPort, err)
+	}
+	defer syscall.Close(carrier)
+	var orders, report [2]int
+	for _, pipe := range []*[2]int{&orders, &report} {
+		if err := syscall.Pipe2(pipe[:], syscall.O_CLOEXEC); err != nil {
+			return nil, fmt.Errorf("make pipe: %w", err)
+		}
+	}
+	defer syscall.Close(orders[0])
+	defer syscall.Close(report[1])
+	argv := []string{runnerPath, "--guest", "--carrier", fmt.Sprintf("fd:%d", CarrierFD)}
+	pid, err := syscall.ForkExec(Program, argv, &syscall.ProcAttr{
+		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		Files: []uintptr{0, 1, 2, uintptr(orders[0]), uintptr(report[1]), uintptr(carrier)},
+		Sys: &syscall.SysProcAttr{
+			Setsid:     true,
+			Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start the runner: %w", err)
+	}
+	return &session{pid: pid, orders: os.NewFile(uintptr(orders[1]), "orders"), report: os.NewFile(uintptr(report[0]), "report")}, nil
+}
+
+// begin gives the process its orders and returns when it serves.
+func (s *session) begin(cfg *config) error {
+	orders, err := json.Marshal(cfg)
+	if err != nil {
+		return fmt.Errorf("write orders: %w", err)
+	}
+	if _, err := s.orders.Write(orders); err != nil {
+		return fmt.Errorf("write orders: %w", err)
+	}
+	s.orders.Close()
+	report, err := io.ReadAll(io.LimitReader(s.report, maxReportBytes))
+	s.report.Close()
+	if err != nil {
+		return fmt.Errorf("read the runner's report: %w", err)
+	}
+	if string(report) != served {
+		return fmt.Errorf("start the runner: %s", report)
+	}
+	return nil
+}
+
+// wait returns when the runner has ended, and with it everything it started.
+func (s *session) wait() error {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		if err == syscall.EINTR || err == nil && pid != s.pid {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("wait for the runner: %w", err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case s.isEnded:
+			say("the session was ended")
+		case status.Signaled():
+			say("the runner was killed by signal %d", status.Signal())
+		default:
+			say("the runner ended with status %d", status.ExitStatus())
+		}
+		s.isEnded = true
+		return nil
+	}
+}
+
+// end kills everything of the session; wait sees it.
+func (s *session) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isEnded {
+		return
+	}
+	s.isEnded = true
+	syscall.Kill(s.pid, syscall.SIGKILL)
+}
