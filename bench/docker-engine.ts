@@ -81,7 +81,8 @@ async function launch(
   ]
   // The shell is process 1 of the namespace and reaps the shims that containerd leaves to it.
   const enter = 'for tree in /sys/fs/cgroup /sys/fs/cgroup/pids; do echo $$ > "$tree/$0/engine/cgroup.procs"; done 2>/dev/null'
-  const script = `${enter}; "$1" --config "$2" & shift 2; "$@" & wait`
+  // An engine that is killed comes back, as a service does.
+  const script = `${enter}; "$1" --config "$2" & shift 2; (while :; do "$@"; done) & wait`
   const log = await open(join(folder, 'engine.log'), 'w')
   try {
     await makeGroup(cgroup)

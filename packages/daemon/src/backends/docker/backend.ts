@@ -7,6 +7,7 @@ import { FILE_ROOTS, SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import type { Backend, LimitKind, Machine, MachineSpec, Probe, RootImage } from '../backend.ts'
 import { prepareHost } from '../host-image.ts'
+import { isMissing } from '../missing-file.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
@@ -189,7 +190,14 @@ class DockerBackend implements Backend {
   }
 
   async #machine(engine: Docker, shown: Shown, record: DockerRecord): Promise<Machine> {
-    return await dockerMachine(engine, shown, record, this.#ends, text => void this.#log(record.id, text))
+    return await dockerMachine(
+      engine,
+      shown,
+      record,
+      this.#ends,
+      text => void this.#log(record.id, text),
+      this.#options.endpoint.startsWith('unix:'),
+    )
   }
 
   readonly #ends = {
@@ -233,7 +241,13 @@ class DockerBackend implements Backend {
   }
 
   async #log(id: string, text: Buffer): Promise<void> {
-    if (text.length > 0) await appendFile(join(this.#folder(id), 'logs', 'boot.log'), text.subarray(0, BOOT_LOG_BYTES))
+    if (text.length === 0) return
+    try {
+      await appendFile(join(this.#folder(id), 'logs', 'boot.log'), text.subarray(0, BOOT_LOG_BYTES))
+    } catch (error) {
+      // The session may be gone before its last words are written.
+      if (!isMissing(error)) throw error
+    }
   }
 
   #folder(id: string): string {

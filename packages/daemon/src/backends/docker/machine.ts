@@ -6,7 +6,7 @@ import type { Machine, MachineStats } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
 import { attachedStream } from './attached.ts'
 import { RUNNER_THREADS } from './container.ts'
-import { orNull, settled } from './engine.ts'
+import { engineSays, orNull, settled } from './engine.ts'
 import { dialLocal } from './local-socket.ts'
 import type { DockerRecord } from './record.ts'
 
@@ -24,9 +24,10 @@ export async function dockerMachine(
   record: DockerRecord,
   ends: Ends,
   onStderr: (text: Buffer) => void,
+  isNear: boolean,
 ): Promise<Machine> {
   const container = engine.getContainer(shown.Id)
-  const isLocal = await isReachable(shown)
+  const isLocal = isNear && (await isReachable(shown))
   return {
     id: record.id,
     containerId: shown.Id,
@@ -90,7 +91,12 @@ async function readStats(container: Docker.Container, oomKills: number | null): 
 }
 
 async function epitaph(container: Docker.Container): Promise<{ outOfMemory: boolean; text: string }> {
-  const shown = await orNull(container.inspect())
+  let shown: Shown | null
+  try {
+    shown = await orNull(container.inspect())
+  } catch (error) {
+    return { outOfMemory: false, text: `the container is gone, and the engine does not answer: ${engineSays(error)}` }
+  }
   if (shown === null) return { outOfMemory: false, text: 'the container was removed behind our back' }
   const { OOMKilled, ExitCode, Error: said } = shown.State
   if (OOMKilled && ExitCode === 137)

@@ -1,0 +1,106 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, expect, it } from 'vitest'
+import { boxOf, specOf, until } from '../conformance/subject.ts'
+import { openDocker } from './backend.ts'
+import { testEngine } from './engine.fixture.ts'
+import { containerName, volumeName } from './names.ts'
+
+const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
+const engine = await testEngine()
+const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-docker-'))
+afterAll(async () => {
+  await engine.stop()
+  rmSync(dataDir, { recursive: true, force: true })
+})
+
+const options = { dataDir, runnerPath, endpoint: engine.endpoint }
+const subject = { open: async () => openDocker(options), starter: [], allowUnenforced: ['disk'], strongest: 'sandbox' } as const
+const soon = () => AbortSignal.timeout(20_000)
+const docker = (...args: string[]) => execFileSync('docker', ['--host', engine.endpoint, ...args], { encoding: 'utf8' })
+
+it('without an engine nothing starts, and the probe says what to do', async () => {
+  const backend = openDocker({ ...options, endpoint: 'unix:///no/such/docker.sock' })
+  const probe = await backend.probe()
+  expect(probe).toMatchObject({
+    available: false,
+    why: expect.stringContaining('no Docker engine answers at unix:///no/such/docker.sock'),
+  })
+  expect(probe.fix).toContain('apt-get install docker.io')
+  await expect(backend.start(specOf(subject), soon())).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
+  expect(await backend.residents()).toEqual([])
+})
+
+it('a container that is removed behind our back is seen to be gone, and its files are there at the next start', async () => {
+  const backend = openDocker(options)
+  const spec = specOf(subject)
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  await box.run('echo kept > f')
+  docker('rm', '-f', containerName(spec.id))
+  await until('the machine is gone', async () => !(await box.machine.isRunning()))
+  expect((await box.machine.epitaph()).text).toContain('removed behind our back')
+  box.link.close()
+  const again = boxOf(await backend.start(spec, soon()), spec, subject)
+  expect((await again.run('cat f')).output).toBe('kept')
+  again.link.close()
+  await again.machine.destroy()
+})
+
+it('an engine that is killed and comes back ends its containers, and a start brings the files back', async () => {
+  const backend = openDocker(options)
+  const spec = specOf(subject)
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  await box.run('echo kept > f')
+  await engine.restart()
+  await until('the machine is gone', async () => !(await box.machine.isRunning()), 30_000)
+  expect((await box.machine.epitaph()).outOfMemory).toBe(false)
+  box.link.close()
+  expect(await backend.recover()).toEqual([])
+  const again = boxOf(await backend.start(spec, soon()), spec, subject)
+  expect((await again.run('cat f')).output).toBe('kept')
+  again.link.close()
+  await again.machine.destroy()
+})
+
+it('the image and the runner are made again when somebody removed them', async () => {
+  const backend = openDocker(options)
+  await backend.prepare({ kind: 'host' }, soon())
+  docker('image', 'rm', '-f', ...docker('image', 'ls', '-q').trim().split('\n'))
+  const spec = specOf(subject)
+  await expect(backend.start(spec, soon())).rejects.toMatchObject({ code: 'START_FAILED' })
+  const machine = await backend.start(spec, soon())
+  await machine.destroy()
+})
+
+it('nothing of a destroyed session is left in the engine', async () => {
+  const backend = openDocker(options)
+  const spec = specOf(subject)
+  await (await backend.start(spec, soon())).destroy()
+  expect(docker('ps', '-aq', '--filter', `name=${containerName(spec.id)}`)).toBe('')
+  expect(docker('volume', 'ls', '-q', '--filter', `name=${volumeName(spec.id, 'workspace')}`)).toBe('')
+})
+
+it('neither the environment nor the token can be read from the engine', async () => {
+  const backend = openDocker(options)
+  const spec = specOf(subject, { env: { API_KEY: 'sk-verysecret' } })
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  expect((await box.run('echo $API_KEY')).output).toBe('sk-verysecret')
+  const shown = docker('inspect', containerName(spec.id))
+  expect(shown).not.toContain('sk-verysecret')
+  expect(shown).not.toContain(box.machine.token)
+  box.link.close()
+  await box.machine.destroy()
+})
+
+it('a link in place of the socket leads nowhere', async () => {
+  const backend = openDocker(options)
+  const spec = specOf(subject)
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  await box.run('ln -sf /proc/1/root/run/other.sock /.sandglass-run/runner.sock')
+  await expect(box.machine.dial()).rejects.toThrow()
+  box.link.close()
+  await box.machine.destroy()
+})
