@@ -16,7 +16,7 @@ type endJob struct {
 	Folder  string   `json:"folder"`
 	Socket  string   `json:"socket"`
 	State   *state   `json:"state"`
-	// HideMounts as in a startJob.
+	// HideMounts as in a runtimePlan.
 	HideMounts []string `json:"hide_mounts"`
 	Groups     []group  `json:"groups"`
 	Image      string   `json:"image"`
@@ -50,9 +50,6 @@ func sweep(j *sweepJob) {
 
 func end(j *endJob, r *result) error {
 	deadline := time.Now().Add(endDeadline)
-	if err := hideMounts(j.HideMounts); err != nil {
-		return err
-	}
 	if j.State != nil {
 		if err := killMachine(j, deadline); err != nil {
 			return err
@@ -92,6 +89,9 @@ func end(j *endJob, r *result) error {
 func forget(j *endJob) error {
 	if len(j.Runtime) > 0 {
 		if _, err := os.Stat(j.Runtime[0]); !errors.Is(err, os.ErrNotExist) {
+			if err := hideMounts(j.HideMounts); err != nil {
+				return err
+			}
 			return deleteMachine(j.Runtime, j.ID)
 		}
 	}

@@ -19,6 +19,8 @@ type group struct {
 	Settings []setting `json:"settings"`
 	// Thaw is the freezer's file and the word that lets its processes run again.
 	Thaw *setting `json:"thaw,omitempty"`
+	// Devices are those that its processes may use; nil for a group that does not say.
+	Devices []string `json:"devices,omitempty"`
 	// Enable is what the folder above must switch on for this group's files to exist (v2), or "".
 	Enable string `json:"enable"`
 	// Join: this process enters the group before it starts the runtime, so that the sandbox is born in it.
@@ -58,6 +60,11 @@ func limitGroups(groups []group) error {
 				return err
 			}
 		}
+		if g.Devices != nil {
+			if err := limitDevices(g.Dir, g.Devices); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -74,6 +81,27 @@ func set(dir string, s setting) error {
 	}
 	if strings.TrimSpace(string(got)) != s.Value {
 		return fmt.Errorf("limit %s is %s after %s was written", path, strings.TrimSpace(string(got)), s.Value)
+	}
+	return nil
+}
+
+func limitDevices(dir string, devices []string) error {
+	rules := []setting{{"devices.deny", "a"}}
+	for _, device := range devices {
+		rules = append(rules, setting{"devices.allow", device})
+	}
+	for _, rule := range rules {
+		if err := os.WriteFile(filepath.Join(dir, rule.File), []byte(rule.Value), 0); err != nil {
+			return fmt.Errorf("limit devices: %w", err)
+		}
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "devices.list"))
+	if err != nil {
+		return fmt.Errorf("read devices back: %w", err)
+	}
+	// SECURITY: as with limits.
+	if want := strings.Join(devices, "\n") + "\n"; string(got) != want {
+		return fmt.Errorf("%s allows %q after %q was written", dir, got, want)
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ type result struct {
 	State  *state            `json:"state,omitempty"`
 	Probed *probed           `json:"probed,omitempty"`
 	Looked map[string]looked `json:"looked,omitempty"`
+	Filter []byte            `json:"filter,omitempty"`
 	Phases []phase           `json:"phases,omitempty"`
 	began  time.Time         // of the phase under way
 }

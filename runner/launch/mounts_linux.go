@@ -59,6 +59,26 @@ func hideMounts(paths []string) error {
 	return nil
 }
 
+// setReadonly makes mounts read-only, or writable again, for this process and its children.
+func setReadonly(paths []string, readonly bool) error {
+	attr := mountAttr{clear: attrReadonly}
+	if readonly {
+		attr = mountAttr{set: attrReadonly}
+	}
+	for _, path := range paths {
+		p, err := syscall.BytePtrFromString(path)
+		if err != nil {
+			return fmt.Errorf("protect %s: %w", path, err)
+		}
+		_, _, errno := syscall.Syscall6(sysMountSetattr, uintptr(atCwd), uintptr(unsafe.Pointer(p)), 0,
+			uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+		if errno != 0 {
+			return fmt.Errorf("protect %s: %w", path, errno)
+		}
+	}
+	return nil
+}
+
 // A tree is a mount, or several, that is not attached anywhere yet.
 type tree struct{ fd int }
 

@@ -17,8 +17,11 @@ type prepareJob struct {
 	Home []string   `json:"home"`
 	Disk *spareDisk `json:"disk"`
 	// IDs are those that the next machine most likely has.
-	IDs   []idRange `json:"ids"`
-	users *os.File
+	IDs []idRange `json:"ids"`
+	// Runtime is started ahead, for the machine to come.
+	Runtime *runtimePlan `json:"runtime"`
+	users   *os.File
+	runtime *ociRuntime
 }
 
 // A spareDisk is an empty disk that waits for a session.
@@ -32,8 +35,13 @@ func (p *prepareJob) run() error {
 	if err := enterGroups(p.Groups); err != nil {
 		return err
 	}
+	var err error
+	if p.Runtime != nil {
+		if p.runtime, err = p.Runtime.start(); err != nil {
+			return err
+		}
+	}
 	if len(p.IDs) > 0 {
-		var err error
 		if p.users, err = userNamespace(p.IDs); err != nil {
 			return err
 		}
@@ -49,6 +57,9 @@ func (p *prepareJob) run() error {
 
 // undo is for a launcher whose daemon went. What cannot be removed here is found by the next daemon.
 func (p *prepareJob) undo() {
+	if p.runtime != nil {
+		p.runtime.stop()
+	}
 	for _, path := range p.Home {
 		_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0)
 	}

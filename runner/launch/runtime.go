@@ -9,53 +9,160 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unsafe"
 )
 
-const bootLogBytes = 64 << 10
-
-// An rlimit is one of the kernel's limits of a process.
-type rlimit struct {
-	Resource int    `json:"resource"`
-	Limit    uint64 `json:"limit"`
+// A runtimePlan says how the OCI runtime is started. Its configuration comes later.
+type runtimePlan struct {
+	// Argv is the program and its options, up to the sub-command.
+	Argv []string `json:"argv"`
+	// ID is what the runtime knows the machine by.
+	ID string `json:"id"`
+	// Folder holds the bundle and the pid file.
+	Folder string `json:"folder"`
+	// Private: a filesystem of this launcher's own is mounted over the folder, and the runtime keeps its records there too. They go
+	// with this process: nobody asks the runtime about the machine again.
+	Private bool `json:"private"`
+	// HideMounts get an empty filesystem mounted over them, in this launcher's namespace alone.
+	HideMounts []string `json:"hide_mounts"`
+	// Untouched are mounts that the runtime may change nothing of.
+	Untouched []string `json:"untouched"`
+	OpenFiles uint64   `json:"open_files"`
 }
 
-// takeOn sets limits of this process, which the runtime and the sandbox inherit. A runtime could not set them from outside without
-// more rights: the sandbox's user namespace does not belong to root.
-func takeOn(limits []rlimit) error {
-	for _, l := range limits {
-		if err := syscall.Setrlimit(l.Resource, &syscall.Rlimit{Cur: l.Limit, Max: l.Limit}); err != nil {
-			return fmt.Errorf("set limit %d to %d: %w", l.Resource, l.Limit, err)
+// An ociRuntime is the runtime's process. Until it is configured it waits in the middle of reading config.json, which is a pipe.
+type ociRuntime struct {
+	plan   *runtimePlan
+	cmd    *exec.Cmd
+	config *os.File // the pipe
+	output *os.File
+	// What the machine's first process inherits: its listening socket and, in a pipe, its own configuration.
+	listener       *os.File
+	toldTo, toldBy *os.File
+}
+
+// A pipe holds a little more than this.
+const pipeBytes = 60 << 10
+
+// start runs the runtime up to where it needs its configuration.
+func (p *runtimePlan) start() (*ociRuntime, error) {
+	if err := hideMounts(p.HideMounts); err != nil {
+		return nil, err
+	}
+	if err := setReadonly(p.Untouched, true); err != nil {
+		return nil, err
+	}
+	if err := p.makeFolder(); err != nil {
+		return nil, err
+	}
+	r := &ociRuntime{plan: p}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	if err := takeOn([]rlimit{{syscall.RLIMIT_NOFILE, p.OpenFiles}}); err != nil {
+		return nil, err
+	}
+	argv := append([]string{}, p.Argv...)
+	if p.Private {
+		argv = append(argv, "--root", p.records())
+	}
+	argv = append(argv, "run", "--detach", "--bundle", p.bundle(), "--pid-file", p.pidFile(), "--preserve-fds", "2", p.ID)
+	r.cmd = &exec.Cmd{
+		Path: argv[0], Args: argv, Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+		Stdout: r.output, Stderr: r.output, ExtraFiles: []*os.File{r.listener, r.toldTo},
+		// A launcher that is killed takes the runtime along, and the half-made sandbox ends when it loses the runtime.
+		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
+	}
+	if err := r.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", filepath.Base(argv[0]), err)
+	}
+	return r, nil
+}
+
+func (p *runtimePlan) bundle() string  { return filepath.Join(p.Folder, "bundle") }
+func (p *runtimePlan) pidFile() string { return filepath.Join(p.Folder, "pid") }
+func (p *runtimePlan) records() string { return filepath.Join(p.Folder, "records") }
+
+func (p *runtimePlan) makeFolder() error {
+	if p.Private {
+		if err := syscall.Mount("tmpfs", p.Folder, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "size=4m,mode=700"); err != nil {
+			return fmt.Errorf("mount a folder for the runtime: %w", err)
 		}
+	}
+	if err := os.Mkdir(p.bundle(), 0o700); err != nil && !os.IsExist(err) {
+		return fmt.Errorf("make bundle: %w", err)
 	}
 	return nil
 }
 
-// runRuntime has the OCI runtime make the sandbox and returns its first process.
-func runRuntime(j *startJob, bundle string, inherited []*os.File) (int, error) {
-	output, err := boundedFile(bootLogBytes)
+// open makes what the runtime inherits.
+func (r *ociRuntime) open() error {
+	pipe := filepath.Join(r.plan.bundle(), "config.json")
+	if err := os.Remove(pipe); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("remove old bundle: %w", err)
+	}
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		return fmt.Errorf("make bundle: %w", err)
+	}
+	var err error
+	// Open both ways: neither this process nor the runtime waits for the other to open its end.
+	if r.config, err = os.OpenFile(pipe, os.O_RDWR, 0); err != nil {
+		return fmt.Errorf("make bundle: %w", err)
+	}
+	if r.output, err = boundedFile(bootLogBytes); err != nil {
+		return err
+	}
+	if r.toldTo, r.toldBy, err = os.Pipe(); err != nil {
+		return fmt.Errorf("make pipe: %w", err)
+	}
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
+		return fmt.Errorf("make socket: %w", err)
+	}
+	r.listener = os.NewFile(uintptr(fd), "listener")
+	return nil
+}
+
+// stop is for a runtime that is not needed.
+func (r *ociRuntime) stop() {
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+}
+
+// tell hands data over to the machine's first process, to be read once: it is never in a file, in argv or in the environment.
+func (r *ociRuntime) tell(data []byte) error {
+	defer r.toldBy.Close()
+	// Nobody reads yet: what does not fit in the pipe would wait for ever.
+	if len(data) > pipeBytes {
+		return fmt.Errorf("the runner's configuration is too long: %d bytes", len(data))
+	}
+	if _, err := r.toldBy.Write(data); err != nil {
+		return fmt.Errorf("fill pipe: %w", err)
+	}
+	return nil
+}
+
+// run lets the runtime make the sandbox and returns its first process.
+func (r *ociRuntime) run(bundle []byte, limits []rlimit, log string) (int, error) {
+	for _, l := range limits {
+		if err := limitProcess(r.cmd.Process.Pid, l); err != nil {
+			return 0, err
+		}
+	}
+	if err := r.configure(bundle); err != nil {
 		return 0, err
 	}
-	defer output.Close()
-	pidFile := filepath.Join(j.Folder, "pid")
-	argv := append(append([]string{}, j.Runtime...), "run", "--detach", "--bundle", bundle, "--pid-file", pidFile,
-		"--preserve-fds", strconv.Itoa(len(inherited)), j.ID)
-	cmd := &exec.Cmd{
-		Path: argv[0], Args: argv, Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
-		Stdout: output, Stderr: output, ExtraFiles: inherited,
-		// A launcher that is killed takes the runtime along, and the half-made sandbox ends when it loses the runtime.
-		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
-	}
-	runErr := cmd.Run()
-	said := readText(output)
-	if err := os.WriteFile(filepath.Join(j.Folder, "logs", "boot.log"), []byte(said), 0o600); err != nil {
+	runErr := r.cmd.Wait()
+	said := readText(r.output)
+	if err := os.WriteFile(log, []byte(said), 0o600); err != nil {
 		return 0, fmt.Errorf("write boot log: %w", err)
 	}
 	if runErr != nil {
-		return 0, fmt.Errorf("%s: %w: %s", filepath.Base(argv[0]), runErr, lastLine(said))
+		return 0, fmt.Errorf("%s: %w: %s", filepath.Base(r.cmd.Args[0]), runErr, lastLine(said))
 	}
-	data, err := os.ReadFile(pidFile)
+	if err := setReadonly(r.plan.Untouched, false); err != nil {
+		return 0, err
+	}
+	data, err := os.ReadFile(r.plan.pidFile())
 	if err != nil {
 		return 0, fmt.Errorf("read pid file: %w", err)
 	}
@@ -64,6 +171,35 @@ func runRuntime(j *startJob, bundle string, inherited []*os.File) (int, error) {
 		return 0, errors.New("the runtime wrote no pid")
 	}
 	return pid, nil
+}
+
+// configure gives the runtime its config.json. One that has opened the pipe gets it there; one that opens it later, or again, finds a file.
+func (r *ociRuntime) configure(bundle []byte) error {
+	defer r.config.Close()
+	// Perhaps nobody reads from the pipe any more: what does not fit would wait for ever.
+	if len(bundle) > pipeBytes {
+		return fmt.Errorf("the bundle is too long: %d bytes", len(bundle))
+	}
+	file := filepath.Join(r.plan.bundle(), "config.json")
+	if err := os.WriteFile(file+".new", bundle, 0o600); err != nil {
+		return fmt.Errorf("write bundle: %w", err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return fmt.Errorf("write bundle: %w", err)
+	}
+	if _, err := r.config.Write(bundle); err != nil {
+		return fmt.Errorf("hand the bundle over: %w", err)
+	}
+	return nil
+}
+
+// filter gives what crun compiled the seccomp profile to, or nil.
+func (r *ociRuntime) filter() []byte {
+	data, err := os.ReadFile(filepath.Join(r.plan.records(), r.plan.ID, "seccomp.bpf"))
+	if err != nil {
+		return nil
+	}
+	return data
 }
 
 // deleteMachine has the runtime forget the machine, ending it if it runs. The runtime keeps its records by id below --root.
@@ -75,42 +211,4 @@ func deleteMachine(runtime []string, id string) error {
 		return fmt.Errorf("%s delete: %w: %s", filepath.Base(argv[0]), err, lastLine(string(said)))
 	}
 	return nil
-}
-
-// boundedFile makes a file in memory that can hold so much and never more.
-//
-// SECURITY: the sandbox inherits it as stdout and stderr and may write to it for ever; a file on disk would grow outside
-// the session's quota, and a pipe would keep whoever reads it waiting.
-func boundedFile(size int64) (*os.File, error) {
-	name := []byte("boot-log\x00")
-	fd, _, errno := syscall.Syscall(sysMemfdCreate, uintptr(unsafe.Pointer(&name[0])), 3 /* CLOEXEC, ALLOW_SEALING */, 0)
-	if errno != 0 {
-		return nil, fmt.Errorf("make boot log: %w", errno)
-	}
-	file := os.NewFile(fd, "boot-log")
-	if err := file.Truncate(size); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("size boot log: %w", err)
-	}
-	const addSeals, sealSealShrinkGrow = 1033, 1 | 2 | 4
-	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, fd, addSeals, sealSealShrinkGrow); errno != 0 {
-		file.Close()
-		return nil, fmt.Errorf("seal boot log: %w", errno)
-	}
-	return file, nil
-}
-
-func readText(file *os.File) string {
-	buffer := make([]byte, bootLogBytes)
-	n, _ := file.ReadAt(buffer, 0)
-	return strings.TrimRight(string(buffer[:n]), "\x00")
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	line := lines[len(lines)-1]
-	if len(line) > 500 {
-		line = line[:500]
-	}
-	return line
 }

@@ -11,18 +11,16 @@ import (
 // A startJob is everything about one start, decided by the daemon.
 type startJob struct {
 	ID string `json:"id"`
-	// Runtime is an argv: the program and its options, up to the sub-command.
-	Runtime []string `json:"runtime"`
-	Folder  string   `json:"folder"` // the session's, host-only
+	// Runtime is how the runtime is started, unless it was while preparing.
+	Runtime *runtimePlan `json:"runtime"`
+	Folder  string       `json:"folder"` // the session's, host-only
 	// Record is written to the folder before anything else: after a crash it tells what may have been left.
 	Record json.RawMessage `json:"record"`
 	Socket string          `json:"socket"`
-	// HideMounts get an empty filesystem mounted over them, in the launcher's namespace alone.
-	HideMounts []string        `json:"hide_mounts"`
-	Bundle     json.RawMessage `json:"bundle"` // the runtime's config.json; its root is Rootfs
-	Config     json.RawMessage `json:"config"` // the runner's
-	Groups     []group         `json:"groups"`
-	Disk       disk            `json:"disk"`
+	Bundle json.RawMessage `json:"bundle"` // the runtime's config.json; its root is Rootfs
+	Config json.RawMessage `json:"config"` // the runner's
+	Groups []group         `json:"groups"`
+	Disk   disk            `json:"disk"`
 	// Rootfs is where the root filesystem is put together: a folder that anybody may reach, because the runtime looks it up
 	// with the rights of an id that owns nothing on the host.
 	Rootfs string    `json:"rootfs"`
@@ -31,6 +29,8 @@ type startJob struct {
 	// Users is an empty file at which the runtime finds the machine's user namespace.
 	Users   string   `json:"users"`
 	Rlimits []rlimit `json:"rlimits"`
+	// WantFilter asks what the runtime compiled the seccomp profile to.
+	WantFilter bool `json:"want_filter"`
 }
 
 // A state is what is needed to find and end the machine later, whatever became of the daemon.
@@ -45,9 +45,6 @@ type state struct {
 // start brings one machine up. It undoes nothing when it fails: mounts and loop devices go with this process, and the
 // daemon follows a failed start, or one that was killed, with an end job, which removes the rest.
 func start(j *startJob, prepared *prepareJob, r *result) error {
-	if err := hideMounts(j.HideMounts); err != nil {
-		return err
-	}
 	if err := j.makeFolder(); err != nil {
 		return err
 	}
@@ -70,29 +67,30 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 		return err
 	}
 	r.mark("rootfs")
-	listener, err := listen(j.Socket)
-	if err != nil {
+	run := prepared.runtime
+	if j.Runtime != nil {
+		if run, err = j.Runtime.start(); err != nil {
+			return err
+		}
+	}
+	if run == nil {
+		return fmt.Errorf("no runtime was prepared")
+	}
+	if err := listen(int(run.listener.Fd()), j.Socket); err != nil {
 		return err
 	}
-	defer listener.Close()
-	config, err := prefilledPipe(j.Config)
-	if err != nil {
+	if err := run.tell(j.Config); err != nil {
 		return err
-	}
-	defer config.Close()
-	bundle := filepath.Join(j.Folder, "bundle")
-	if err := os.WriteFile(filepath.Join(bundle, "config.json"), j.Bundle, 0o600); err != nil {
-		return fmt.Errorf("write bundle: %w", err)
 	}
 	r.mark("bundle")
-	if err := takeOn(j.Rlimits); err != nil {
-		return err
-	}
-	pid, err := runRuntime(j, bundle, []*os.File{listener, config})
+	pid, err := run.run(j.Bundle, j.Rlimits, filepath.Join(j.Folder, "logs", "boot.log"))
 	if err != nil {
 		return err
 	}
 	r.mark("runtime")
+	if j.WantFilter {
+		r.Filter = run.filter()
+	}
 	s, err := describe(pid)
 	if err != nil {
 		return err
@@ -120,50 +118,25 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	return nil
 }
 
-// listen makes the runner's socket. Its folder is the daemon's alone; the mode is a second lock on the same door.
-func listen(path string) (*os.File, error) {
+// listen opens the runner's socket. Its folder is the daemon's alone; the mode is a second lock on the same door.
+func listen(fd int, path string) error {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("remove old socket: %w", err)
+		return fmt.Errorf("remove old socket: %w", err)
 	}
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("make socket: %w", err)
-	}
-	file := os.NewFile(uintptr(fd), "listener")
 	mask := syscall.Umask(0o177)
-	err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: path})
+	err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path})
 	syscall.Umask(mask)
 	if err == nil {
 		err = syscall.Listen(fd, 512)
 	}
 	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("listen on %s: %w", path, err)
+		return fmt.Errorf("listen on %s: %w", path, err)
 	}
-	return file, nil
-}
-
-// prefilledPipe hands data over to be read once: it is never in a file, in argv or in the environment.
-func prefilledPipe(data []byte) (*os.File, error) {
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("make pipe: %w", err)
-	}
-	defer writer.Close()
-	// Nobody reads yet: what does not fit in the pipe would wait for ever.
-	if len(data) > 60<<10 {
-		reader.Close()
-		return nil, fmt.Errorf("the runner's configuration is too long: %d bytes", len(data))
-	}
-	if _, err := writer.Write(data); err != nil {
-		reader.Close()
-		return nil, fmt.Errorf("fill pipe: %w", err)
-	}
-	return reader, nil
+	return nil
 }
 
 func (j *startJob) makeFolder() error {
-	for _, name := range []string{"", "bundle", "disk", "logs"} {
+	for _, name := range []string{"", "disk", "logs"} {
 		if err := os.Mkdir(filepath.Join(j.Folder, name), 0o700); err != nil && !os.IsExist(err) {
 			return fmt.Errorf("make session folder: %w", err)
 		}

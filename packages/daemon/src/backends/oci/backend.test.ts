@@ -25,22 +25,25 @@ describe('the oci backend', () => {
     expect(() => ociPaths('/data').session('../../etc')).toThrow('not a machine id')
   })
 
-  it('reports a runtime that fails with its own words, and leaves nothing behind', async () => {
-    const runtime = join(dataDir, 'broken')
-    writeFileSync(runtime, '#!/bin/sh\n[ "$1" = --version ] && echo broken 1 && exit\necho something is wrong >&2\nexit 1\n', {
-      mode: 0o755,
-    })
-    const backend = await openOci({ dataDir, runtime, runnerPath })
-    await expect(backend.start(specOf(subject), AbortSignal.timeout(10_000))).rejects.toThrow('something is wrong')
-    expect(await backend.residents()).toEqual([])
-  })
+  it.each(['broken', 'runc'])(
+    'reports a runtime called %s that fails with its own words, and leaves nothing behind',
+    async name => {
+      const runtime = join(dataDir, name)
+      writeFileSync(runtime, '#!/bin/sh\n[ "$1" = --version ] && echo broken 1 && exit\necho something is wrong >&2\nexit 1\n', {
+        mode: 0o755,
+      })
+      const backend = await openOci({ dataDir, runtime, runnerPath })
+      await expect(backend.start(specOf(subject), AbortSignal.timeout(10_000))).rejects.toThrow('something is wrong')
+      expect(await backend.residents()).toEqual([])
+    },
+  )
 
   it('keeps the token in a file of its own alone, and the environment in none', async () => {
     const backend = await subject.open()
     const machine = await backend.start(specOf(subject, { env: { SECRET: 'sk-in-no-file' } }), AbortSignal.timeout(20_000))
     const folder = join(dataDir, 'sessions', machine.id)
     expect(statSync(join(folder, 'config.json')).mode & 0o777).toBe(0o600)
-    for (const file of ['config.json', 'state.json', 'bundle/config.json', 'logs/boot.log']) {
+    for (const file of ['config.json', 'state.json', 'logs/boot.log']) {
       const text = readFileSync(join(folder, file), 'utf8')
       expect(text).not.toContain('sk-in-no-file')
       expect(text.includes(machine.token)).toBe(file === 'config.json')

@@ -2,7 +2,6 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Unpacked, UnpackLimits } from '../../layers/layer-folders.ts'
@@ -50,7 +49,15 @@ const DEFAULT_DISK_MB = 1024
 
 export async function openOci(options: OciOptions): Promise<Backend> {
   const paths = ociPaths(options.dataDir)
-  for (const dir of [paths.sessions, paths.run, paths.runtimeRoot, paths.images, paths.empty, paths.spareMount])
+  for (const dir of [
+    paths.sessions,
+    paths.run,
+    paths.runtimeRoot,
+    paths.images,
+    paths.empty,
+    paths.spareMount,
+    paths.runtimeMount,
+  ])
     await mkdir(dir, { recursive: true, mode: 0o700 })
   const runnerFile = await placeRunner(options.runnerPath, paths.images)
   const launcher = new Launcher(runnerFile)
@@ -95,7 +102,7 @@ class OciBackend implements Backend {
     await writeFile(this.#paths.users, '')
     await removeCompiledFiles(this.#paths.run)
     if (host === null) return
-    if (host.isCrun) this.#compiled = new CompiledSeccomp()
+    if (host.kind === 'crun') this.#compiled = new CompiledSeccomp()
     if (host.mkfs !== null) {
       this.#disks = new EmptyDisks(this.#paths.disks, host.mkfs)
       await this.#disks.path(DEFAULT_DISK_MB)
@@ -213,12 +220,12 @@ class OciBackend implements Backend {
     try {
       const input = await this.#startInput(host, spec, rootfs, record.diskMb)
       const deadline = AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)])
-      const { state } = await this.#launcher.start(name => {
+      const { state, filter } = await this.#launcher.start(name => {
         group = name
         return startJob(host, this.#paths, { ...input, record: { ...record, group } })
       }, deadline)
       if (state === undefined) throw new LaunchError('the launcher gave no state')
-      if (input.compiledSeccomp === null) await this.#compiled?.keep(join(this.#paths.runtimeRoot, spec.id))
+      if (filter !== undefined) this.#compiled?.keep(Buffer.from(filter, 'base64'))
       return ociMachine(host, this.#paths, { ...record, group }, state, this.#ends)
     } catch (error) {
       this.#compiled?.forget()
@@ -246,6 +253,7 @@ class OciBackend implements Backend {
       kept: host.mkfs === null && existsSync(tar) ? tar : null,
       seccomp: this.#profile,
       compiledSeccomp: this.#compiled?.get() ?? null,
+      wantFilter: this.#compiled?.get() === null,
     }
   }
 

@@ -19,7 +19,7 @@ export interface CgroupLayout {
   readonly countsSwap: boolean
 }
 
-export const CONTROLLERS = ['cpu', 'cpuacct', 'memory', 'pids', 'freezer'] as const
+export const CONTROLLERS = ['cpu', 'cpuacct', 'memory', 'pids', 'freezer', 'devices'] as const
 export type Controller = (typeof CONTROLLERS)[number]
 
 /** One cgroup directory, as the launcher takes it. */
@@ -28,6 +28,8 @@ export interface Group {
   readonly name: string
   readonly settings: readonly Setting[]
   readonly thaw?: Setting
+  /** The devices that may be used, as devices.list shows them (v1 only). */
+  readonly devices?: readonly string[]
   /** What is switched on for this group in the folder above it (v2 only). */
   readonly enable?: string
   readonly join: boolean
@@ -53,6 +55,11 @@ export const RUNTIME_GROUP = 'machine'
  */
 export const RUNNER_THREADS = 32
 const CPU_PERIOD_USEC = 100_000
+/**
+ * SECURITY: a sandbox can make no device file, and what is mounted in it shows none but these: null, zero, full, random, urandom, tty, ptmx and
+ * terminals. This is a second lock on the same door.
+ */
+const DEVICES = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:2', '136:*'].map(numbers => `c ${numbers} rw`)
 
 /** Reads the layout from /proc/self/mountinfo; null where no cgroup filesystem is mounted. */
 export function readLayout(mountinfo: string, exists: (path: string) => boolean): CgroupLayout | null {
@@ -96,7 +103,7 @@ export function readLayout(mountinfo: string, exists: (path: string) => boolean)
 
 /** On v2 every controller is in the one directory. */
 export function unifiedRoots(dir: string): Record<Controller, string> {
-  return { cpu: dir, cpuacct: dir, memory: dir, pids: dir, freezer: dir }
+  return { cpu: dir, cpuacct: dir, memory: dir, pids: dir, freezer: dir, devices: dir }
 }
 
 /** Which limits the layout cannot hold, by what is mounted. */
@@ -125,6 +132,11 @@ export function wayHome(layout: CgroupLayout): string[] {
   return [...new Set(Object.values(layout.roots))].map(root => join(root, layout.daemon, 'cgroup.procs'))
 }
 
+/** Every mount of a hierarchy. */
+export function mountsOf(layout: CgroupLayout): string[] {
+  return [...new Set([...Object.values(layout.roots), ...layout.others])]
+}
+
 /** The groups of one machine, one per mounted hierarchy. */
 export function groupsOf(layout: CgroupLayout, parent: string, group: string, limits: Limits | null, enter: boolean): Group[] {
   // SECURITY: an empty or foreign name would be a folder of many machines, and whatever is in it is killed when it ends.
@@ -144,6 +156,8 @@ export function groupsOf(layout: CgroupLayout, parent: string, group: string, li
     settings:
       limits === null ? [] : [...controllers].flatMap(controller => table.settings(controller, limits, layout.countsSwap)),
     ...(controllers.has('freezer') ? { thaw: table.thaw } : {}),
+    // A runtime that makes a group of its own limits devices there.
+    ...(layout.version === 1 && enter && limits !== null && controllers.has('devices') ? { devices: DEVICES } : {}),
     ...(layout.version === 2 ? { enable: enabling(controllers) } : {}),
     join: enter,
   }))

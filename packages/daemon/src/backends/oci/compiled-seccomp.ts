@@ -1,7 +1,6 @@
 // crun compiles the seccomp profile at every start, about 3 ms. What it compiled at the first start is handed back at later ones.
-import { readdir, readFile, rm } from 'node:fs/promises'
+import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMissing } from '../missing-file.ts'
 
 /** SECURITY: kept in memory alone. A file would be trusted at every start, whatever a full disk or another program made of it. */
 export class CompiledSeccomp {
@@ -12,12 +11,9 @@ export class CompiledSeccomp {
   }
 
   /** Takes over what the runtime left in its records of a machine that it has just started from the profile itself. */
-  async keep(recordsDir: string): Promise<void> {
-    if (this.#compiled !== null) return
-    const compiled = await readIfThere(join(recordsDir, 'seccomp.bpf'))
+  keep(compiled: Buffer): void {
     // Whole 8-byte instructions, or it is something else.
-    if (compiled === null || compiled.length === 0 || compiled.length % 8 !== 0) return
-    this.#compiled = compiled
+    if (this.#compiled === null && compiled.length > 0 && compiled.length % 8 === 0) this.#compiled = compiled
   }
 
   /** After a start with it that failed: the next one compiles again. */
@@ -30,11 +26,4 @@ export class CompiledSeccomp {
 export async function removeCompiledFiles(runDir: string): Promise<void> {
   for (const name of await readdir(runDir))
     if (/^seccomp-[0-9a-f]+\.bpf/.test(name)) await rm(join(runDir, name), { force: true })
-}
-
-async function readIfThere(path: string): Promise<Buffer | null> {
-  return await readFile(path).catch(error => {
-    if (isMissing(error)) return null
-    throw error
-  })
 }

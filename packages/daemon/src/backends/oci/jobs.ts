@@ -6,7 +6,7 @@ import type { MachineSpec } from '../backend.ts'
 import { SANDBOX_ID } from '../image-users.ts'
 import type { SeccompProfile } from '../seccomp.ts'
 import { ociBundle, RUNNER_PATH } from './bundle.ts'
-import { type CgroupLayout, groupsOf, leftGroups, RUNTIME_GROUP, wayHome } from './cgroups.ts'
+import { type CgroupLayout, groupsOf, leftGroups, mountsOf, RUNTIME_GROUP, wayHome } from './cgroups.ts'
 import { SPARE_DISK } from './disks.ts'
 import { type IdRange, outsideId } from './id-ranges.ts'
 import type { OciPaths } from './paths.ts'
@@ -27,23 +27,26 @@ export interface StartInput {
   readonly kept: string | null
   readonly seccomp: SeccompProfile
   readonly compiledSeccomp: Buffer | null
+  /** The launcher is to say what the runtime compiled the profile to. */
+  readonly wantFilter: boolean
 }
 
-/** The runtime's argv up to its sub-command. */
+/** The argv of a runtime that keeps records, up to its sub-command. */
 export function runtimeArgv(host: Host, paths: OciPaths): string[] {
-  return [host.runtime, '--root', paths.runtimeRoot, ...(host.isCrun ? ['--cgroup-manager=disabled'] : [])]
+  return [host.runtime, '--root', paths.runtimeRoot]
 }
 
 /**
- * What a launcher does ahead of any start: it enters the groups that will be the machine's, mounts an empty disk that may become its, and makes
- * a user namespace with the ids that are next.
+ * What a launcher does ahead of any start: it enters the groups that will be the machine's, starts the runtime there, mounts an empty disk that may
+ * become the machine's, and makes a user namespace with the ids that are next.
  */
 export function preparation(host: Host, paths: OciPaths, group: string, emptyDisk: string | null, slot: number | null): object {
-  const { cgroups, isCrun } = host
+  const { cgroups, bornInGroups } = host
   return {
-    groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, group, null, isCrun),
+    groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, group, null, bornInGroups),
+    runtime: host.kind === 'other' ? null : knownRuntime(host, paths, group),
     ids: slot === null ? [] : host.pool.ranges(slot),
-    home: cgroups === null || !isCrun ? [] : wayHome(cgroups),
+    home: cgroups === null || !bornInGroups ? [] : wayHome(cgroups),
     disk:
       emptyDisk === null
         ? null
@@ -56,7 +59,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   const ids = host.pool.ranges(record.slot)
   const { cgroups } = host
   const ownGroup =
-    !host.isCrun && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/${RUNTIME_GROUP}` : null
+    !host.bornInGroups && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/${RUNTIME_GROUP}` : null
   const bundle = ociBundle({
     hostname: spec.name,
     rootfs: host.stage,
@@ -74,14 +77,14 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   return {
     start: {
       id: spec.id,
-      runtime: record.runtime,
+      runtime: host.kind === 'other' ? otherRuntime(host, paths, record) : null,
+      want_filter: input.wantFilter,
       folder: paths.session(spec.id),
       record,
       socket: paths.socket(spec.id),
-      hide_mounts: host.hiddenMounts,
       bundle,
       config: runnerConfig(spec, input.rootfs, record.token),
-      groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.isCrun),
+      groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.bornInGroups),
       disk: {
         image: input.emptyDisk === null ? '' : diskImage(paths, spec.id),
         template: input.emptyDisk ?? '',
@@ -100,6 +103,34 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       users: paths.users,
       rlimits: rlimits(host.openFiles, processes),
     },
+  }
+}
+
+/** crun and runc leave nothing that is needed later: their records are the launcher's, and go with it. */
+function knownRuntime(host: Host, paths: OciPaths, group: string): object {
+  const { cgroups, kind } = host
+  const options = kind === 'crun' ? ['--cgroup-manager=disabled'] : host.bornInGroups ? ['--rootless=true'] : []
+  return {
+    argv: [host.runtime, ...options],
+    id: group,
+    folder: paths.runtimeMount,
+    private: true,
+    hide_mounts: host.hiddenMounts,
+    // runc has no option to leave cgroups alone. As rootless, it takes no for an answer.
+    untouched: kind === 'runc' && host.bornInGroups && cgroups !== null ? mountsOf(cgroups) : [],
+    open_files: host.openFiles,
+  }
+}
+
+function otherRuntime(host: Host, paths: OciPaths, record: MachineRecord): object {
+  return {
+    argv: record.runtime,
+    id: record.id,
+    folder: paths.session(record.id),
+    private: false,
+    hide_mounts: host.hiddenMounts,
+    untouched: [],
+    open_files: host.openFiles,
   }
 }
 

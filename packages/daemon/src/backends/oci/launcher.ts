@@ -23,6 +23,8 @@ interface Result {
   readonly state?: MachineState
   readonly probed?: Probed
   readonly looked?: Looked
+  /** What the runtime compiled the seccomp profile to, in base64. */
+  readonly filter?: string
   readonly phases?: readonly { readonly name: string; readonly usec: number }[]
 }
 

@@ -11,8 +11,10 @@ export interface OciPaths {
   readonly dataDir: string
   readonly sessions: string
   readonly run: string
-  /** The runtime's own records. */
+  /** Records of runtimes that need them. */
   readonly runtimeRoot: string
+  /** Where launchers mount a folder for their runtime, each in a namespace of its own. */
+  readonly runtimeMount: string
   readonly images: string
   readonly disks: string
   /** A folder that stays empty. */
@@ -49,6 +51,7 @@ export function ociPaths(dataDir: string): OciPaths {
     sessions,
     run,
     runtimeRoot: join(run, 'oci'),
+    runtimeMount: join(run, 'runtime'),
     images: join(dataDir, 'images'),
     disks: join(dataDir, 'disks'),
     empty: join(dataDir, 'images', 'empty'),

@@ -15,8 +15,10 @@ import { moreSubIds } from './sub-ids.ts'
 /** What a machine is made with here. */
 export interface Host {
   readonly runtime: string
-  /** crun is started inside the machine's cgroups and keeps out of them; other runtimes make their own below. */
-  readonly isCrun: boolean
+  /** What is known of crun and runc saves time: they can be started before their configuration is known, and their records be thrown away. */
+  readonly kind: 'crun' | 'runc' | 'other'
+  /** The runtime is started inside the machine's cgroups and keeps out of them; otherwise it makes its own below. */
+  readonly bornInGroups: boolean
   readonly rootless: boolean
   readonly pool: IdPool
   readonly cgroups: CgroupLayout | null
@@ -78,12 +80,14 @@ export async function examine(dataDir: string, wanted: string, launcher: Launche
   if (stage === undefined)
     return unavailable(`none of ${STAGES.join(', ')} is a folder that everybody may enter`, 'sudo install -d -m 755 /mnt')
   const cgroups = usableCgroups(!rootless, `${parentName(dataDir)}-trial`)
-  const isCrun = basename(runtime) === 'crun'
+  const kind = kindOf(runtime)
   const mounted = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
   const host: Host = {
     runtime,
-    isCrun,
-    hiddenMounts: isCrun && mounted?.version === 1 && mounted.unified !== null ? [mounted.unified] : [],
+    kind,
+    // On v2 runc guards devices with a program of its own, which it attaches to the group that it makes.
+    bornInGroups: kind === 'crun' || (kind === 'runc' && cgroups?.version !== 2),
+    hiddenMounts: kind === 'crun' && mounted?.version === 1 && mounted.unified !== null ? [mounted.unified] : [],
     rootless,
     pool,
     cgroups,
@@ -140,6 +144,11 @@ function delegationFix(host: Host): string {
 
 function unavailable(why: string, fix: string): Examined {
   return { host: null, probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [], kernel: 'shared' } }
+}
+
+function kindOf(runtime: string): Host['kind'] {
+  const name = basename(runtime)
+  return name === 'crun' || name === 'runc' ? name : 'other'
 }
 
 function findRuntime(wanted: string): string | null {
