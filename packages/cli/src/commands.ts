@@ -17,6 +17,7 @@ export const COMMANDS = {
   stop: () => import('./commands/stop.ts'),
   renew: () => import('./commands/renew.ts'),
   rm: () => import('./commands/rm.ts'),
+  image: () => import('./commands/image.ts'),
   secret: () => import('./commands/secret.ts'),
   serve: () => import('./commands/serve.ts'),
   shutdown: () => import('./commands/shutdown.ts'),

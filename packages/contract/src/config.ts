@@ -132,6 +132,8 @@ export type Config = z.infer<typeof Config>
 
 /** Keys whose values are secret: shown as *** wherever configuration is printed. */
 export const SECRET_KEYS = ['api_key', 'agent_api_keys', 'sprites_token'] as const
+/** And fields of the values of others that are. */
+export const SECRET_FIELDS: readonly string[] = ['password']
 
 /** The specifications' other names for a key, accepted in the file. */
 export const CONFIG_ALIASES: Record<string, string> = {

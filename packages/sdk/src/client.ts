@@ -1,6 +1,7 @@
 import { toCamel } from './case.ts'
 import { follow } from './follow.ts'
 import { newIdempotencyKey } from './idempotency-key.ts'
+import { Images } from './images.ts'
 import { Secrets } from './secrets.ts'
 import { Session } from './session.ts'
 import { type ClientOptions, createTransport, type Transport } from './transport.ts'
@@ -8,11 +9,13 @@ import type { Cancel, Query, Reply, SessionEvent, SessionFilter, SessionInfo, Se
 
 /** The daemon, seen from a program. */
 export class SandboxClient {
+  readonly images: Images
   readonly secrets: Secrets
   readonly #transport: Transport
 
   constructor(options: ClientOptions) {
     this.#transport = createTransport(options)
+    this.images = new Images(this.#transport)
     this.secrets = new Secrets(this.#transport)
   }
 

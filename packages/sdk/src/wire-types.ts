@@ -14,6 +14,9 @@ export type SessionFilter = Omit<Query<'listSessions'>, 'limit' | 'offset' | 'cu
 export type SessionEvent = Reply<'sessionEvents'>
 export type SessionStats = Reply<'sessionStats'>
 export type SecretInfo = Reply<'putSecret'>
+export type ImageInfo = Reply<'getImage'>
+export type ImageProgress = Extract<Reply<'pullImage'>, { phase: string }>
+export type ImageRemoved = Reply<'deleteImage'>
 export type Port = Reply<'listPorts'>['items'][number]
 
 export type ExecOptions = Options<'exec', 'cmd'> & Cancel

@@ -20,7 +20,9 @@ export const command: Command = {
     const isShell = input.flags.shell === true
     if (isShell && spec.start === false) throw usage('--shell needs a session that runs; leave out --no-start')
     if (isShell) requireTerminal()
-    const session = await (await context.connect({ sockets: isShell })).createSession(spec)
+    const client = await context.connect({ sockets: isShell })
+    if (spec.image !== undefined) await (await import('../image/bring.ts')).bringImage(client, spec.image, context)
+    const session = await client.createSession(spec)
     if (!isShell || context.json) showSession(session.info, context)
     return isShell ? attachTerminal(session, { name: session.name }, context) : 0
   },

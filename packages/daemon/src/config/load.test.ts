@@ -129,6 +129,8 @@ describe('configuration', () => {
     const printed = printedConfig(loaded)
     expect(printed.api_key).toEqual({ value: '***', origin: 'environment' })
     expect(JSON.stringify(printed)).not.toContain('secret')
+    const registries = load({ flags: { config: [file('registries: { r.local: { username: me, password: very-secret } }')] } })
+    expect(printedConfig(registries).registries?.value).toEqual({ 'r.local': { username: 'me', password: '***' } })
     const broken = failure(() => load({ flags: { config: [file('api_key: "sk-very-secret\n  x: [')] } }))
     expect(broken.message).not.toContain('secret')
   })

@@ -1,4 +1,5 @@
 // What `serve --print-config` shows: every key, its value and where that came from.
+import { SECRET_FIELDS } from '@sandglass/contract'
 import { CONFIG_KEYS } from './keys.ts'
 import type { Loaded } from './load.ts'
 
@@ -11,10 +12,15 @@ export function printedConfig(loaded: Loaded): Record<string, PrintedKey> {
       const value = shown(loaded, key.path)
       return [
         key.path,
-        { value: key.isSecret && value !== null ? '***' : value, origin: loaded.origins.get(key.path) ?? 'default' },
+        { value: key.isSecret && value !== null ? '***' : masked(value), origin: loaded.origins.get(key.path) ?? 'default' },
       ]
     }),
   )
+}
+
+/** Without the secrets inside it, however deep. */
+function masked(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value, (name, inner) => (SECRET_FIELDS.includes(name) ? '***' : inner)))
 }
 
 function shown(loaded: Loaded, path: string): unknown {

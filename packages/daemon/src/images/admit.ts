@@ -3,7 +3,7 @@ import type { Image } from '@sandglass/contract'
 import { admitImage, findImage, referencesOf } from '../store/images.ts'
 import type { ImageRow } from '../store/tables.ts'
 import type { ImageWorld } from './image-world.ts'
-import type { LayerRecord } from './layer-record.ts'
+import { digestsOf, type LayerRecord } from './layer-record.ts'
 import { digestOf } from './manifest.ts'
 import { showImage } from './show.ts'
 
@@ -14,6 +14,15 @@ export interface Arrived {
   readonly source: ImageRow['source']
   readonly layers: readonly LayerRecord[]
   readonly references: readonly string[]
+}
+
+/** The image with this configuration, if all of it is there under whatever name, with these names added. */
+export async function admitStored(world: ImageWorld, config: Buffer, references: readonly string[]): Promise<Image | null> {
+  const { store, images, now } = world
+  const row = await findImage(store, digestOf(config))
+  if (!row || ![...digestsOf(row)].every(digest => images.blobs.has(digest))) return null
+  await admitImage(store, { ...row, last_used_at: now() }, references)
+  return showImage({ ...row, references: await referencesOf(store, row.id) })
 }
 
 /** The caller holds the image's digests, so that nothing of it is removed meanwhile. */

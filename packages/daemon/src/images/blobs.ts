@@ -1,6 +1,6 @@
 // The files that images came as, under their digests. A part of one that is still coming, or was cut off, ends in .part.
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract'
 
@@ -30,6 +30,11 @@ export class Blobs {
 
   has(digest: string): boolean {
     return existsSync(this.path(digest))
+  }
+
+  /** A small one; null when it is not there. */
+  async read(digest: string): Promise<Buffer | null> {
+    return this.has(digest) ? await readFile(this.path(digest)) : null
   }
 
   /** Keeps a small one whose digest was checked. */

@@ -7,7 +7,7 @@ import type { Logger } from '../log.ts'
 import type { Store } from '../store/open.ts'
 import { Blobs } from './blobs.ts'
 import { Holds } from './holds.ts'
-import type { Pull } from './pull.ts'
+import type { SharedPull } from './shared-pull.ts'
 
 export type ImageWorld = {
   readonly config: Readonly<Config>
@@ -25,13 +25,21 @@ export type ImageState = {
   /** Ids and digests that something under way needs. */
   readonly held: Holds
   /** Pulls under way, by name. */
-  readonly pulls: Map<string, Pull>
+  readonly pulls: Map<string, SharedPull>
+  /** Layers that are being written, by digest. */
+  readonly arriving: Map<string, Promise<void>>
 }
 
 /** Below images/ in the data folder. */
 export function imageState(dataDir: string): ImageState {
   const dir = join(dataDir, 'images')
-  return { blobs: new Blobs(join(dir, 'blobs')), importDir: join(dir, 'import'), held: new Holds(), pulls: new Map() }
+  return {
+    blobs: new Blobs(join(dir, 'blobs')),
+    importDir: join(dir, 'import'),
+    held: new Holds(),
+    pulls: new Map(),
+    arriving: new Map(),
+  }
 }
 
 const MiB = 1024 * 1024

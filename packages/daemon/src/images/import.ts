@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { Image } from '@sandglass/contract'
 import { fileCompression } from '../layers/compression.ts'
 import { openLayer } from '../layers/layer-tar.ts'
-import { admit } from './admit.ts'
+import { admit, admitStored } from './admit.ts'
 import { requireAllowed } from './allowed.ts'
 import { type ArchivedImage, type ArchivedLayer, archivedImages } from './archive-images.ts'
 import { Budget } from './budget.ts'
@@ -75,6 +75,8 @@ async function storeOne(
   progress: Progress,
   signal: AbortSignal,
 ): Promise<Image> {
+  const stored = await admitStored(world, image.config, image.references)
+  if (stored) return stored
   const budget = new Budget(name, world.config.images.max_bytes, await reserveBytes(world))
   const layers: LayerRecord[] = []
   for (const layer of image.layers) layers.push(await storeLayer(world, name, layer, budget, progress, signal))

@@ -6,13 +6,13 @@ import type { ImageRow } from './tables.ts'
 export type NamedImage = ImageRow & { references: string[] }
 export type ImagePage = { limit: number; offset: number; cursor?: string | undefined }
 
-/** Stores an image, or finds it there, and makes these names lead to it. Names that led elsewhere move. */
+/** Stores an image, in place of the same one if it is there, and makes these names lead to it. Names that led elsewhere move. */
 export async function admitImage(db: Store, row: ImageRow, references: readonly string[]): Promise<void> {
   await db.transaction().execute(async trx => {
     await trx
       .insertInto('images')
       .values(row)
-      .onConflict(conflict => conflict.column('id').doUpdateSet({ layers: row.layers, last_used_at: row.last_used_at }))
+      .onConflict(conflict => conflict.column('id').doUpdateSet({ layers: row.layers, size_bytes: row.size_bytes, last_used_at: row.last_used_at }))
       .execute()
     for (const reference of references)
       await trx.replaceInto('image_references').values({ reference, image_id: row.id, resolved_at: row.last_used_at }).execute()

@@ -1,0 +1,70 @@
+// One request to a registry, to its token server, or to where it keeps its blobs. Redirects are the caller's affair.
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { isIP } from 'node:net'
+import { addressProblem, guardedLookup, RefusedAddress } from './addresses.ts'
+
+/** With nothing at all from the other side for so long, it is taken for gone. */
+const IDLE_MS = 30_000
+
+export interface Hop {
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  /** Whether a private network may be connected to. */
+  readonly allowPrivate: boolean
+  /** Authorities beside the usual ones. */
+  readonly ca: string | undefined
+}
+
+/** Keeps connections between the requests of one pull. */
+export class Connections {
+  readonly #agents = new Map<string, HttpAgent | HttpsAgent>()
+
+  async get({ url, headers, allowPrivate, ca }: Hop, signal: AbortSignal): Promise<IncomingMessage> {
+    const host = url.hostname.replace(/^\[|\]$/g, '')
+    const problem = isIP(host) === 0 ? null : addressProblem(host, allowPrivate)
+    if (problem !== null) throw new RefusedAddress(problem)
+    const isTls = url.protocol === 'https:'
+    const agent = this.#agent(isTls, `${isTls} ${allowPrivate} ${ca ?? ''}`, allowPrivate, ca)
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    const call = (isTls ? httpsRequest : httpRequest)(url, {
+      agent,
+      headers: { 'user-agent': 'sandglass', 'accept-encoding': 'identity', ...headers },
+      signal,
+      timeout: IDLE_MS,
+    })
+    call.once('response', resolve).once('error', reject)
+    call.once('timeout', () => call.destroy(new Error(`nothing came for ${IDLE_MS / 1000} seconds`)))
+    call.end()
+    return await promise
+  }
+
+  close(): void {
+    for (const agent of this.#agents.values()) agent.destroy()
+    this.#agents.clear()
+  }
+
+  #agent(isTls: boolean, key: string, allowPrivate: boolean, ca: string | undefined): HttpAgent | HttpsAgent {
+    const found = this.#agents.get(key)
+    if (found) return found
+    const options = { keepAlive: true, lookup: guardedLookup(allowPrivate) }
+    const agent = isTls ? new HttpsAgent({ ...options, ...(ca === undefined ? {} : { ca }) }) : new HttpAgent(options)
+    this.#agents.set(key, agent)
+    return agent
+  }
+}
+
+/** The whole of a small body, or null when it is longer. */
+export async function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer | null> {
+  const pieces: Buffer[] = []
+  let size = 0
+  for await (const piece of message as AsyncIterable<Buffer>) {
+    size += piece.length
+    if (size > maxBytes) {
+      message.destroy()
+      return null
+    }
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
+}

@@ -1,0 +1,230 @@
+// A registry, as one pull sees it: manifests and blobs of one repository, with whatever it takes to be let in.
+import { readFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
+import { type Config, LIMITS, SandglassError } from '@sandglass/contract'
+import { digestOf } from '../manifest.ts'
+import { DOCKER_HUB, type Reference } from '../reference.ts'
+import { isPrivate, RefusedAddress } from './addresses.ts'
+import { parseChallenge } from './challenge.ts'
+import { Connections, readBody } from './http.ts'
+
+type Settings = Config['registries'][string]
+
+/** Docker Hub's registry has another name than its images. */
+const HUB_HOST = 'registry-1.docker.io'
+const MAX_REDIRECTS = 5
+const MAX_TOKEN_BYTES = 1024 * 1024
+const MANIFEST_TYPES = [
+  'application/vnd.oci.image.index.v1+json',
+  'application/vnd.oci.image.manifest.v1+json',
+  'application/vnd.docker.distribution.manifest.list.v2+json',
+  'application/vnd.docker.distribution.manifest.v2+json',
+]
+
+export class Registry {
+  readonly #reference: Reference
+  readonly #registries: Config['registries']
+  readonly #settings: Settings
+  readonly #base: URL
+  readonly #ca: string | undefined
+  readonly #connections = new Connections()
+  /** What the registry wants to see with each request; '' for nothing yet. */
+  #authorization = ''
+  /** Whether the registry itself is in a private network, from which it may send us to others there. */
+  #isPrivate = false
+
+  constructor(reference: Reference, registries: Config['registries']) {
+    this.#reference = reference
+    this.#registries = registries
+    this.#settings = registries[reference.registry] ?? {}
+    const host = reference.registry === DOCKER_HUB ? HUB_HOST : reference.registry
+    this.#base = new URL(`${this.#settings.plain_http ? 'http' : 'https'}://${host}/v2/${reference.repository}/`)
+    this.#ca = this.#settings.ca_file === undefined ? undefined : readAuthority(reference.registry, this.#settings.ca_file)
+  }
+
+  get name(): string {
+    return this.#reference.registry
+  }
+
+  close(): void {
+    this.#connections.close()
+  }
+
+  /** By tag or by digest. What comes is what the digest says, or else an error. */
+  async manifest(tagOrDigest: string, signal: AbortSignal): Promise<{ bytes: Buffer; digest: string }> {
+    const { name } = this.#reference
+    const reply = await this.#get(`manifests/${tagOrDigest}`, { accept: MANIFEST_TYPES.join(', ') }, signal)
+    const bytes = await this.#whole(reply, LIMITS.image_manifest_bytes.max, 'bytes of manifest')
+    const digest = digestOf(bytes)
+    const promised = tagOrDigest.startsWith('sha256:') ? tagOrDigest : reply.headers['docker-content-digest']
+    if (typeof promised === 'string' && promised.startsWith('sha256:') && promised !== digest)
+      throw new SandglassError('IMAGE_DIGEST_MISMATCH', { image: name, digest: promised, issue: `is ${digest}` })
+    return { bytes, digest }
+  }
+
+  /** A small blob, whole. */
+  async smallBlob(digest: string, signal: AbortSignal): Promise<Buffer> {
+    const bytes = await this.#whole(
+      await this.#get(`blobs/${digest}`, {}, signal),
+      LIMITS.image_config_bytes.max,
+      'bytes of configuration',
+    )
+    const found = digestOf(bytes)
+    if (found !== digest)
+      throw new SandglassError('IMAGE_DIGEST_MISMATCH', { image: this.#reference.name, digest, issue: `is ${found}` })
+    return bytes
+  }
+
+  /** A blob from a byte on. `start` is where the body really begins: not every registry knows ranges. */
+  async blob(digest: string, from: number, signal: AbortSignal): Promise<{ body: IncomingMessage; start: number }> {
+    const body = await this.#get(`blobs/${digest}`, from > 0 ? { range: `bytes=${from}-` } : {}, signal)
+    if (body.statusCode !== 206) return { body, start: 0 }
+    const start = /^bytes (\d+)-/.exec(body.headers['content-range'] ?? '')?.[1]
+    return { body, start: start === undefined ? from : Number(start) }
+  }
+
+  async #get(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
+    const url = new URL(path, this.#base)
+    let reply = await this.#follow(url, headers, signal)
+    if (reply.statusCode === 401) {
+      const challenge = reply.headers['www-authenticate']
+      reply.destroy()
+      await this.#authorize(challenge, signal)
+      reply = await this.#follow(url, headers, signal)
+    }
+    if (reply.statusCode === 200 || reply.statusCode === 206) return reply
+    throw await this.#refusal(reply)
+  }
+
+  /** SECURITY: Authorization goes to the registry alone, never to where it redirects. */
+  async #follow(start: URL, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
+    let url = start
+    for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
+      const isHome = url.origin === this.#base.origin
+      const isKnown = isHome && this.#authorization !== ''
+      const reply = await this.#request(url, isKnown ? { ...headers, authorization: this.#authorization } : headers, signal)
+      if (isHome && hops === 0) this.#isPrivate = isPrivate(reply.socket.remoteAddress ?? '')
+      const { location } = reply.headers
+      if (![301, 302, 303, 307, 308].includes(reply.statusCode ?? 0) || location === undefined) return reply
+      reply.destroy()
+      url = this.#checked(location, url)
+    }
+    throw this.#failed(`it redirects more than ${MAX_REDIRECTS} times`)
+  }
+
+  async #request(url: URL, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
+    const isHome = url.origin === this.#base.origin
+    const allowPrivate = isHome || this.#isPrivate || Object.hasOwn(this.#registries, url.host)
+    try {
+      return await this.#connections.get({ url, headers, allowPrivate, ca: this.#ca }, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      throw this.#unreachable(url, error)
+    }
+  }
+
+  /** SECURITY: what a registry sends us to has TLS, unless the configuration says of exactly that host that it has none. */
+  #checked(location: string, from: URL): URL {
+    if (!URL.canParse(location, from.href)) throw this.#failed(`it redirects to ${JSON.stringify(location)}`)
+    const url = new URL(location, from.href)
+    url.username = ''
+    url.password = ''
+    const isPlain = url.protocol === 'http:' && this.#registries[url.host]?.plain_http === true
+    if (url.protocol !== 'https:' && !isPlain && url.origin !== this.#base.origin)
+      throw this.#failed(`it sends us to ${url.origin}, which has no TLS`)
+    return url
+  }
+
+  async #authorize(header: string | undefined, signal: AbortSignal): Promise<void> {
+    const { username, password } = this.#settings
+    const basic = username === undefined ? '' : `Basic ${Buffer.from(`${username}:${password ?? ''}`).toString('base64')}`
+    const challenge = parseChallenge(header)
+    if (challenge?.scheme === 'basic' && basic !== '' && this.#authorization !== basic) {
+      this.#authorization = basic
+      return
+    }
+    if (challenge?.scheme !== 'bearer')
+      throw this.#denied(basic === '' ? 'it wants a username and a password' : 'it refuses the username or password')
+    const url = this.#checked(challenge.params.realm ?? '', this.#base)
+    if (challenge.params.service !== undefined) url.searchParams.set('service', challenge.params.service)
+    url.searchParams.set('scope', `repository:${this.#reference.repository}:pull`)
+    const reply = await this.#request(url, basic === '' ? {} : { authorization: basic }, signal)
+    if (reply.statusCode !== 200) {
+      reply.destroy()
+      throw this.#denied(`its token server answers ${reply.statusCode}`)
+    }
+    this.#authorization = `Bearer ${tokenIn(await this.#whole(reply, MAX_TOKEN_BYTES, 'bytes of token')) ?? ''}`
+    if (this.#authorization === 'Bearer ') throw this.#failed('its token server gives no token')
+  }
+
+  async #whole(reply: IncomingMessage, max: number, what: string): Promise<Buffer> {
+    const bytes = await readBody(reply, max).catch(error => {
+      throw this.#unreachable(this.#base, error)
+    })
+    if (bytes === null) throw new SandglassError('IMAGE_TOO_LARGE', { image: this.#reference.name, what, max })
+    return bytes
+  }
+
+  async #refusal(reply: IncomingMessage): Promise<SandglassError> {
+    const { registry, name } = this.#reference
+    const why = await explanation(reply)
+    if (reply.statusCode === 404) return new SandglassError('IMAGE_NOT_FOUND', { image: name, registry })
+    if (reply.statusCode === 401 || reply.statusCode === 403) return this.#denied(why || `it answers ${reply.statusCode}`)
+    return this.#failed(`it answers ${reply.statusCode}${why ? `: ${why}` : ''}`)
+  }
+
+  #denied(why: string): SandglassError {
+    const { registry, name } = this.#reference
+    return new SandglassError('REGISTRY_DENIED', { registry, image: name, why })
+  }
+
+  #failed(why: string): SandglassError {
+    return new SandglassError('REGISTRY_FAILED', { registry: this.#reference.registry, why })
+  }
+
+  #unreachable(url: URL, error: unknown): SandglassError {
+    const { registry } = this.#reference
+    const { code, message } = error as NodeJS.ErrnoException
+    const where = url.origin === this.#base.origin ? '' : `${url.host}: `
+    // A plain-http registry that is spoken to with TLS, the usual mistake.
+    const next =
+      code === 'EPROTO' || code === 'ERR_SSL_WRONG_VERSION_NUMBER'
+        ? `if it has no TLS, say so: registries: { '${registry}': { plain_http: true } } in the configuration`
+        : error instanceof RefusedAddress
+          ? 'name a registry by an address of its own'
+          : undefined
+    const detail = { registry, why: `${where}${message || code || 'cannot be reached'}` }
+    return new SandglassError('REGISTRY_FAILED', next === undefined ? detail : { ...detail, next }, { cause: error })
+  }
+}
+
+function readAuthority(registry: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    const detail = { source: `registries.${registry}.ca_file`, issue: `cannot be read: ${(error as Error).message}` }
+    throw new SandglassError('CONFIG_INVALID', detail, { cause: error })
+  }
+}
+
+function tokenIn(bytes: Buffer): string | undefined {
+  try {
+    const { token, access_token } = JSON.parse(bytes.toString('utf8')) as { token?: unknown; access_token?: unknown }
+    const found = token ?? access_token
+    // SECURITY: it becomes a header.
+    return typeof found === 'string' && /^[\x21-\x7e]+$/.test(found) ? found : undefined
+  } catch {
+    return undefined // no JSON, no token
+  }
+}
+
+/** What the registry itself says, in one short line. */
+async function explanation(reply: IncomingMessage): Promise<string> {
+  try {
+    const body = JSON.parse((await readBody(reply, 64 * 1024))?.toString('utf8') ?? '') as { errors?: { message?: unknown }[] }
+    const message = body.errors?.[0]?.message
+    return typeof message === 'string' ? message.slice(0, 200) : ''
+  } catch {
+    return '' // its status says enough
+  }
+}
