@@ -114,12 +114,8 @@ func (r *ociRuntime) open() error {
 	if r.toldTo, r.toldBy, err = os.Pipe(); err != nil {
 		return fmt.Errorf("make pipe: %w", err)
 	}
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("make socket: %w", err)
-	}
-	r.listener = os.NewFile(uintptr(fd), "listener")
-	return nil
+	r.listener, err = newSocket()
+	return err
 }
 
 // stop is for a runtime that is not needed.

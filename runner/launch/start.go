@@ -76,7 +76,7 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	if run == nil {
 		return fmt.Errorf("no runtime was prepared")
 	}
-	if err := listen(int(run.listener.Fd()), j.Socket); err != nil {
+	if err := listenAt(run.listener, j.Socket); err != nil {
 		return err
 	}
 	if err := run.tell(j.Config); err != nil {
@@ -115,23 +115,6 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	}
 	r.mark("limits")
 	r.State = s
-	return nil
-}
-
-// listen opens the runner's socket. Its folder is the daemon's alone; the mode is a second lock on the same door.
-func listen(fd int, path string) error {
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("remove old socket: %w", err)
-	}
-	mask := syscall.Umask(0o177)
-	err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path})
-	syscall.Umask(mask)
-	if err == nil {
-		err = syscall.Listen(fd, 512)
-	}
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", path, err)
-	}
 	return nil
 }
 
