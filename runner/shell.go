@@ -156,6 +156,9 @@ func (run *runner) startShell(spec *shellSpec) (*shell, error) {
 // launchShell makes the descriptors of a shell and starts its program.
 func (run *runner) launchShell(sh *shell, spec *shellSpec) (reports *os.File, exit <-chan int, err error) {
 	argv, driver, first := run.shellProgram()
+	if _, err := lookPath(argv[0], "/", defaultPath); err != nil {
+		return nil, nil, unsupported("there is no shell in this image; processes can be started without one")
+	}
 	sh.program = argv[0]
 	who, err := run.cfg.account(spec.User)
 	if err != nil {
