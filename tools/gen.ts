@@ -1,4 +1,5 @@
 // Writes what is generated from the contract and the command table. `--check` writes nothing and fails on a difference.
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -19,3 +20,6 @@ if (values.check && stale.length > 0) {
   console.error('run `tools/dev gen` and commit the result')
   process.exitCode = 1
 }
+// Pages about the command line are made from the generated flags, which this process has in memory as they were.
+if (!values.check && stale.some(({ path }) => path.endsWith('.ts')))
+  execFileSync(process.execPath, [import.meta.filename], { stdio: 'inherit' })

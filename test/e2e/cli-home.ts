@@ -38,7 +38,13 @@ export class CliHome {
   }
 
   get env(): Record<string, string> {
-    return { PATH: this.#installation.path, HOME: this.home, TERM: 'xterm-256color' }
+    return {
+      PATH: this.#installation.path,
+      HOME: this.home,
+      TERM: 'xterm-256color',
+      // Compiled code is kept in the home otherwise, and each test has a home of its own.
+      NODE_COMPILE_CACHE: resolve('.cache/compile'),
+    }
   }
 
   get dataDir(): string {

@@ -44,6 +44,13 @@ export class Tmux implements Disposable {
     return this.#tmux('capture-pane', '-p', '-S', '-200')
   }
 
+  /** What was printed in the lines it was printed in, however long. */
+  printedLines(): string[] {
+    return this.#tmux('capture-pane', '-p', '-J', '-S', '-')
+      .split('\n')
+      .map(line => line.trimEnd())
+  }
+
   /** A value of tmux's own, like alternate_on. */
   value(name: string): string {
     return this.#tmux('display-message', '-p', `#{${name}}`).trim()

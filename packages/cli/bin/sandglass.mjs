@@ -1,7 +1,6 @@
 #!/usr/bin/env node
-// The entry. Everything it imports before the version check has to load on an old Node too.
-import module from 'node:module'
-
+// The entry. What runs before the version check has to run on an old Node too. An import of node:fs or node:util loads all that they can do,
+// which takes longer than the rest of this; getBuiltinModule does not.
 const [major] = process.versions.node.split('.')
 if (Number(major) < 24) {
   process.stderr.write(
@@ -9,7 +8,17 @@ if (Number(major) < 24) {
   )
   process.exitCode = 2
 } else {
-  module.enableCompileCache()
+  keepCompiled(process.env.HOME)
   const { main } = await import('../src/main.ts')
   await main()
+}
+
+/**
+ * SECURITY: what is kept is run as it is. Node's own choice is a folder in /tmp, where another user may have put something first; the home of
+ * another user, as under sudo, is no better.
+ */
+function keepCompiled(home) {
+  const { statSync } = process.getBuiltinModule('node:fs')
+  const isOurs = home && statSync(home, { throwIfNoEntry: false })?.uid === process.geteuid()
+  if (isOurs) process.getBuiltinModule('node:module').enableCompileCache(`${home}/.cache/sandglass/compiled`)
 }

@@ -7,7 +7,7 @@ import { parseInput, splitCommand, text, unknownCommand } from './parse.ts'
 type Named = { name: string; command: Command; argv: readonly string[] } | undefined
 
 export async function main(): Promise<void> {
-  leaveQuietlyOnBrokenPipe()
+  leaveQuietlyOnBrokenPipe(process.stdout)
   const argv = process.argv.slice(2)
   const { name, rest } = splitCommand(argv)
   let named: Named
@@ -61,6 +61,7 @@ async function showHelp(command: Command, name: string): Promise<number> {
 
 async function fail(error: unknown, named: Named, options: { env: Context['env']; isJson: boolean }): Promise<number> {
   const [{ report }, { withHelp }] = await Promise.all([import('./report.ts'), import('./next-step.ts')])
+  errorStream()
   const told = named ? await withHelp(error, named, options.env) : error
   return report(told, { isDebug: Boolean(options.env.SANDGLASS_DEBUG), isJson: options.isJson })
 }
@@ -78,7 +79,7 @@ function context(env: Context['env'], flags: Record<string, unknown>, named: Nam
     connect: async options => (await import('./connect.ts')).connect(self, options),
     print: output => void process.stdout.write(output),
     say: line => {
-      if (!quiet) process.stderr.write(line)
+      if (!quiet) errorStream().write(line)
     },
     report: error => fail(error, named, { env, isJson }),
   }
@@ -88,11 +89,15 @@ function context(env: Context['env'], flags: Record<string, unknown>, named: Nam
 const beforeDashes = (argv: readonly string[]) => (argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv)
 
 /** `sandglass ls | head -1`: the reader has what it wanted. 141 is what a shell shows for SIGPIPE. */
-function leaveQuietlyOnBrokenPipe(): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
-      process.exit(141)
-    })
-  }
+function leaveQuietlyOnBrokenPipe(stream: NodeJS.WriteStream): void {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    process.exit(141)
+  })
+}
+
+/** Made on first use: a stream that nothing is written to costs time for nothing. */
+function errorStream(): NodeJS.WriteStream {
+  if (process.stderr.listenerCount('error') === 0) leaveQuietlyOnBrokenPipe(process.stderr)
+  return process.stderr
 }

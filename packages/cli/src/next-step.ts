@@ -2,13 +2,14 @@ import { SandglassError, SESSION_ID, SESSION_NAME } from '@sandglass/contract/ta
 import type { Command, Environment } from './command.ts'
 import { nearest } from './nearest.ts'
 import { parseInput } from './parse.ts'
+import { UsageError } from './usage-error.ts'
 
 type Run = { name: string; command: Command; argv: readonly string[] }
 
 /** The same failure in the words of the command line: flags instead of fields, the command's own help, the session that was probably meant. */
 export async function withHelp(error: unknown, run: Run, env: Environment): Promise<unknown> {
+  if (error instanceof UsageError) return error.next === undefined ? new UsageError(error.message, helpOf(run)) : error
   if (!(error instanceof SandglassError)) return error
-  if (error.is('USAGE')) return usageWithHelp(error, run)
   if (error.is('SESSION_NOT_FOUND')) return withNearestSession(error, run, env)
   if (!error.is('INVALID_REQUEST')) return error
   const stranger = error.message.startsWith('id ') ? strangeName(run) : undefined
@@ -17,11 +18,7 @@ export async function withHelp(error: unknown, run: Run, env: Environment): Prom
   return requestWithHelp(error, run)
 }
 
-function usageWithHelp(error: SandglassError<'USAGE'>, { name }: Run): SandglassError {
-  if (error.detail.next !== undefined) return error
-  const detail = { ...error.detail, next: `\`sandglass help ${name}\` shows how it is used` }
-  return new SandglassError('USAGE', detail, { cause: error })
-}
+const helpOf = ({ name }: Run) => `\`sandglass help ${name}\` shows how it is used`
 
 function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, { name, command }: Run): SandglassError {
   const message = error.message.replace(/^[a-z_]+(?=:? )/, field => {

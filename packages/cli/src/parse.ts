@@ -1,8 +1,7 @@
-import { parseArgs } from 'node:util'
-import { SandglassError } from '@sandglass/contract/tables'
 import type { Flag, Input } from './command.ts'
 import { COMMAND_NAMES, GLOBAL_FLAGS } from './commands.ts'
 import { nearest } from './nearest.ts'
+import { UsageError } from './usage-error.ts'
 
 /** Splits the command off its arguments. Global flags may stand in front of it. */
 export function splitCommand(argv: readonly string[]): { name: string | undefined; rest: string[] } {
@@ -21,7 +20,8 @@ export function parseInput(argv: readonly string[], options: Readonly<Record<str
   const end = argv.indexOf('--')
   const own = end < 0 ? argv : argv.slice(0, end)
   try {
-    const { values, positionals } = parseArgs({
+    // An import would load all that util can do, in front of every command.
+    const { values, positionals } = process.getBuiltinModule('node:util').parseArgs({
       args: [...own],
       options: known,
       allowPositionals: true,
@@ -34,7 +34,7 @@ export function parseInput(argv: readonly string[], options: Readonly<Record<str
 }
 
 /** Without a `next` of its own, the help of the command that runs is the next step. */
-export const usage = (issue: string, next?: string) => new SandglassError('USAGE', { issue, next })
+export const usage = (issue: string, next?: string) => new UsageError(issue, next)
 
 /** What people try who know other tools. */
 const OTHER_WORDS: Readonly<Record<string, string>> = {
@@ -49,7 +49,7 @@ const OTHER_WORDS: Readonly<Record<string, string>> = {
   ssh: 'shell',
 }
 
-export function unknownCommand(name: string): SandglassError {
+export function unknownCommand(name: string): UsageError {
   const meant = OTHER_WORDS[name] ?? nearest(name, COMMAND_NAMES)
   return usage(`unknown command ${name}${meant ? `; did you mean ${meant}?` : ''}`, '`sandglass help` lists the commands')
 }
@@ -71,7 +71,7 @@ export const text = (value: Input['flags'][string]): string | undefined => (type
 export const texts = (value: Input['flags'][string]): string[] =>
   Array.isArray(value) ? value.filter(item => typeof item === 'string') : typeof value === 'string' ? [value] : []
 
-function usageError(error: unknown, known: Readonly<Record<string, Flag>>): SandglassError {
+function usageError(error: unknown, known: Readonly<Record<string, Flag>>): UsageError {
   const { code, message } = error as { code?: string; message: string }
   if (!code?.startsWith('ERR_PARSE_ARGS')) throw error
   const unknown = code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? /'(-[^']*)'/.exec(message)?.[1]?.replace(/=.*$/s, '') : undefined

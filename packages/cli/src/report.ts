@@ -1,13 +1,14 @@
 import { styleText } from 'node:util'
 import { SandglassError } from '@sandglass/contract/tables'
 import { printable, printableJson, printableLines } from './printable.ts'
+import { UsageError } from './usage-error.ts'
 
 export type ReportOptions = { isDebug: boolean; isJson: boolean }
 
 /** Prints a failure in the one form it has, a line and the next step or the contract's JSON, and gives the exit code. */
 export function report(error: unknown, { isDebug, isJson }: ReportOptions): number {
   const stream = process.stderr
-  const known = error instanceof SandglassError ? error : unexpected(error)
+  const known = knownError(error)
   if (isJson) stream.write(`${printableJson({ error: known.toWire() })}\n`)
   else {
     stream.write(`${styleText('red', 'sandglass:', { stream })} ${printable(known.message)}\n`)
@@ -16,6 +17,13 @@ export function report(error: unknown, { isDebug, isJson }: ReportOptions): numb
   }
   if (isDebug && error instanceof Error) stream.write(`${printableLines(trace(error))}\n`)
   return known.exitCode
+}
+
+function knownError(error: unknown): SandglassError {
+  if (error instanceof SandglassError) return error
+  if (error instanceof UsageError)
+    return new SandglassError('USAGE', { issue: error.message, next: error.next }, { cause: error })
+  return unexpected(error)
 }
 
 /** A failure that nobody foresaw, on this side of the wire. */

@@ -1,9 +1,11 @@
 // What a client needs to know: where the daemon listens and the key. The daemon checks the rest of the configuration.
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { DATA_FILES, SandglassError, yamlIssue } from '@sandglass/contract/tables'
 import type { Environment } from './command.ts'
+
+/** Not imported, to be quick: see table.ts. */
+const { closeSync, fstatSync, openSync, readFileSync } = process.getBuiltinModule('node:fs')
 
 export type Settings = {
   configPath: string

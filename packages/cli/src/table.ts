@@ -1,6 +1,8 @@
-import { styleText } from 'node:util'
 import { printable } from './printable.ts'
 import { resultWidth } from './wrap.ts'
+
+// An import of node:util or node:fs loads all that they can do, which takes longer than most of what is done with them here.
+const { styleText } = process.getBuiltinModule('node:util')
 
 const GAP = 2
 /** No column is made narrower than this to fit the terminal. */

@@ -94,7 +94,7 @@ export const Config = z.strictObject({
   data_dir: z.string().min(1).optional().describe('where sessions, disks and the store live; ~/.sandglass/data when absent'),
   store: z.string().optional().describe('path of the SQLite database; data_dir/sandglass.db when absent'),
   default_image: z.string().min(1).default('host').describe('image of a session that names none'),
-  allowed_images: z.array(z.string().min(1)).optional().describe('absent: any image; a list: exactly those; an empty list: none'),
+  allowed_images: z.array(z.string().min(1)).optional().describe('absent: all images; a list: exactly those; an empty list: none'),
   images: Images.prefault({}),
   registries: z
     .record(

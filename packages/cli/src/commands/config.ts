@@ -6,7 +6,7 @@ import { printableJson } from '../printable.ts'
 import { table } from '../table.ts'
 
 /** A TCP port is opened only by who runs serve, or has it in the configuration. */
-const LISTEN_NOTE = 'listen is the default of `sandglass serve`; a daemon that another command starts has unix alone\n'
+const LISTEN_NOTE = 'listen is that of serve; a daemon that another command starts has unix alone\n'
 
 type Printed = Record<string, { value: unknown; origin: string }>
 
@@ -32,6 +32,8 @@ sandglass help serve explains the keys, and so does docs/reference/configuration
 
 function shown(value: unknown): string {
   if (value === null) return '-'
-  if (Array.isArray(value)) return value.length > 0 ? value.join(', ') : '(none)'
+  // SECURITY: of a map the names alone are shown: its values may hold a password.
+  const items = typeof value === 'object' && !Array.isArray(value) ? Object.keys(value) : value
+  if (Array.isArray(items)) return items.length > 0 ? items.join(', ') : '(none)'
   return String(value)
 }

@@ -1,4 +1,3 @@
-import { fstatSync } from 'node:fs'
 import type { Command, Input } from '../command.ts'
 import { parseDuration } from '../duration.ts'
 import { execOutcome } from '../exec/exec-outcome.ts'
@@ -94,7 +93,7 @@ function userFrom(given: string | undefined): 'sandbox' | 'root' | undefined {
 /** A terminal or /dev/null has nothing to pass on; a closed stdin cannot be looked at. */
 function hasStdin(): boolean {
   try {
-    const stat = fstatSync(0)
+    const stat = process.getBuiltinModule('node:fs').fstatSync(0)
     return stat.isFIFO() || stat.isFile() || stat.isSocket()
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EBADF') return false

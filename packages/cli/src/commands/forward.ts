@@ -1,5 +1,5 @@
 import { createServer, type Socket } from 'node:net'
-import { SandglassError, type Session } from '@sandglass/sdk'
+import type { Session } from '@sandglass/sdk'
 import type { Command } from '../command.ts'
 import { usage } from '../parse.ts'
 
@@ -73,10 +73,9 @@ function listen(server: ReturnType<typeof createServer>, port: number): Promise<
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   server.once('error', (error: NodeJS.ErrnoException) =>
     reject(
-      new SandglassError(
-        'USAGE',
-        { issue: `cannot listen on 127.0.0.1:${port}: ${error.code === 'EADDRINUSE' ? 'the port is taken' : error.message}` },
-        { cause: error },
+      usage(
+        `cannot listen on 127.0.0.1:${port}: ${error.code === 'EADDRINUSE' ? 'the port is taken' : error.message}`,
+        `choose another port here with LOCAL:REMOTE, or 0:REMOTE for a free one`,
       ),
     ),
   )

@@ -1,6 +1,4 @@
-import { spawn } from 'node:child_process'
-import { constants } from 'node:os'
-import type { Command } from '../command.ts'
+import type { Command, Environment } from '../command.ts'
 import { daemonArgv } from '../daemon-entry.ts'
 import { CONFIG_FLAGS } from '../generated/config-flags.ts'
 import { noArguments } from '../parse.ts'
@@ -16,19 +14,16 @@ Every key of the configuration is a flag. A list may be given as one text with c
     ...CONFIG_FLAGS,
     'print-config': { type: 'boolean', about: 'show the configuration as JSON, with where each value comes from, and end' },
   },
-  async run(input) {
+  async run(input, { env }) {
     noArguments(input)
-    return runDaemon(['serve', ...input.argv.filter(word => word !== '--quiet' && word !== '-q')])
+    return becomeDaemon(['serve', ...input.argv.filter(word => word !== '--quiet' && word !== '-q')], env)
   },
 }
 
-/** Runs the daemon's program with this terminal, and gives its exit code. Signals that come here go on to it. */
-function runDaemon(args: readonly string[]): Promise<number> {
-  const [program, ...rest] = daemonArgv(...args)
-  const child = spawn(program, rest, { stdio: 'inherit' })
-  const { promise, resolve, reject } = Promise.withResolvers<number>()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
-  child.once('error', reject)
-  child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal ?? 'SIGKILL']))
-  return promise
+/** This process becomes the daemon: signals reach it, and whoever supervises this process supervises the daemon. */
+function becomeDaemon(args: readonly string[], env: Environment): never {
+  const argv = daemonArgv(...args)
+  const set = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  if (process.execve === undefined) throw new Error('this Node cannot replace itself')
+  return process.execve(argv[0], argv, Object.fromEntries(set))
 }

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import type { Command } from '../command.ts'
 
 export const command: Command = {
@@ -6,7 +5,9 @@ export const command: Command = {
   usage: [''],
   options: {},
   async run(_, { json, print }) {
-    const { version }: { version: string } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+    const { version }: { version: string } = JSON.parse(
+      process.getBuiltinModule('node:fs').readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+    )
     print(json ? `${JSON.stringify({ version, node: process.version })}\n` : `sandglass ${version}\n`)
     return 0
   },

@@ -1,5 +1,5 @@
-import { SandglassError } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
+import { UsageError } from '../usage-error.ts'
 
 /** Sandglass itself failed, as opposed to the command. */
 const OURS = 125
@@ -9,7 +9,7 @@ export async function execOutcome(work: () => Promise<number>, { report }: Conte
   try {
     return await work()
   } catch (error) {
-    if (error instanceof SandglassError && error.is('USAGE')) throw error
+    if (error instanceof UsageError) throw error
     await report(error)
     return OURS
   }

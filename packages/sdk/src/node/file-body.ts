@@ -1,6 +1,9 @@
 // Files of this machine as bodies, read and written in large pieces.
-import { type FileHandle, open, stat } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
+
+/** Not imported: see index.ts. */
+const files = () => process.getBuiltinModule('node:fs/promises')
 
 const PIECE = 512 * 1024
 /** One is read while the others are on their way. */
@@ -19,7 +22,7 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined> {
-    await using file = await open(this.#path)
+    await using file = await files().open(this.#path)
     for (let at = 0; at < this.size; ) {
       const piece = await this.#read(file, Buffer.allocUnsafeSlow(PIECE), at)
       at += piece.length
@@ -30,7 +33,7 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
 
   /** Writes all of it, through the same few buffers. */
   async sendTo(to: Writable): Promise<void> {
-    await using file = await open(this.#path)
+    await using file = await files().open(this.#path)
     const gone = Promise.withResolvers<never>()
     gone.promise.catch(() => undefined) // of use only while something waits to be sent
     to.once('close', () => gone.reject(new Error('the connection was lost')))
@@ -58,5 +61,5 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
 
 /** A file of this machine as a body to upload; its length is that of this moment. */
 export async function fileBody(path: string, onSent: (bytes: number) => void = () => undefined): Promise<FileBody> {
-  return new FileBody(path, (await stat(path)).size, onSent)
+  return new FileBody(path, (await files().stat(path)).size, onSent)
 }

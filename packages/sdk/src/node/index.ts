@@ -1,10 +1,8 @@
 // What Node adds: the daemon of this machine, and fetch over kept connections, with unix sockets and less work per call than the global one.
-import { readFileSync } from 'node:fs'
-import { Agent, type IncomingMessage, request } from 'node:http'
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { NetConnectOpts } from 'node:net'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { DATA_FILES, SandglassError } from '@sandglass/contract/tables'
 import type { BodySource } from '../body.ts'
 import { SandboxClient } from '../client.ts'
@@ -12,6 +10,12 @@ import { decodeError } from '../decode-error.ts'
 import type { ClientOptions, FetchInit, FetchLike, ResponseLike } from '../transport.ts'
 import { FileBody } from './file-body.ts'
 import { KeptSocket } from './kept-socket.ts'
+
+// An import of a module of Node's reads all that it has, and so loads what nobody asked for: node:http brings fetch and WebSocket, which take
+// longer than most commands.
+const http = process.getBuiltinModule('node:http')
+const { readFileSync } = process.getBuiltinModule('node:fs')
+const { pipeline } = process.getBuiltinModule('node:stream/promises')
 
 export { fileBody } from './file-body.ts'
 export { saveTo } from './save-to.ts'
@@ -49,7 +53,7 @@ export const nodeFetch = (): FetchLike => fetchWith({})
 
 function fetchWith(target: { socketPath?: string }): FetchLike {
   // Idle sockets hold no process open: Node unrefs them in the agent's pool.
-  const agent = new Agent({ keepAlive: true, maxFreeSockets: 64, scheduling: 'lifo' })
+  const agent = new http.Agent({ keepAlive: true, maxFreeSockets: 64, scheduling: 'lifo' })
   agent.createConnection = options => new KeptSocket().connect(options as NetConnectOpts)
   return (url, init) => send(agent, target, url, init)
 }
@@ -57,7 +61,7 @@ function fetchWith(target: { socketPath?: string }): FetchLike {
 async function send(agent: Agent, target: { socketPath?: string }, url: string, init: FetchInit): Promise<ResponseLike> {
   const { hostname, port, pathname, search } = new URL(url)
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-  const call = request({
+  const call = http.request({
     agent,
     ...(target.socketPath === undefined ? { hostname, port } : target),
     path: pathname + search,
@@ -78,11 +82,7 @@ function withLength(headers: Record<string, string>, body: BodySource | undefine
 }
 
 /** A server may answer before it has read a whole stream; what is left of the body then does not matter. */
-async function sendBody(
-  call: ReturnType<typeof request>,
-  body: BodySource | undefined,
-  answered: Promise<unknown>,
-): Promise<void> {
+async function sendBody(call: ClientRequest, body: BodySource | undefined, answered: Promise<unknown>): Promise<void> {
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {
     call.end(body)
     return
@@ -92,7 +92,7 @@ async function sendBody(
   sent.catch(() => undefined) // the answer has come
 }
 
-async function sendFile(call: ReturnType<typeof request>, body: FileBody): Promise<void> {
+async function sendFile(call: ClientRequest, body: FileBody): Promise<void> {
   try {
     await body.sendTo(call)
     call.end()

@@ -1,5 +1,7 @@
 // A connection of the HTTP client that reads into one buffer: Node's parser copies what it takes out of it.
-import { Socket } from 'node:net'
+
+/** Not imported: see index.ts. */
+const { Socket } = process.getBuiltinModule('node:net')
 
 const READ_BYTES = 128 * 1024
 

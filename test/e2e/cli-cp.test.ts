@@ -1,0 +1,106 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CliHome, SANDGLASS } from './cli-home.ts'
+import { deadline } from './deadline.ts'
+
+let cli: CliHome
+
+beforeAll(async () => {
+  cli = await CliHome.open()
+  expect(await cli.run(['new', 'box', '--env', 'GREETING=hello'])).toMatchObject({ code: 0 })
+})
+afterAll(() => cli.close())
+
+const run = (...args: string[]) => cli.run(args)
+const sh = (text: string) => cli.run(['exec', 'box', '-c', text])
+
+test('files and folders go in and come out the same', async () => {
+  const folder = join(cli.home, 'tree')
+  await mkdir(join(folder, 'sub'), { recursive: true })
+  await writeFile(join(folder, 'sub/file'), 'content', { mode: 0o750 })
+  await writeFile(join(folder, 'line\nbreak'), '')
+  await symlink('sub/file', join(folder, 'link'))
+  expect(await run('cp', folder, 'box:')).toMatchObject({ code: 0, stdout: '' })
+  expect((await sh('cat /workspace/tree/link')).stdout).toBe('content')
+  expect(await run('cp', 'box:tree', join(cli.home, 'back'))).toMatchObject({ code: 0 })
+  expect(await readFile(join(cli.home, 'back/link'), 'utf8')).toBe('content')
+  expect((await stat(join(cli.home, 'back/sub/file'))).mode & 0o777).toBe(0o750)
+  expect(JSON.parse((await run('cp', '--json', 'box:tree/sub/file', join(cli.home, 'back'))).stdout)).toMatchObject({
+    entries: 1,
+    target: join(cli.home, 'back/file'),
+  })
+})
+
+test('- is stdin and stdout', async () => {
+  const input = Buffer.alloc(5_000_000, 'xyz')
+  expect(await cli.run(['cp', '-', 'box:/tmp/piped'], { input })).toMatchObject({ code: 0 })
+  expect((await run('cp', 'box:/tmp/piped', '-')).stdout.length).toBe(5_000_000)
+})
+
+test('a file that this machine cannot hold is refused, and a copy that is given up leaves nothing', async () => {
+  await sh('mkdir -p /workspace/sparse && truncate -s 15T /workspace/sparse/bomb; truncate -s 2G /workspace/long')
+  const target = join(cli.home, 'room')
+  await mkdir(target)
+  for (const path of ['box:sparse/bomb', 'box:sparse/.']) {
+    expect(await run('cp', path, target)).toMatchObject({ code: 3, stderr: expect.stringContaining('no room for') })
+  }
+  expect(await readdir(target)).toEqual([])
+  const given = spawn(SANDGLASS, ['cp', 'box:long', target], { env: cli.env })
+  const ended = once(given, 'exit')
+  await deadline('the copy has begun', async () => (await readdir(target)).some(name => name.endsWith('.part')))
+  given.kill('SIGINT')
+  expect(await ended).toEqual([null, 'SIGINT'])
+  expect(await readdir(target)).toEqual([])
+})
+
+test('sockets and pipes are left out and named, both ways, and that is no failure', async () => {
+  const make = 'import os, socket; os.mkfifo("fifo"); s = socket.socket(socket.AF_UNIX); s.bind("in/sock")'
+  await sh(`mkdir -p /workspace/odd/in && cd /workspace/odd && echo x > file && python3 -c '${make}'`)
+  const target = join(cli.home, 'odd')
+  const out = await run('cp', 'box:odd', target)
+  expect(out).toMatchObject({ code: 0, stdout: '' })
+  expect(out.stderr.trim().split('\n').sort()).toEqual(['left out pipe fifo', 'left out socket in/sock'])
+  expect((await readdir(target)).sort()).toEqual(['file', 'in'])
+  const json = JSON.parse((await run('cp', '--json', 'box:odd/.', join(cli.home, 'odd-json'))).stdout)
+  expect(json.left_out.sort()).toEqual(['pipe fifo', 'socket in/sock'])
+  const tar = await run('cp', 'box:odd', '-')
+  expect(tar.stderr.trim().split('\n').sort()).toEqual(['left out pipe fifo', 'left out socket in/sock'])
+  expect(execFileSync('tar', ['tf', '-'], { input: tar.stdout, stdio: ['pipe', 'pipe', 'inherit'] }).toString()).toContain(
+    'file\n',
+  )
+  execFileSync('mkfifo', [join(target, 'again')])
+  expect(await run('cp', target, 'box:odd-back')).toMatchObject({
+    code: 0,
+    stderr: `left out pipe ${join(target, 'again')}\n`,
+  })
+})
+
+test('a missing file is said to be missing on its side', async () => {
+  expect(await run('cp', 'box:nofile', cli.home)).toMatchObject({
+    code: 4,
+    stderr: 'sandglass: no such file or directory in session box: nofile\n',
+  })
+  expect(await run('cp', join(cli.home, 'nofile'), 'box:')).toMatchObject({
+    code: 4,
+    stderr: `sandglass: no such file or directory on this machine: ${join(cli.home, 'nofile')}\n`,
+  })
+  expect(await run('cp', 'box:odd/file', join(cli.home, 'no/such/folder'))).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('on this machine'),
+  })
+})
+
+test('what a sandbox made to break out is refused and writes nothing outside', async () => {
+  await sh('mkdir -p /workspace/evil/in && ln -s /etc/passwd /workspace/evil/in/abs && echo fine > /workspace/evil/fine')
+  const refused = await run('cp', 'box:evil', join(cli.home, 'evil'))
+  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('archive refused') })
+  const skipped = await run('cp', '--skip-unsafe', 'box:evil', join(cli.home, 'evil2'))
+  expect(skipped).toMatchObject({ code: 0, stderr: expect.stringContaining('left out') })
+  expect(await readFile(join(cli.home, 'evil2/fine'), 'utf8')).toBe('fine\n')
+  expect(await run('cp', 'box:/etc/shadow', cli.home)).toMatchObject({ code: 2 })
+  expect(await run('cp', 'box:no-such-file', cli.home)).toMatchObject({ code: 4 })
+  expect(await run('cp', 'a', 'b')).toMatchObject({ code: 2 })
+})

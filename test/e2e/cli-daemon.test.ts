@@ -1,0 +1,75 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmod, mkdtemp, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CliHome, isAlive, SANDGLASS } from './cli-home.ts'
+import { deadline } from './deadline.ts'
+
+let cli: CliHome
+
+beforeAll(async () => {
+  cli = await CliHome.open()
+})
+afterAll(() => cli.close())
+
+const run = (...args: string[]) => cli.run(args)
+
+test('two commands at once start one, with a key in a private file and no TCP port', async () => {
+  const runs = await Promise.all([run('ls'), run('ls'), run('ls', '--json')])
+  expect(runs.map(r => r.code)).toEqual([0, 0, 0])
+  expect(JSON.parse(runs[2]?.stdout ?? '')).toEqual([])
+  expect(runs[0]?.stderr).toContain('sandglass new makes one')
+  expect(runs[0]?.stdout).toBe('')
+  expect(((await stat(join(cli.dataDir, 'api-key'))).mode & 0o777).toString(8)).toBe('600')
+  const log = await readFile(join(cli.dataDir, 'daemon.log'), 'utf8')
+  expect(log.match(/"msg":"listening"/g)).toHaveLength(1)
+  expect(log).not.toContain('127.0.0.1')
+  const key = (await readFile(join(cli.dataDir, 'api-key'), 'utf8')).trim()
+  const argvAndEnv = await Promise.all(['cmdline', 'environ'].map(file => readFile(`/proc/${cli.daemonPid}/${file}`, 'utf8')))
+  expect(argvAndEnv.join()).not.toContain(key)
+})
+
+test('a daemon that cannot start says why', async () => {
+  const home = await mkdtemp(join(cli.home, 'broken-'))
+  const file = join(home, 'config.yaml')
+  await writeFile(file, 'no_such_key: 1\n', { mode: 0o600 })
+  const broken = await cli.run(['--config', file, 'ls'], { env: { HOME: home } })
+  expect(broken).toMatchObject({ code: 3, stdout: '' })
+  expect(broken.stderr).toContain('unknown key no_such_key')
+  expect(broken.stderr).toContain('  next: ')
+  await chmod(file, 0o644)
+  expect(await cli.run(['--config', file, 'ls'], { env: { HOME: home } })).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('has mode 644'),
+  })
+})
+
+test('a wrong key is refused', async () => {
+  expect(await cli.run(['ls'], { env: { SANDGLASS_API_KEY: 'wrong-key-00000000' } })).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining('wrong API key'),
+  })
+})
+
+test('a daemon that was killed is started again and knows its sessions', async () => {
+  await run('new', 'box', '--env', 'GREETING=hello')
+  const before = cli.daemonPid
+  process.kill(before, 'SIGKILL')
+  await deadline('the daemon is gone', () => !isAlive(before))
+  expect(await run('exec', 'box', '-c', 'echo $GREETING')).toMatchObject({ code: 0, stdout: 'hello\n' })
+  expect(cli.daemonPid).not.toBe(before)
+})
+
+test('the script works through a link from another folder, and an old Node is told so', async () => {
+  const link = join(cli.home, 'sg')
+  await symlink(SANDGLASS, link)
+  expect(execFileSync(link, ['version'], { cwd: '/', env: cli.env }).toString()).toMatch(/^sandglass \d+\.\d+\.\d+\n$/)
+  const entry = join(SANDGLASS, '../packages/cli/bin/sandglass.mjs')
+  const old = spawnSync(
+    'node',
+    ['-e', `Object.defineProperty(process.versions,'node',{value:'20.1.0'}); import(${JSON.stringify(entry)})`],
+    { env: cli.env },
+  )
+  expect(old).toMatchObject({ status: 2, stderr: expect.objectContaining({}) })
+  expect(old.stderr.toString()).toContain('needs Node 24')
+})

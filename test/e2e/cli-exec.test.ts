@@ -1,0 +1,189 @@
+import { execFileSync } from 'node:child_process'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CliHome, SANDGLASS } from './cli-home.ts'
+import { deadline } from './deadline.ts'
+
+let cli: CliHome
+
+beforeAll(async () => {
+  cli = await CliHome.open()
+  expect(await cli.run(['new', 'box', '--env', 'GREETING=hello'])).toMatchObject({ code: 0 })
+})
+afterAll(() => cli.close())
+
+const run = (...args: string[]) => cli.run(args)
+const sh = (text: string) => cli.run(['exec', 'box', '-c', text])
+
+test('a shell keeps its folder, variables and functions from one command to the next', async () => {
+  expect(await sh('cd /tmp; export A=1; f() { echo "f $A $PWD $GREETING"; }')).toMatchObject({ code: 0, stdout: '' })
+  expect(await sh('f')).toMatchObject({ code: 0, stdout: 'f 1 /tmp hello\n' })
+  expect(await run('exec', 'box', '--shell', 'second', '-c', 'echo "[$A]"')).toMatchObject({ stdout: '[]\n' })
+})
+
+test('exit codes are passed on, and 125 is kept for Sandglass', async () => {
+  const code = async (...args: string[]) => (await run('exec', 'box', ...args)).code
+  expect(await code('-c', '(exit 7)')).toBe(7)
+  expect(await code('--', 'sh', '-c', 'exit 9')).toBe(9)
+  expect(await code('--', 'sh', '-c', 'kill -KILL $$')).toBe(137)
+  expect(await code('--timeout', '300ms', '--', 'sleep', '60')).toBe(124)
+  expect(await code('--timeout', '300ms', '-c', 'sleep 60')).toBe(124)
+  expect(await code('--', '/no/such/program')).toBe(127)
+  expect((await run('exec', 'box', '--', '/no/\x1b]0;x')).stderr).toContain('\\x1b]0;x')
+  expect(await code('--', '/etc/hostname')).toBe(126)
+  expect((await run('exec', 'nobody', '--', 'true')).code).toBe(125)
+  expect((await run('exec', 'nobody', '-c', 'true')).code).toBe(125)
+  expect(await code('--timeout', '1h', '-c', 'true')).toBe(125)
+  expect(await code()).toBe(2)
+  expect(await code('-c', 'true', '--', 'true')).toBe(2)
+  expect((await run('exec', 'box', 'ls', '-la')).stderr).toContain('go behind --')
+})
+
+test('a program has its own stdout and stderr, user, folder and variables', async () => {
+  const ran = await run(
+    'exec',
+    'box',
+    '--user',
+    'root',
+    '--cwd',
+    '/tmp',
+    '--env',
+    'X=a b',
+    '--',
+    'sh',
+    '-c',
+    'id -u; pwd; echo "$X" >&2',
+  )
+  expect(ran).toMatchObject({ code: 0, stdout: '0\n/tmp\n', stderr: 'a b\n' })
+})
+
+test('stdin is piped into a program and into a shell command, which keeps its state', async () => {
+  const input = Buffer.alloc(3_000_000, 'abc\n')
+  expect(await cli.run(['exec', 'box', '--', 'sha1sum'], { input })).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^[0-9a-f]{40} {2}-\n$/),
+  })
+  expect(await cli.run(['exec', 'box', '-c', 'wc -c; cd /workspace'], { input })).toMatchObject({
+    code: 0,
+    stdout: '3000000\n',
+  })
+  expect(await cli.run(['exec', 'box', '-c', 'read -r first; pwd; echo "$first"'], { input: 'one\ntwo\n' })).toMatchObject({
+    stdout: '/workspace\none\n',
+  })
+  expect(await cli.run(['exec', 'box', '--no-stdin', '--', 'cat'], { input: 'x' })).toMatchObject({ code: 0, stdout: '' })
+  expect((await sh('ls -A /tmp | grep sandglass-stdin')).stdout).toBe('')
+})
+
+test('output streams while the command runs, and is whole however much it is', async () => {
+  let hadFirst = false
+  const streamed = await cli.run(['exec', 'box', '-c', 'echo first; until [ -e /tmp/go ]; do sleep 0.05; done; echo last'], {
+    onStdout: text => {
+      if (!hadFirst && text.includes('first')) {
+        hadFirst = true
+        void cli.run(['exec', 'box', '--', 'touch', '/tmp/go'])
+      }
+    },
+  })
+  expect(streamed.stdout).toBe('first\nlast\n')
+  const big = await run('exec', 'box', '--', 'sh', '-c', 'head -c 20000000 /dev/zero | tr "\\0" x')
+  expect(big.stdout.length).toBe(20_000_000)
+})
+
+test('escape sequences are cleaned from shell output unless --raw', async () => {
+  const text = String.raw`printf '\033]52;c;aGk=\007\033[31mred\033[0m\n'`
+  expect((await sh(text)).stdout).toBe('red\n')
+  expect((await run('exec', 'box', '--raw', '-c', text)).stdout).toContain('\x1b[31mred')
+})
+
+test('Ctrl-C reaches a program and a shell command, and the shell lives on', async () => {
+  // Once each: the echo of the key is output too.
+  const interrupt = {
+    onStdout: (text: string, kill: (signal: NodeJS.Signals) => void) => void (text === 'up\n' && kill('SIGINT')),
+  }
+  expect((await cli.run(['exec', 'box', '--', 'sh', '-c', 'echo up; exec sleep 60'], interrupt)).code).toBe(130)
+  expect((await sh('STAYS=yes')).code).toBe(0)
+  expect((await cli.run(['exec', 'box', '-c', 'echo up; sleep 60'], interrupt)).code).toBe(130)
+  expect((await sh('echo $STAYS')).stdout).toBe('yes\n')
+})
+
+const IGNORES = `trap 'echo int' INT; echo up; while :; do sleep 0.1; done`
+
+test.each([
+  ['a program', ['--', 'sh', '-c', IGNORES]],
+  ['a shell command', ['-c', `bash -c "${IGNORES}"`]],
+])('Ctrl-C a third time lets go of %s that does not mind it, and the second says so', async (_, args) => {
+  let sent = 0
+  const ran = await cli.run(['exec', 'box', ...args], {
+    onStdout: (text, kill) => {
+      const isDue = [text.startsWith('up'), text.split('int').length > 1][sent]
+      if (isDue && sent++ < 2) kill('SIGINT')
+    },
+    onStderr: (text, kill) => void (text.endsWith('leaves it running inside and returns\n') && kill('SIGINT')),
+  })
+  expect(ran).toMatchObject({ code: 130, stderr: expect.stringMatching(/Ctrl-C once more[^]*left it alone/) })
+  const pids = (await run('exec', 'box', '--', 'pgrep', '-f', 'trap .echo in[t]')).stdout.trim().split('\n')
+  expect(pids[0]).toMatch(/^\d+$/)
+  await run('exec', 'box', '--', 'kill', '-KILL', ...pids)
+})
+
+test('a timeout is told with its length, and prints nothing else', async () => {
+  expect(await run('exec', 'box', '--timeout', '1s', '--', 'sleep', '60')).toMatchObject({
+    code: 124,
+    stdout: '',
+    stderr: expect.stringMatching(/^sandglass: ended after 1s, its timeout\n {2}next: .*--timeout/),
+  })
+  expect(await run('exec', 'box', '--timeout', '300ms', '-c', 'sleep 60')).toMatchObject({
+    code: 124,
+    stdout: '',
+    stderr: expect.stringContaining('ended after 300ms, its timeout'),
+  })
+  expect((await run('exec', 'box', '--timeout', '300ms', '-c', 'echo; echo one; sleep 60')).stdout).toBe('\none\n')
+  expect((await sh('echo; echo one; echo')).stdout).toBe('\none\n\n')
+  expect((await run('exec', 'box', '--timeout', '1h', '-c', 'true')).stderr).toContain(
+    '3600000 ms is more than the maximum of 120000 ms',
+  )
+})
+
+test('--json gives one reply with the exit code in it and passes that on', async () => {
+  const reply = async (...args: string[]) => {
+    const { code, stdout, stderr } = await run('exec', 'box', '--json', ...args)
+    expect(stderr).toBe('')
+    return { code, ...JSON.parse(stdout) }
+  }
+  const shell = await reply('-c', 'cd /tmp; echo "in the shell"; (exit 3)')
+  expect(shell).toMatchObject({
+    code: 3,
+    exit_code: 3,
+    cwd: '/tmp',
+    output: 'in the shell\n',
+    truncated: false,
+    timed_out: false,
+  })
+  expect(await reply('--', 'sh', '-c', 'echo out; echo err >&2; exit 4')).toMatchObject({
+    code: 4,
+    exit_code: 4,
+    stdout: 'out\n',
+    stderr: 'err\n',
+    timed_out: false,
+    shell_exited: false,
+    duration_ms: expect.any(Number),
+  })
+  expect(await reply('--timeout', '300ms', '--', 'sleep', '60')).toMatchObject({ code: 124, exit_code: 124, timed_out: true })
+  const long = await reply('--', 'sh', '-c', 'head -c 3000000 /dev/zero | tr "\\0" x; echo end')
+  expect(long).toMatchObject({ truncated: true, output: expect.stringMatching(/^x+end\n$/) })
+  expect(long.output.length).toBe(1024 * 1024)
+  const piped = await cli.run(['exec', 'box', '--json', '-c', 'cat'], { input: 'from stdin' })
+  expect(JSON.parse(piped.stdout).output).toBe('from stdin')
+})
+
+test('a reader that goes away ends what it read', async () => {
+  const first = execFileSync(
+    'sh',
+    ['-c', `"$0" exec box -- yes marker-1 | head -1; "$0" exec box -c "yes marker-2" </dev/null | head -1`, SANDGLASS],
+    { env: cli.env },
+  )
+  expect(first.toString()).toBe('marker-1\nmarker-2\n')
+  await deadline(
+    'yes has ended',
+    async () => !(await sh('cat /proc/[0-9]*/cmdline | tr "\\0" " "')).stdout.includes('yes marker'),
+  )
+})

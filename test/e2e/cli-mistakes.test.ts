@@ -1,0 +1,78 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CliHome } from './cli-home.ts'
+
+let cli: CliHome
+
+beforeAll(async () => {
+  cli = await CliHome.open()
+  expect(await cli.run(['new', 'box'])).toMatchObject({ code: 0 })
+})
+afterAll(() => cli.close())
+
+const run = (...args: string[]) => cli.run(args)
+
+test('mistakes are one line and a next step, with exit code 2', async () => {
+  expect(await run('lst')).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: 'sandglass: unknown command lst; did you mean ls?\n  next: `sandglass help` lists the commands\n',
+  })
+  expect(await run('ls', '--al')).toMatchObject({
+    code: 2,
+    stderr: 'sandglass: unknown flag --al; did you mean --all?\n  next: `sandglass help ls` shows how it is used\n',
+  })
+  expect(await run('serve', '--listne', 'unix')).toMatchObject({
+    code: 2,
+    stderr: 'sandglass: unknown flag --listne; did you mean --listen?\n  next: `sandglass help serve` shows how it is used\n',
+  })
+  expect(await run('shell', 'box')).toMatchObject({ code: 2, stderr: expect.stringContaining('sandglass exec') })
+  expect((await run('help', 'exec')).stdout).toContain('125')
+})
+
+test('what the daemon refuses is told by the name of the flag', async () => {
+  expect(await run('new', '--memory-mb', '100000')).toMatchObject({
+    code: 2,
+    stderr:
+      'sandglass: --memory-mb must be 256 to 8192, not 100000\n  next: `sandglass help new` lists the flags and their ranges\n',
+  })
+})
+
+test('a name that cannot be one is answered with one that can', async () => {
+  expect(await run('new', 'Foo')).toMatchObject({ code: 2, stderr: expect.stringContaining('did you mean foo?') })
+  expect(await run('new', 'my_box')).toMatchObject({ code: 2, stderr: expect.stringContaining('did you mean my-box?') })
+  expect((await run('new', '7')).stderr).not.toContain('did you mean')
+})
+
+test('a session that is not there is answered with the one that was probably meant', async () => {
+  for (const name of ['bx', 'Box']) {
+    expect(await run('inspect', name)).toMatchObject({
+      code: 4,
+      stderr: `sandglass: no session ${name}\n  next: did you mean box? \`sandglass ls\` shows what there is\n`,
+    })
+  }
+  expect((await run('exec', 'bxo', '--', 'true')).code).toBe(125)
+})
+
+test('with --json errors are JSON on stderr, and nothing else is', async () => {
+  const failure = async (...args: string[]) => {
+    const { stdout, stderr, code } = await run(...args)
+    expect(stdout).toBe('')
+    return { exit: code, ...JSON.parse(stderr).error }
+  }
+  expect(await failure('inspect', 'nobody', '--json')).toMatchObject({
+    exit: 4,
+    code: 'SESSION_NOT_FOUND',
+    message: 'no session nobody',
+    detail: { id: 'nobody' },
+    hint: expect.stringContaining('sandglass ls'),
+  })
+  expect(await failure('--json', 'lst')).toMatchObject({ exit: 2, code: 'USAGE' })
+  expect(await failure('ls', '--json', '--al')).toMatchObject({ exit: 2, code: 'USAGE' })
+  expect(await failure('exec', 'nobody', '--json', '-c', 'true')).toMatchObject({ exit: 125, code: 'SESSION_NOT_FOUND' })
+  expect(await failure('exec', 'box', '--json', '--', '/no/such/program')).toMatchObject({ exit: 127, code: 'FILE_NOT_FOUND' })
+  expect(await failure('cp', '--json', 'box:nothing', cli.home)).toMatchObject({ exit: 4, code: 'FILE_NOT_FOUND' })
+  const wrong = { SANDGLASS_LOG_LEVEL: 'loud' }
+  const config = await cli.run(['config', '--json'], { env: wrong })
+  expect(JSON.parse(config.stderr).error).toMatchObject({ code: 'CONFIG_INVALID', message: expect.stringContaining('log_level') })
+  expect((await run('exec', 'box', '--', 'sh', '-c', 'echo "$1" >&2', 'sh', '--json')).stderr).toBe('--json\n')
+})

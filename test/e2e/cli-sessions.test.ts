@@ -1,0 +1,92 @@
+import { spawn } from 'node:child_process'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CliHome, SANDGLASS } from './cli-home.ts'
+import { deadline } from './deadline.ts'
+
+let cli: CliHome
+
+beforeAll(async () => {
+  cli = await CliHome.open()
+})
+afterAll(() => cli.close())
+
+const run = (...args: string[]) => cli.run(args)
+
+test('new prints name and id, ls shows it, inspect tells all', async () => {
+  const made = await run('new', 'box', '--ttl-seconds', '1h', '--env', 'GREETING=hello', '--label', 'kind=test')
+  expect(made).toMatchObject({ code: 0, stderr: '' })
+  expect(made.stdout).toMatch(/^box {2}sess_[a-z0-9]{16}\n$/)
+  expect((await run('ls')).stdout).toMatch(
+    /^ID +NAME +STATUS +IMAGE +CREATED +EXPIRES\nsess_\w+ +box +running +host +\S+ ago +in \S+/,
+  )
+  const [listed] = JSON.parse((await run('ls', '--json', '--label', 'kind=test')).stdout)
+  expect(listed).toMatchObject({
+    name: 'box',
+    status: 'running',
+    ttl_seconds: 3600,
+    env_names: ['GREETING'],
+    labels: { kind: 'test' },
+  })
+  expect((await run('inspect', 'box')).stdout).toMatch(/^status +running$/m)
+  expect(JSON.parse((await run('inspect', 'box', '--json')).stdout)).toMatchObject({ id: listed.id })
+  expect(await run('new', 'box')).toMatchObject({ code: 5, stderr: expect.stringContaining('already exists') })
+  expect(await run('inspect', 'nobody')).toMatchObject({ code: 4, stdout: '' })
+})
+
+test('lifecycle commands show the state they led to', async () => {
+  expect((await run('new', 'other', '--no-start', '--json')).stdout).toContain('"status": "stopped"')
+  expect(await run('start', 'other')).toMatchObject({ code: 0, stdout: 'other  running\n' })
+  expect(await run('pause', 'other')).toMatchObject({ code: 0, stdout: 'other  paused\n' })
+  expect(await run('exec', 'other', '-c', 'true')).toMatchObject({ code: 125, stderr: expect.stringContaining('it is paused') })
+  expect(await run('resume', 'other')).toMatchObject({ code: 0, stdout: 'other  running\n' })
+  expect(await run('renew', 'other', '--ttl-seconds', '2h')).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^other {2}ends in 2h, at \d{4}-\d\d-\d\dT[\d:.]+Z\n$/),
+  })
+  expect(JSON.parse((await run('inspect', 'other', '--json')).stdout).ttl_seconds).toBe(7200)
+  expect(await run('stop', 'other')).toMatchObject({ code: 0, stdout: 'other  stopped\n' })
+  expect(await run('stop', 'other')).toMatchObject({ code: 5 })
+  expect(await run('rm', 'other')).toMatchObject({ code: 2, stderr: expect.stringContaining('pass -f') })
+  expect(await run('rm', '-f', 'nobody', 'other')).toMatchObject({ code: 0, stdout: 'other\n' })
+  expect((await run('ls', '--all')).stdout).toMatch(/other +terminated/)
+  expect((await run('ls')).stdout).not.toContain('other')
+})
+
+test('sizes may have a unit', async () => {
+  const { stdout } = await run('new', 'sized', '--memory-mb', '1GB', '--disk-mb', '2GiB', '--no-start', '--json')
+  expect(JSON.parse(stdout)).toMatchObject({ memory_mb: 1024, disk_mb: 2048 })
+})
+
+test('logs shows the boot log, and -f goes on with state changes until the session ends', async () => {
+  await run('new', 'brief')
+  expect((await run('logs', 'brief')).code).toBe(0)
+  const following = run('logs', '-f', 'brief')
+  await run('rm', '-f', 'brief')
+  const followed = await following
+  expect(followed.code).toBe(0)
+  expect(followed.stdout).toMatch(/session\.terminated requested\n$/)
+})
+
+test('forward carries many connections at once, and ports lists what listens', async () => {
+  await run(
+    'exec',
+    'box',
+    '-c',
+    'cd /tmp && mkdir -p www && echo served > www/index.html && (python3 -m http.server 8123 --bind 127.0.0.1 -d www >/dev/null 2>&1 &)',
+  )
+  await deadline('the port is listed', async () => (await run('ports', 'box')).stdout.includes('8123'))
+  const forward = spawn(SANDGLASS, ['forward', 'box', '0:8123', '--json'], { env: cli.env })
+  let said = ''
+  forward.stdout.on('data', text => {
+    said += text
+  })
+  await deadline('forward says its port', () => said.includes('\n'))
+  const { local, remote }: { local: number; remote: number } = JSON.parse(said)
+  expect(remote).toBe(8123)
+  const replies = await Promise.all(Array.from({ length: 20 }, async () => (await fetch(`http://127.0.0.1:${local}/`)).text()))
+  expect(new Set(replies)).toEqual(new Set(['served\n']))
+  forward.kill('SIGINT')
+  const code = await new Promise(resolve => forward.once('exit', resolve))
+  expect(code).toBe(0)
+  expect(await run('forward', 'box', '99999')).toMatchObject({ code: 2 })
+})

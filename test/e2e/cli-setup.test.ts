@@ -1,0 +1,43 @@
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CliHome } from './cli-home.ts'
+
+let cli: CliHome
+
+beforeAll(async () => {
+  cli = await CliHome.open()
+})
+afterAll(() => cli.close())
+
+const run = (...args: string[]) => cli.run(args)
+
+test('init writes a private file, keeps what is there and shows no secret; config says where values come from', async () => {
+  const env = { SANDGLASS_CONFIG: join(cli.home, 'made/config.yaml') }
+  const first = await cli.run(['init', '--agent', 'codex', '--api-key', 'sk-very-secret', '--default-image', 'host'], { env })
+  expect(first).toMatchObject({ code: 0, stdout: '' })
+  expect(((await stat(env.SANDGLASS_CONFIG)).mode & 0o777).toString(8)).toBe('600')
+  await writeFile(env.SANDGLASS_CONFIG, `# mine\nlog_level: warn\n${await readFile(env.SANDGLASS_CONFIG, 'utf8')}`)
+  const second = await cli.run(['init', '--sprites-token', '-'], { env, input: 'sprites-secret\n' })
+  expect(second).toMatchObject({ code: 0 })
+  expect(await readFile(env.SANDGLASS_CONFIG, 'utf8')).toBe(
+    '# mine\nlog_level: warn\ndefault_agent: codex\ndefault_image: host\n',
+  )
+  const shown = await cli.run(['config'], { env: { ...env, SANDGLASS_SESSION_TTL_SECONDS: '60' } })
+  expect(shown.stdout).toMatch(/^log_level +warn +file$/m)
+  expect(shown.stdout).toMatch(/^session_ttl_seconds +60 +environment$/m)
+  expect(first.stderr + second.stderr + shown.stdout + shown.stderr).not.toContain('secret')
+  expect(await cli.run(['init'], { env })).toMatchObject({ code: 2, stderr: expect.stringContaining('no terminal') })
+  expect(await cli.run(['init', '--agent', 'gpt'], { env })).toMatchObject({ code: 2 })
+  expect(await cli.run(['init', '--api-key', '-'], { env, input: '\n' })).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('--api-key - reads the value from stdin, and nothing came'),
+  })
+})
+
+test('doctor tells what works, as text and as JSON', async () => {
+  expect(await run('doctor')).toMatchObject({ code: 0, stdout: expect.stringContaining('sessions can be created') })
+  expect(JSON.parse((await run('doctor', '--json')).stdout)).toMatchObject({ ok: true })
+  const missing = await cli.run(['doctor'], { env: { SANDGLASS_BACKENDS_OCI_RUNTIME: '/no/such/runtime' } })
+  expect(missing).toMatchObject({ code: 3, stdout: expect.stringContaining('fix: ') })
+})
