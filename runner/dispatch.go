@@ -21,6 +21,16 @@ type request struct {
 	turn    *turn // the place in line of an exec
 }
 
+// isGone tells whether the client of a shared connection is done.
+func (q *request) isGone() bool {
+	select {
+	case <-q.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // isStream tells whether a type that has a streamHandler takes the connection
 // over. exec has both forms; every other type has one.
 func (q *request) isStream() bool {

@@ -44,6 +44,7 @@ const (
 	codeDiskFull         = "DISK_FULL"
 	codeUnsupported      = "UNSUPPORTED"
 	codeShuttingDown     = "SHUTTING_DOWN"
+	codeTooManyWaiting   = "TOO_MANY_WAITING"
 	codeInternal         = "INTERNAL"
 )
 
@@ -51,6 +52,11 @@ const (
 func invalid(format string, args ...any) *runnerError {
 	issue := fmt.Sprintf(format, args...)
 	return &runnerError{codeInvalidRequest, issue, fields{"issue": issue}}
+}
+
+// tooManyWaiting is the error of a request that would wait behind too many others.
+func tooManyWaiting(what string, limit int) *runnerError {
+	return &runnerError{codeTooManyWaiting, fmt.Sprintf("too many %s wait already: %d", what, limit), fields{"what": what, "limit": limit}}
 }
 
 // unsupported is the error of what cannot be had in this sandbox.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"time"
 )
@@ -116,6 +117,7 @@ type execFollower struct {
 func (f *execFollower) begin(sh *shell) {
 	f.screen, f.stop = sh.screen, -1
 	reader := f.screen.attach(f.screen.position())
+	reader.onCut = f.s.closeSoon
 	f.s.replied = true
 	go func() {
 		defer close(f.done)
@@ -123,11 +125,13 @@ func (f *execFollower) begin(sh *shell) {
 		buf := make([]byte, 32<<10)
 		for {
 			_, n, err := reader.next(buf, func() int64 { return f.stop })
-			if err != nil {
-				if !isClosed(err) {
-					f.err = err
-				}
+			if errors.Is(err, errSlowReader) {
+				f.err = io.EOF // told here: the command may run for long
+				f.s.out.fail("", err)
 				return
+			}
+			if err != nil {
+				return // everything was sent
 			}
 			if f.err = f.s.send("exec_chunk", nil, buf[:n]); f.err != nil {
 				return // the client is gone: the command runs on and its output is dropped

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -13,6 +14,8 @@ const (
 	processKept    = 256 << 10 // recent output of a stream
 	endedKept      = 256       // processes that have ended and can still be asked about
 	terminateGrace = 2 * time.Second
+
+	maxWaitingInput = 4 << 20 // bytes for one process's stdin, of several requests together
 )
 
 type size struct {
@@ -43,7 +46,8 @@ type process struct {
 	term      *terminal
 	ended     chan struct{} // closed when the output is complete, which is after the exit
 
-	feedMu  sync.Mutex // held across a write, so that the bytes of one request stay together
+	waiting atomic.Int64  // bytes of requests that wait to be written to stdin
+	feeding chan struct{} // full while somebody writes to stdin
 	stdinMu sync.Mutex
 	stdin   *os.File // nil when it was not asked for or is closed
 
@@ -68,7 +72,7 @@ func (run *runner) startProcess(spec *processSpec) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{spec: spec, cwd: cwd, user: spec.User, startedAt: time.Now(), stdout: newOutput(processKept, spec.HoldOutput), ended: make(chan struct{})}
+	p := &process{spec: spec, cwd: cwd, user: spec.User, startedAt: time.Now(), stdout: newOutput(processKept, spec.HoldOutput), ended: make(chan struct{}), feeding: make(chan struct{}, 1)}
 	if p.user == "" {
 		p.user = "sandbox"
 	}

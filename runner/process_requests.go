@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 )
 
 var processHandlers = map[string]handler{
@@ -132,22 +133,27 @@ func feedProcess(run *runner, q *request) (fields, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if waiting := p.waiting.Add(q.size); waiting > q.size && waiting > maxWaitingInput {
+		p.waiting.Add(-q.size)
+		return nil, nil, tooManyWaiting("bytes for stdin", maxWaitingInput)
+	}
+	defer p.waiting.Add(-q.size)
 	// All of it is read first: a process that does not read must not hold up the other requests of the connection.
 	data, err := io.ReadAll(q.body)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := p.feed(data); err != nil {
+	if err := p.feed(data, q.isGone); err != nil {
 		return nil, nil, err
 	}
 	if call.Close {
-		p.endInput()
+		p.endInput(q.isGone)
 	}
 	return fields{"ok": true}, nil, nil
 }
 
-// feed writes to the process's stdin, waiting while it is full.
-func (p *process) feed(data []byte) error {
+// feed writes to the process's stdin, waiting while it is full. The bytes of one call stay together.
+func (p *process) feed(data []byte, isGone func() bool) error {
 	p.stdinMu.Lock()
 	stdin := p.stdin
 	p.stdinMu.Unlock()
@@ -157,9 +163,22 @@ func (p *process) feed(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	p.feedMu.Lock()
-	defer p.feedMu.Unlock()
-	_, err := stdin.Write(data)
+	for since := time.Now(); ; {
+		select {
+		case p.feeding <- struct{}{}:
+			defer func() { <-p.feeding }()
+			return p.inputError(feed(stdin, data, isGone))
+		case <-p.ended:
+			return p.inputError(os.ErrClosed)
+		case <-time.After(fullCheck):
+			if isGone() && time.Since(since) > goneGrace {
+				return errClientGone
+			}
+		}
+	}
+}
+
+func (p *process) inputError(err error) error {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EIO) {
 		return invalid("process %d has closed its stdin", p.pid)
 	}
@@ -167,9 +186,9 @@ func (p *process) feed(data []byte) error {
 }
 
 // endInput closes stdin; on a terminal it types the end-of-file key.
-func (p *process) endInput() {
+func (p *process) endInput(isGone func() bool) {
 	if p.term != nil {
-		p.feed([]byte{4})
+		p.feed([]byte{4}, isGone)
 		return
 	}
 	p.closeInput()

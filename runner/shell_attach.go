@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"io"
 	"syscall"
 	"time"
 )
@@ -74,26 +72,16 @@ func attachShell(run *runner, s *stream, q *request) error {
 			return err
 		}
 	}
-	screen := sh.screen.attach(0)
-	screen.onCut = func() { time.AfterFunc(cutGrace, func() { s.conn.Close() }) }
-	defer screen.detach()
+	screen := s.attach("stdout", sh.screen, 0)
+	defer screen.reader.detach()
 	if err := s.reply(fields{"shell": sh.describe()}); err != nil {
 		return err
 	}
 	sh.showPrompt()
-	output, input := make(chan error, 1), make(chan error, 1)
-	go func() { output <- sendScreen(s, screen) }()
-	go func() { input <- sh.takeKeys(s) }()
-	select {
-	case err := <-input:
-		return err
-	case err := <-output:
-		if err != nil {
-			return err
-		}
-	}
-	<-sh.ended
-	return sendExit(s, fields{"exit_code": sh.exitCode}, input)
+	return s.follow([]source{screen}, sh.keysOf(s), func() fields {
+		<-sh.ended
+		return fields{"exit_code": sh.exitCode}
+	})
 }
 
 // attachable opens the shell in its turn and counts the terminal.
@@ -137,34 +125,12 @@ func (sh *shell) showPrompt() {
 	}
 }
 
-func sendScreen(s *stream, screen *outputReader) error {
-	buf := make([]byte, 32<<10)
-	for {
-		_, n, err := screen.next(buf, nil)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := s.send("stdout", nil, buf[:n]); err != nil {
-			return err
-		}
-	}
-}
-
-// takeKeys types what the client sends until it closes.
-func (sh *shell) takeKeys(s *stream) error {
-	for {
-		m, err := s.next()
-		if err != nil {
-			return err
-		}
+// keysOf types what an attached client sends. What fails because the shell has ended is left out: the client is about to read that.
+func (sh *shell) keysOf(s *stream) func(*message) error {
+	return func(m *message) error {
 		switch m.Type {
 		case "stdin":
-			if _, err := io.Copy(sh.term.file, m.body); err != nil {
-				io.Copy(io.Discard, m.body) // the shell has ended, which the client is about to read
-			}
+			return feedFrom(m.body, func(keys []byte) error { return feed(sh.term.file, keys, s.isGone) })
 		case "resize":
 			var to size
 			if err := m.decode(&to); err != nil {
@@ -173,10 +139,10 @@ func (sh *shell) takeKeys(s *stream) error {
 			if err := checkSize(to.Rows, to.Cols); err != nil {
 				return err
 			}
-			_ = sh.term.resize(to.Rows, to.Cols) // likewise
-		default:
-			return invalid("unknown message type %q", m.Type)
+			_ = sh.term.resize(to.Rows, to.Cols)
+			return nil
 		}
+		return invalid("unknown message type %q", m.Type)
 	}
 }
 
@@ -191,22 +157,13 @@ func (run *runner) attachBeside(sh *shell, s *stream, spec *shellSpec) error {
 		return err
 	}
 	defer p.signal("HUP", true)
-	screen := p.stdout.attach(0)
-	screen.onCut = func() { time.AfterFunc(cutGrace, func() { s.conn.Close() }) }
-	defer screen.detach()
+	screen := s.attach("stdout", p.stdout, 0)
+	defer screen.reader.detach()
 	if err := s.reply(fields{"shell": sh.describe()}); err != nil {
 		return err
 	}
-	output, input := make(chan error, 1), make(chan error, 1)
-	go func() { output <- sendScreen(s, screen) }()
-	go func() { input <- p.takeInput(s) }()
-	select {
-	case err := <-input:
-		return err
-	case err := <-output:
-		if err != nil {
-			return err
-		}
-	}
-	return sendExit(s, fields{"exit_code": p.describe()["exit_code"]}, input)
+	return s.follow([]source{screen}, p.inputOf(s), func() fields {
+		<-p.ended
+		return fields{"exit_code": p.describe()["exit_code"]}
+	})
 }

@@ -195,6 +195,12 @@ export const ERRORS = {
     text: (d: { limit: number }) => `request body is larger than ${d.limit} bytes`,
     hint: 'send file contents with PUT /v1/sessions/{id}/files, which takes any size',
   },
+  TOO_MANY_WAITING: {
+    http: 429,
+    exit: 3,
+    text: (d: { what: string; limit: number }) => `too many ${d.what} wait already: ${d.limit}`,
+    hint: 'wait for some of them to end, or end what they wait for',
+  },
   RANGE_NOT_SATISFIABLE: {
     http: 416,
     exit: 2,

@@ -41,6 +41,8 @@ export const LIMITS = {
   argv_bytes: { max: MiB, about: 'arguments of a process together' },
   dir_entries: { max: 100_000, default: 10_000, about: 'entries of one fs/list; `truncated` says there were more' },
   search_matches: { max: 10_000, default: 1000, about: 'matches of one fs/search' },
+  waiting_commands: { max: 256, about: 'exec calls of a session that run or wait for their shell; streams are not counted' },
+  waiting_stdin: { max: 64, about: 'stdin calls of a session that wait for their process to read' },
   shells_per_session: { max: 64, about: 'named shells in a session' },
   processes_kept: { max: 256, about: 'ended processes whose result and recent output are kept' },
   process_output_kept: { max: 256 * KiB, about: 'recent output kept per process stream for re-attachment' },

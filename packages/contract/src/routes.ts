@@ -101,7 +101,7 @@ const SCHEMAS = {
     params: id,
     body: exec.ExecRequest,
     reply: exec.ExecResult,
-    errors: [...live, 'TIMEOUT_TOO_LONG'],
+    errors: [...live, 'TIMEOUT_TOO_LONG', 'TOO_MANY_WAITING'],
   },
   execStream: {
     summary: 'Run a command line in a shell and stream its output',
@@ -158,7 +158,7 @@ const SCHEMAS = {
     params: idPid,
     body: exec.StdinRequest,
     reply: Ok,
-    errors: [...live, 'PROCESS_NOT_FOUND'],
+    errors: [...live, 'PROCESS_NOT_FOUND', 'TOO_MANY_WAITING'],
   },
   signalProcess: {
     summary: 'Signal a process',

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+const (
+	cutGrace  = 5 * time.Second // for a slow reader to take the error, before its connection closes
+	exitGrace = 2 * time.Second // for a client to close after it was told the exit
+)
+
+// A source is one output that an attached client follows.
+type source struct {
+	kind   string
+	reader *outputReader
+}
+
+// attach adds a source. A client that is cut off because it does not read is not waited for either.
+func (s *stream) attach(kind string, out *output, from int64) source {
+	reader := out.attach(from)
+	reader.onCut = s.closeSoon
+	return source{kind, reader}
+}
+
+func (s *stream) closeSoon() { time.AfterFunc(cutGrace, func() { s.conn.Close() }) }
+
+// follow passes the sources to the client and each message of the client to
+// take, until the sources are at their end, when exit says what the client is told, or until the client closes.
+func (s *stream) follow(sources []source, take func(*message) error, exit func() fields) error {
+	output, input := make(chan error, len(sources)), make(chan error, 1)
+	for _, src := range sources {
+		go func(src source) { output <- s.sendOutput(src) }(src)
+	}
+	go func() { input <- s.takeMessages(take) }()
+	for range sources {
+		select {
+		case err := <-output:
+			if err != nil {
+				return err
+			}
+		case err := <-input:
+			return err
+		}
+	}
+	// A client that is writing when we close finds a broken pipe and never reads the exit: closing is left to it.
+	if err := s.send("exit", exit(), nil); err != nil {
+		return err
+	}
+	select {
+	case <-input:
+	case <-time.After(exitGrace):
+	}
+	return nil
+}
+
+func (s *stream) sendOutput(src source) error {
+	buf := make([]byte, 32<<10)
+	for {
+		offset, n, err := src.reader.next(buf, nil)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.send(src.kind, fields{"offset": offset}, buf[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *stream) takeMessages(take func(*message) error) error {
+	for {
+		m, err := s.next()
+		if err != nil {
+			return err
+		}
+		if err := take(m); err != nil {
+			return err
+		}
+	}
+}
