@@ -76,6 +76,8 @@ tmux tmux
 script bsdutils
 tar tar
 curl curl
+busybox busybox-static
+openssl openssl
 python3 python3
 git git
 chromium chromium'

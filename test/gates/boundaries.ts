@@ -39,6 +39,20 @@ export const BOUNDARIES: Boundary[] = [
     because: 'the command line is built on the sdk; of the daemon it sees only its exported entry points',
   },
   {
+    files: `${DAEMON}/backends/docker/`,
+    may: [
+      `${DAEMON}/backends/`,
+      `${DAEMON}/runner-link/runner-socket.ts`,
+      `${DAEMON}/layers/`,
+      `${CONTRACT}/`,
+      'node:',
+      'dockerode',
+      'tar-stream',
+      'zod',
+    ],
+    because: 'a backend makes machines: it knows no other backend, no http, no store, no session',
+  },
+  {
     files: `${DAEMON}/backends/oci/`,
     may: [
       `${DAEMON}/backends/`,
@@ -53,7 +67,16 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: `${DAEMON}/backends/`,
-    may: [`${DAEMON}/backends/`, `${DAEMON}/layers/`, `${DAEMON}/runner-link/`, `${CONTRACT}/`, 'node:', 'vitest', 'zod'],
+    may: [
+      `${DAEMON}/backends/`,
+      `${DAEMON}/layers/`,
+      `${DAEMON}/runner-link/`,
+      `${CONTRACT}/`,
+      'node:',
+      'tar-stream',
+      'vitest',
+      'zod',
+    ],
     because: 'what backends share is the interface, the conformance suite and the test double',
   },
   {

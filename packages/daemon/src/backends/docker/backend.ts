@@ -3,21 +3,20 @@ import { randomBytes } from 'node:crypto'
 import { appendFile, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
-import { FILE_ROOTS, SandglassError } from '@sandglass/contract/tables'
+import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import type { Backend, LimitKind, Machine, MachineSpec, Probe, RootImage } from '../backend.ts'
-import { prepareHost } from '../host-image.ts'
+import type { Backend, LayeredImage, LimitKind, Machine, MachineSpec, Probe, RootImage } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { containerOptions, runnerConfig } from './container.ts'
 import { type EngineOptions, engineSays, openEngine, orNull, settled, statusOf } from './engine.ts'
-import { ensureImage, folderLayer } from './image.ts'
 import { attach, dockerMachine, type Shown } from './machine.ts'
-import { containerName, ownerOf, volumeName } from './names.ts'
+import { containerName, IMAGE_LABEL, OWNER_LABEL, ownerOf, volumeName } from './names.ts'
 import { examine } from './probe.ts'
 import { type DockerRecord, readRecord, writeRecord } from './record.ts'
+import { hostRoot, imageRoot, type Root } from './root.ts'
 import { placeRunner } from './runner-volume.ts'
 
 export interface DockerOptions extends EngineOptions {
@@ -35,12 +34,6 @@ const PROBE_FRESH_MS = 10_000
 
 export function openDocker(options: DockerOptions): Backend {
   return new DockerBackend(options)
-}
-
-/** What a container is made from. */
-interface Root {
-  readonly image: string
-  readonly binds: readonly string[]
 }
 
 class DockerBackend implements Backend {
@@ -74,6 +67,20 @@ class DockerBackend implements Backend {
     const engine = await this.#available()
     const root = await this.#root(engine, image, signal)
     this.#runnerVolume ??= await placeRunner(engine, this.#options.runnerPath, root.image, this.#owner)
+  }
+
+  /** An engine that nobody has spoken to keeps its images until somebody does. */
+  async pruneImages(kept: readonly LayeredImage[]): Promise<void> {
+    if (this.#engine === undefined || !(await this.probe()).available) return
+    const engine = await this.#engine
+    const ids = new Set(['host', ...kept.map(({ id }) => id)])
+    for (const { Id, Labels } of await engine.listImages({ filters: { label: [`${OWNER_LABEL}=${this.#owner}`] } as never })) {
+      const key = Labels?.[IMAGE_LABEL] ?? ''
+      if (ids.has(key)) continue
+      this.#roots.delete(key)
+      // A container may still have it; the next time it may not.
+      await settled(engine.getImage(Id).remove({ force: true }), 404, 409)
+    }
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
@@ -142,23 +149,24 @@ class DockerBackend implements Backend {
     if (shown?.State.Running) await settled(old.kill(), 404, 409)
     if (shown !== null && !spec.readonlyRootfs) return old
     if (shown !== null) await settled(old.remove({ force: true, v: false }), 404)
-    const root = await this.#root(engine, spec.image, signal)
+    try {
+      return await this.#create(engine, spec, signal)
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error
+    }
+    // The image or the runner's volume was removed behind our back.
+    this.#roots.clear()
+    this.#runnerVolume = undefined
+    return await this.#create(engine, spec, signal)
+  }
+
+  async #create(engine: Docker, spec: MachineSpec, signal: AbortSignal): Promise<Docker.Container> {
+    const { user, ...root } = await this.#root(engine, spec.image, signal)
     this.#runnerVolume ??= await placeRunner(engine, this.#options.runnerPath, root.image, this.#owner)
     signal.throwIfAborted()
-    const options = containerOptions({
-      spec,
-      owner: this.#owner,
-      ...root,
-      runnerVolume: this.#runnerVolume,
-      seccomp: this.#seccomp,
-    })
-    try {
-      return await engine.createContainer(options)
-    } catch (error) {
-      // Removed behind our back: they are made anew the next time.
-      if (statusOf(error) === 404) this.#forget()
-      throw error
-    }
+    return await engine.createContainer(
+      containerOptions({ spec, owner: this.#owner, ...root, runnerVolume: this.#runnerVolume, seccomp: this.#seccomp }),
+    )
   }
 
   /** The runner waits for the line with its configuration before it does anything. */
@@ -176,7 +184,8 @@ class DockerBackend implements Backend {
       signal.addEventListener('abort', () => listening.reject(signal.reason), { once: true })
       signal.throwIfAborted()
       await container.start()
-      stream.write(`${JSON.stringify(runnerConfig(spec, record.token, FILE_ROOTS))}\n`)
+      const { user } = await this.#root(await this.#open(), spec.image, signal)
+      stream.write(`${JSON.stringify(runnerConfig(spec, record.token, user))}\n`)
       await listening.promise
       return await container.inspect()
     } catch (error) {
@@ -222,22 +231,14 @@ class DockerBackend implements Backend {
     const key = image.kind === 'host' ? 'host' : image.id
     const known = this.#roots.get(key)
     if (known !== undefined) return known
-    if (image.kind !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image: image.reference })
     await mkdir(this.#images, { recursive: true, mode: 0o700 })
-    const host = await prepareHost(this.#images)
-    const [own, ...shared] = host.layers
-    if (own === undefined) throw new SandglassError('INTERNAL', { message: 'the host image has no root' })
-    const root: Root = {
-      image: await folderLayer(own.source, layer => ensureImage(engine, [layer], signal)),
-      binds: shared.map(({ source, target }) => `${source}:${target}:ro`),
-    }
+    const labels = { [OWNER_LABEL]: this.#owner, [IMAGE_LABEL]: key }
+    const root =
+      image.kind === 'host'
+        ? await hostRoot(engine, this.#images, labels, signal)
+        : await imageRoot(engine, this.#images, image, labels, signal)
     this.#roots.set(key, root)
     return root
-  }
-
-  #forget(): void {
-    this.#roots.clear()
-    this.#runnerVolume = undefined
   }
 
   async #log(id: string, text: Buffer): Promise<void> {

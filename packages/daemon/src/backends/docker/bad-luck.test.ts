@@ -70,7 +70,6 @@ it('the image and the runner are made again when somebody removed them', async (
   await backend.prepare({ kind: 'host' }, soon())
   docker('image', 'rm', '-f', ...docker('image', 'ls', '-q').trim().split('\n'))
   const spec = specOf(subject)
-  await expect(backend.start(spec, soon())).rejects.toMatchObject({ code: 'START_FAILED' })
   const machine = await backend.start(spec, soon())
   await machine.destroy()
 })

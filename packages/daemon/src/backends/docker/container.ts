@@ -1,4 +1,5 @@
 // A session's container, as the engine is asked for it.
+import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { ContainerCreateOptions } from 'dockerode'
 import type { MachineSpec } from '../backend.ts'
 import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
@@ -107,14 +108,14 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
 }
 
 /** What the runner reads as the first line of its stdin. */
-export function runnerConfig(spec: MachineSpec, token: string, fileRoots: readonly string[]): object {
+export function runnerConfig(spec: MachineSpec, token: string, user: string): object {
   return {
     token,
     workdir: '/workspace',
     home: '/home/sandbox',
-    user: { name: 'sandbox', uid: SANDBOX_ID, gid: SANDBOX_ID },
+    user: { name: user, uid: SANDBOX_ID, gid: SANDBOX_ID },
     env: spec.image.kind === 'layers' ? { ...spec.image.env, ...spec.env } : spec.env,
-    file_roots: fileRoots,
+    file_roots: FILE_ROOTS,
     loopback: [],
     max_shells: 64,
     warm_shell: true,

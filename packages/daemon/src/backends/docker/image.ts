@@ -18,12 +18,17 @@ export interface LayerFile {
 
 const ARCH: Partial<Record<NodeJS.Architecture, string>> = { x64: 'amd64', arm64: 'arm64' }
 
-/** Makes sure that the engine has an image of these layers, and gives its id. */
-export async function ensureImage(engine: Docker, layers: readonly LayerFile[], signal: AbortSignal): Promise<string> {
+/** Makes sure that the engine has an image of these layers, and gives its id. The labels become part of it. */
+export async function ensureImage(
+  engine: Docker,
+  layers: readonly LayerFile[],
+  labels: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<string> {
   const config = JSON.stringify({
     architecture: ARCH[process.arch] ?? process.arch,
     os: 'linux',
-    config: {},
+    config: { Labels: labels },
     rootfs: { type: 'layers', diff_ids: layers.map(layer => layer.diffId) },
   })
   const digest = createHash('sha256').update(config).digest('hex')

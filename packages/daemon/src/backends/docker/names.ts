@@ -5,6 +5,8 @@ import { hostname } from 'node:os'
 
 export const SESSION_LABEL = 'sandglass.session_id'
 export const OWNER_LABEL = 'sandglass.owner'
+/** The image of ours that an image of the engine was made from. */
+export const IMAGE_LABEL = 'sandglass.image'
 
 /** Tells this daemon's containers from those of another one that uses the same engine. */
 export function ownerOf(dataDir: string): string {

@@ -1,0 +1,62 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import Docker from 'dockerode'
+import { afterAll, expect, it } from 'vitest'
+import { boxOf, specOf } from '../conformance/subject.ts'
+import { busyboxImage } from '../image.fixture.ts'
+import { openDocker } from './backend.ts'
+import { testEngine } from './engine.fixture.ts'
+import { IMAGE_LABEL } from './names.ts'
+
+const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
+const engine = await testEngine()
+const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-docker-'))
+afterAll(async () => {
+  await engine.stop()
+  rmSync(dataDir, { recursive: true, force: true })
+})
+
+const options = { dataDir, runnerPath, endpoint: engine.endpoint }
+const subject = { open: async () => openDocker(options), starter: [], allowUnenforced: ['disk'], strongest: 'sandbox' } as const
+const soon = () => AbortSignal.timeout(30_000)
+
+it('an image of the store runs as it is, with the user sandbox and its own environment', async () => {
+  const backend = openDocker(options)
+  const image = await busyboxImage(dataDir)
+  const spec = specOf(subject, { image, env: { MINE: 'too' } })
+  await backend.prepare(image, soon())
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  expect(
+    (await box.run('id -un; pwd; echo $FROM_IMAGE $MINE; ls -1 /opt; cat /opt/changed; touch f ~/g && echo ok')).output,
+  ).toBe('sandbox\n/workspace\nyes too\nadded\nchanged\nnewok')
+  box.link.close()
+  await box.machine.destroy()
+})
+
+it('an image without a shell runs processes, and says that it has no shell', async () => {
+  const backend = openDocker(options)
+  const full = await busyboxImage(dataDir)
+  const image = { ...full, id: `sha256:${'1'.repeat(64)}`, layers: full.layers.slice(1) }
+  const spec = specOf(subject, { image })
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  await expect(box.run('true')).rejects.toThrow('no shell in this image')
+  const { message } = await box.link.request('process.start', { argv: ['/.sandglass/runner', '--help'] })
+  expect(message.process).toMatchObject({ pid: expect.any(Number) })
+  box.link.close()
+  await box.machine.destroy()
+})
+
+it('what no image of the store needs any more leaves the engine', async () => {
+  const backend = openDocker(options)
+  const image = await busyboxImage(dataDir)
+  await backend.prepare(image, soon())
+  const client = new Docker({ socketPath: engine.endpoint.replace('unix://', '') })
+  const keys = async () => (await client.listImages()).map(({ Labels }) => Labels?.[IMAGE_LABEL]).filter(key => key === image.id)
+  expect(await keys()).toEqual([image.id])
+  await backend.pruneImages?.([image], new Set())
+  expect(await keys()).toEqual([image.id])
+  await backend.pruneImages?.([], new Set())
+  expect(await keys()).toEqual([])
+})

@@ -1,0 +1,65 @@
+// What a container is made from: the host's own folders, or an image of the store, put into the engine.
+import { createWriteStream } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { SandglassError } from '@sandglass/contract/tables'
+import type Docker from 'dockerode'
+import { openLayer } from '../../layers/layer-tar.ts'
+import type { LayeredImage } from '../backend.ts'
+import { prepareHost } from '../host-image.ts'
+import { LOOKED_AT, prepareTop } from '../image-top.ts'
+import { lookInLayers } from '../look-in-layers.ts'
+import { ensureImage, folderLayer, type LayerFile } from './image.ts'
+
+export interface Root {
+  /** The image's id in the engine. */
+  readonly image: string
+  /** Folders of the engine's machine that belong to it, and where they are seen. */
+  readonly binds: readonly string[]
+  /** Name of the user that programs run as. */
+  readonly user: string
+}
+
+type Labels = Readonly<Record<string, string>>
+
+export async function hostRoot(engine: Docker, imagesDir: string, labels: Labels, signal: AbortSignal): Promise<Root> {
+  const [own, ...shared] = (await prepareHost(imagesDir)).layers
+  if (own === undefined) throw new SandglassError('INTERNAL', { message: 'the host image has no root' })
+  return {
+    image: await folderLayer(own.source, layer => ensureImage(engine, [layer], labels, signal)),
+    binds: shared.map(({ source, target }) => `${source}:${target}:ro`),
+    user: 'sandbox',
+  }
+}
+
+export async function imageRoot(
+  engine: Docker,
+  imagesDir: string,
+  image: LayeredImage,
+  labels: Labels,
+  signal: AbortSignal,
+): Promise<Root> {
+  const tops = join(imagesDir, 'tops')
+  const top = await prepareTop(tops, image.id, () => lookInLayers(image, LOOKED_AT, signal))
+  const scratch = await mkdtemp(join(imagesDir, 'docker-'))
+  try {
+    const layers = await Promise.all(image.layers.map((layer, i) => layerFile(image, layer, join(scratch, `${i}.tar`), signal)))
+    const id = await folderLayer(join(tops, top.name), layer => ensureImage(engine, [...layers, layer], labels, signal))
+    return { image: id, binds: [], user: top.user }
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+}
+
+/** Older engines do not know zstd: such a layer is sent as the tar that it holds. */
+async function layerFile(
+  image: LayeredImage,
+  { diffId, blob, compression }: LayeredImage['layers'][number],
+  path: string,
+  signal: AbortSignal,
+): Promise<LayerFile> {
+  if (compression !== 'zstd') return { path: blob, diffId }
+  await pipeline(openLayer(blob, { image: image.reference, diffId, compression }), createWriteStream(path), { signal })
+  return { path, diffId }
+}

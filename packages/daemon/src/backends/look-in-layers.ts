@@ -1,0 +1,97 @@
+// What an image has at some paths, told from the tars of its layers: for backends that do not unpack them here.
+import { posix } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+import { extract, type Header } from 'tar-stream'
+import { openLayer } from '../layers/layer-tar.ts'
+import type { LayeredImage } from './backend.ts'
+import type { Looked } from './image-top.ts'
+
+interface Entry {
+  readonly kind: 'file' | 'folder' | 'link' | 'other'
+  readonly target: string
+  readonly content: string
+}
+
+const MAX_BYTES = 1024 * 1024
+const MAX_LINKS = 16
+
+export async function lookInLayers(image: LayeredImage, paths: readonly string[], signal: AbortSignal): Promise<Looked> {
+  // Links among the folders lead to more places that matter: those are found by looking again.
+  let wanted = new Set(paths.flatMap(withParents))
+  for (;;) {
+    const found = await scan(image, wanted, signal)
+    const more = new Set([...wanted, ...[...found].flatMap(([path, entry]) => ahead(path, entry, wanted))])
+    if (more.size === wanted.size) return Object.fromEntries(paths.map(path => [path, resolve(found, path)]))
+    wanted = more
+  }
+}
+
+async function scan(image: LayeredImage, wanted: ReadonlySet<string>, signal: AbortSignal): Promise<Map<string, Entry>> {
+  const found = new Map<string, Entry>()
+  for (const { diffId, blob, compression } of image.layers) {
+    const here = new Map<string, Entry>()
+    const gone: string[] = []
+    const entries = extract()
+    entries.on('entry', (header, body, next) => {
+      const path = posix.resolve('/', header.name)
+      const { dir, base } = posix.parse(path)
+      if (base === '.wh..wh..opq') gone.push(`${dir}/`)
+      else if (base.startsWith('.wh.')) gone.push(posix.join(dir, base.slice('.wh.'.length)))
+      if (!wanted.has(path) || header.type !== 'file' || (header.size ?? 0) > MAX_BYTES) {
+        if (wanted.has(path)) here.set(path, entryOf(header, ''))
+        body.resume().once('end', next)
+        return
+      }
+      buffer(body).then(content => {
+        here.set(path, entryOf(header, content.toString('base64')))
+        next()
+      }, next)
+    })
+    await pipeline(openLayer(blob, { image: image.reference, diffId, compression }), entries, { signal })
+    for (const prefix of gone)
+      for (const path of [...found.keys()])
+        if (path === prefix || path.startsWith(`${prefix.replace(/\/$/, '')}/`)) found.delete(path)
+    for (const [path, entry] of here) {
+      if (entry.kind !== 'folder') for (const below of [...found.keys()]) if (below.startsWith(`${path}/`)) found.delete(below)
+      found.set(path, entry)
+    }
+  }
+  return found
+}
+
+function entryOf({ type, linkname }: Header, content: string): Entry {
+  if (type === 'symlink') return { kind: 'link', target: linkname ?? '', content: '' }
+  // A hard link is to a file of the same layer, which is a file here too.
+  if (type === 'file' || type === 'contiguous-file' || type === 'link') return { kind: 'file', target: '', content }
+  return { kind: type === 'directory' ? 'folder' : 'other', target: '', content: '' }
+}
+
+function withParents(path: string): string[] {
+  const { dir } = posix.parse(path)
+  return dir === '/' ? [path] : [path, ...withParents(dir)]
+}
+
+/** Where the paths that lie behind a link lead, and all that is above them. */
+function ahead(path: string, entry: Entry, wanted: ReadonlySet<string>): string[] {
+  if (entry.kind !== 'link') return []
+  const target = posix.resolve(posix.dirname(path), entry.target)
+  const behind = [...wanted].filter(other => other === path || other.startsWith(`${path}/`))
+  return behind.flatMap(other => withParents(target + other.slice(path.length)))
+}
+
+function resolve(found: ReadonlyMap<string, Entry>, path: string): Looked[string] {
+  let at = path
+  for (let links = 0; links < MAX_LINKS; links++) {
+    const link = withParents(at)
+      .toReversed()
+      .find(part => found.get(part)?.kind === 'link')
+    if (link === undefined) {
+      const entry = found.get(at)
+      if (entry === undefined || entry.kind === 'link') return { kind: '' }
+      return entry.kind === 'file' ? { kind: 'file', content: entry.content } : { kind: entry.kind }
+    }
+    at = posix.resolve(posix.dirname(link), found.get(link)?.target ?? '') + at.slice(link.length)
+  }
+  return { kind: '' }
+}
