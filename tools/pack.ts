@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { carryTables } from './pack/carry-tables.ts'
-import { checkImports } from './pack/check.ts'
+import { checkWhole } from './pack/check.ts'
 import { emit } from './pack/emit.ts'
 import { packedManifest, readManifests } from './pack/manifest.ts'
 
@@ -25,7 +25,7 @@ try {
   carryTables(join(stage, 'contract/src'), join(stage, 'sdk/src'))
   carryRunners(join(stage, 'daemon/runner'))
   const folders = Object.keys(manifests).map(folder => join(stage, folder))
-  folders.forEach(checkImports)
+  folders.forEach(checkWhole)
   mkdirSync(target, { recursive: true })
   for (const old of readdirSync(target)) if (/^sandglass-.*\.tgz$/.test(old)) rmSync(join(target, old))
   const made = execFileSync('npm', ['pack', '--silent', '--ignore-scripts', `--pack-destination=${target}`, ...folders], {

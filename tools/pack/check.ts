@@ -1,21 +1,27 @@
-// A package that would not load is not made: every import in it leads to a file that it has, or to something that it depends on.
+// A package that would not work is not made: what its code imports, or looks for beside itself, is in it or among its dependencies.
 import { existsSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join, relative } from 'node:path'
 import { filesIn, specifiersIn } from './specifiers.ts'
 
-export function checkImports(folder: string): void {
+/** It knows where the runner is in a package, and where in a clone. */
+const KNOWS_THE_CLONE = 'src/runner-binary.js'
+const BESIDE = /new URL\(\s*['"](\.[^'"]+)['"],\s*import\.meta\.url/g
+
+export function checkWhole(folder: string): void {
   const { dependencies = {} }: { dependencies?: Record<string, string> } = JSON.parse(
     readFileSync(join(folder, 'package.json'), 'utf8'),
   )
   const isDependency = (specifier: string) => Object.keys(dependencies).some(name => `${specifier}/`.startsWith(`${name}/`))
   const lost = filesIn(folder)
     .filter(path => /\.m?js$|\.d\.ts$/.test(path))
-    .flatMap(path =>
-      specifiersIn(readFileSync(path, 'utf8'))
-        .filter(specifier => !isBuiltin(specifier) && !isDependency(specifier))
-        .filter(specifier => !specifier.startsWith('.') || !existsSync(join(dirname(path), specifier)))
-        .map(specifier => `${relative(folder, path)} imports ${specifier}`),
-    )
+    .flatMap(path => {
+      const text = readFileSync(path, 'utf8')
+      const imports = specifiersIn(text).filter(specifier => !isBuiltin(specifier) && !isDependency(specifier))
+      const lookups = path.endsWith(KNOWS_THE_CLONE) ? [] : [...text.matchAll(BESIDE)].map(match => match[1] ?? '')
+      return [...imports, ...lookups]
+        .filter(name => !name.startsWith('.') || !existsSync(join(dirname(path), name)))
+        .map(name => `${relative(folder, path)} wants ${name}`)
+    })
   if (lost.length > 0) throw new Error(`${folder} is not whole:\n${lost.join('\n')}`)
 }
