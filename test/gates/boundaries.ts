@@ -109,6 +109,7 @@ export const BOUNDARIES: Boundary[] = [
     files: `${DAEMON}/sessions/`,
     may: [
       `${DAEMON}/backends/backend.ts`,
+      `${DAEMON}/backends/unenforced.ts`,
       `${DAEMON}/images/`,
       `${DAEMON}/runner-link/`,
       `${DAEMON}/secrets/seal.ts`,

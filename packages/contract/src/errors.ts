@@ -209,8 +209,10 @@ export const ERRORS = {
   LIMIT_UNENFORCEABLE: {
     http: 422,
     exit: 3,
-    text: (d: { limits: string[]; why: string }) => `this host cannot enforce ${d.limits.join(', ')}: ${d.why}`,
-    hint: `\`sandglass doctor\` says how to mend it; backends.oci.allow_unenforced accepts exactly the limits it names; ${AFTER_A_CHANGE}`,
+    text: (d: { backend: string; limits: string[]; why: string }) =>
+      `this host cannot enforce ${d.limits.join(', ')} with ${d.backend}: ${d.why}`,
+    hint: (d: { backend: string; limits: string[] }) =>
+      `\`sandglass doctor\` says how to mend it; backends.${d.backend}.allow_unenforced: [${d.limits.join(', ')}] accepts exactly that; ${AFTER_A_CHANGE}`,
   },
   BACKEND_UNAVAILABLE: {
     http: 503,

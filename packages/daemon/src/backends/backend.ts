@@ -74,6 +74,8 @@ export interface Probe {
   readonly detail: string
   /** Limits that cannot be enforced here; empty when all can. */
   readonly unenforceable: readonly LimitKind[]
+  /** Why, where it is not for want of a cgroup. */
+  readonly unenforceableWhy?: string
   /** What works but is weaker than it could be, and what mends it. */
   readonly weaker: readonly { readonly what: string; readonly fix: string }[]
   /** Whose kernel the sandbox runs on: the host's, or one of its own. */
@@ -96,10 +98,15 @@ export interface Room {
   readonly promised: ReadonlyMap<string, number>
 }
 
+/** What is asked of a machine that a host may not be able to give at all, whatever the image. */
+export type MachineWishes = Pick<MachineSpec, 'readonlyRootfs'>
+
 export interface Backend {
   readonly name: string
   /** Cheap enough to call on every readiness check: what costs is remembered. */
   probe(): Promise<Probe>
+  /** Throws for a wish that no machine here can have, so that no session is made with it; start throws the same. Absent where there is none. */
+  refuse?(wishes: MachineWishes): Promise<void>
   /** Makes an image ready to start from; quick when it is. `say` is told of each step that takes long. */
   prepare(image: RootImage, signal: AbortSignal, say?: (step: string) => void): Promise<void>
   /**

@@ -1,6 +1,6 @@
 // POST /v1/sessions: a row first, then its machine, so that a crash between the two is found by reconcile.
 import { DEFAULT_TEMPLATE, newId, SandglassError, type SessionSpec } from '@sandglass/contract'
-import type { Backend } from '../backends/backend.ts'
+import { unenforced } from '../backends/unenforced.ts'
 import { holdImage, refuseForbiddenImage } from '../images/hold.ts'
 import type { Logger } from '../log.ts'
 import { sealEnv } from '../secrets/seal.ts'
@@ -47,7 +47,7 @@ async function create(
   await refuseForbiddenImage(world, image)
   const backend = await chooseBackend(world, spec.backend ?? 'auto')
   refuseForbidden(world, spec)
-  await refuseUnenforceable(world, backend)
+  unenforced(backend.name, await backend.probe(), allowedUnenforced(world.config, backend.name))
   const signal = AbortSignal.any([world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
   const { id, release } = await holdImage(world, image, signal)
   try {
@@ -117,13 +117,6 @@ function refuseForbidden({ config }: World, spec: SessionSpec): void {
   for (const { source } of spec.mounts ?? [])
     if (!config.mount_roots.some(root => `${source}/`.startsWith(`${root}/`)))
       throw new SandglassError('UNSUPPORTED', { what: `a mount of ${source}: it is not below mount_roots of the configuration` })
-}
-
-async function refuseUnenforceable(world: World, backend: Backend): Promise<void> {
-  const { unenforceable } = await backend.probe()
-  const limits = unenforceable.filter(limit => !allowedUnenforced(world.config, backend.name).includes(limit))
-  if (limits.length > 0)
-    throw new SandglassError('LIMIT_UNENFORCEABLE', { limits, why: 'the daemon has no cgroup that it may write to' })
 }
 
 function newRow(world: World, spec: SessionSpec, image: Pick<SessionRow, 'image' | 'image_id'>, backend: string): SessionRow {

@@ -7,6 +7,8 @@ import type { World } from './world.ts'
 
 /** A runtime may report a machine as running for a moment after its first process is gone. */
 const LOOK_AGAIN_MS = [0, 20, 50, 100, 200, 500, 1000]
+/** What answers for the machine may itself be away: an engine that is restarted, a host that cannot be reached. */
+const THEN_EVERY_MS = 5000
 
 export function watchMachine(world: World, live: LiveSession): void {
   live.link.onLost(error => {
@@ -17,13 +19,17 @@ export function watchMachine(world: World, live: LiveSession): void {
 }
 
 async function examine(world: World, live: LiveSession): Promise<void> {
-  for (const pause of LOOK_AGAIN_MS) {
-    await delay(pause)
+  for (let round = 0; !world.closing.aborted; round++) {
+    await delay(LOOK_AGAIN_MS[round] ?? THEN_EVERY_MS, undefined, { ref: false })
     if (world.live.get(live.row.id) !== live) return
-    if (!(await live.machine.isRunning())) return bury(world, live)
-    if (await reconnects(live)) return
+    const isRunning = await live.machine.isRunning().catch(err => {
+      world.log.debug({ sessionId: live.row.id, err }, 'nobody tells whether the machine runs')
+      return null
+    })
+    if (isRunning === false) return bury(world, live)
+    if (isRunning && (await reconnects(live))) return
+    if (round === LOOK_AGAIN_MS.length) world.log.warn({ sessionId: live.row.id }, 'runner does not answer; it is asked again')
   }
-  world.log.warn({ sessionId: live.row.id }, 'runner does not answer; the next call tries again')
 }
 
 /** A paused runner cannot answer; it is asked again when it is resumed. */

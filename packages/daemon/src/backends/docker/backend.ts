@@ -5,11 +5,12 @@ import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import type { Backend, LayeredImage, LimitKind, Machine, MachineSpec, Probe, RootImage } from '../backend.ts'
+import type { Backend, LayeredImage, Machine, MachineSpec, Probe, RootImage } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
+import { unenforced } from '../unenforced.ts'
 import { containerOptions, runnerConfig } from './container.ts'
 import { type EngineOptions, engineSays, openEngine, orNull, settled, statusOf } from './engine.ts'
 import { attach, dockerMachine, type Shown } from './machine.ts'
@@ -114,7 +115,7 @@ class DockerBackend implements Backend {
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const engine = await this.#available()
-    const unenforced = await this.#unenforced(spec)
+    const limits = unenforced(this.name, await this.probe(), spec.allowUnenforced)
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)])
     const before = await readRecord(this.#folder(spec.id))
     const record: DockerRecord = {
@@ -124,7 +125,7 @@ class DockerBackend implements Backend {
       name: spec.name,
       token: randomBytes(32).toString('base64url'),
       image: spec.image.kind === 'host' ? 'host' : spec.image.reference,
-      unenforced: [...unenforced],
+      unenforced: [...limits],
     }
     await writeRecord(this.#folder(spec.id), record)
     try {
@@ -266,12 +267,5 @@ class DockerBackend implements Backend {
     const probe = await this.probe()
     if (probe.available) return await this.#open()
     throw new SandglassError('BACKEND_UNAVAILABLE', { backend: this.name, why: `${probe.why}; ${probe.fix}` })
-  }
-
-  async #unenforced(spec: MachineSpec): Promise<readonly LimitKind[]> {
-    const { unenforceable } = await this.probe()
-    const refused = unenforceable.filter(limit => !spec.allowUnenforced.includes(limit))
-    if (refused.length === 0) return unenforceable
-    throw new SandglassError('LIMIT_UNENFORCEABLE', { limits: refused, why: 'a Docker volume has no quota' })
   }
 }

@@ -1,6 +1,7 @@
 // What the engine can and cannot give.
 import type Docker from 'dockerode'
 import type { LimitKind, Probe } from '../backend.ts'
+import { WITHOUT_QUOTA } from '../limitations.ts'
 import { engineSays } from './engine.ts'
 
 /** What of `docker info` is looked at; engines leave out what they do not know. */
@@ -59,6 +60,7 @@ function describe(info: EngineInfo): Probe {
     fix: null,
     detail: `Docker ${info.ServerVersion}`,
     unenforceable,
+    unenforceableWhy: WITHOUT_QUOTA,
     weaker: [
       {
         what: 'nobody is root in a sandbox: without a user namespace of its own that would be root on the engine’s machine',

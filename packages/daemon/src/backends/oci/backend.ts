@@ -5,11 +5,12 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Unpacked, UnpackLimits } from '../../layers/layer-folders.ts'
-import type { Backend, LayeredImage, LimitKind, Machine, MachineSpec, Probe, Room, RootImage } from '../backend.ts'
+import type { Backend, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, Room, RootImage } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
+import { unenforced } from '../unenforced.ts'
 import { CompiledSeccomp, removeCompiledFiles } from './compiled-seccomp.ts'
 import { lostGroups, usableCgroups } from './delegation.ts'
 import { EmptyDisks } from './disks.ts'
@@ -141,6 +142,11 @@ class OciBackend implements Backend {
     return await this.#turns.take(spec.id, async () => await this.#start(spec, signal))
   }
 
+  async refuse({ readonlyRootfs }: MachineWishes): Promise<void> {
+    const { noWritableRoot } = await this.#host()
+    if (!readonlyRootfs && noWritableRoot !== null) throw new SandglassError('UNSUPPORTED', { what: noWritableRoot })
+  }
+
   async recover(): Promise<Machine[]> {
     const { host } = this.#examined
     if (host === null) return []
@@ -190,7 +196,7 @@ class OciBackend implements Backend {
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#host()
-    const unenforced = this.#unenforced(spec)
+    const limits = unenforced(this.name, this.#examined.probe, spec.allowUnenforced)
     if (!spec.readonlyRootfs && host.noWritableRoot !== null)
       throw new SandglassError('UNSUPPORTED', { what: host.noWritableRoot })
     const rootfs = await this.#images.rootfs(host, spec.image, signal)
@@ -214,7 +220,7 @@ class OciBackend implements Backend {
       runtime: runtimeArgv(host, this.#paths),
       readonlyRootfs: spec.readonlyRootfs,
       diskMb: before?.diskMb ?? spec.diskMb,
-      unenforced: [...unenforced],
+      unenforced: [...limits],
     }
     let group = ''
     try {
@@ -292,16 +298,6 @@ class OciBackend implements Backend {
     const probe = await this.probe()
     if (this.#examined.host !== null) return this.#examined.host
     throw new SandglassError('BACKEND_UNAVAILABLE', { backend: this.name, why: `${probe.why}; ${probe.fix}` })
-  }
-
-  #unenforced(spec: MachineSpec): readonly LimitKind[] {
-    const { unenforceable } = this.#examined.probe
-    const refused = unenforceable.filter(limit => !spec.allowUnenforced.includes(limit))
-    if (refused.length === 0) return unenforceable
-    throw new SandglassError('LIMIT_UNENFORCEABLE', {
-      limits: refused,
-      why: 'the daemon has no cgroup that it may write to',
-    })
   }
 }
 

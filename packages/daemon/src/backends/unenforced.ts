@@ -1,0 +1,10 @@
+// Limits that this host cannot enforce: those that the operator allows to go without, or a refusal.
+import { SandglassError } from '@sandglass/contract/tables'
+import type { LimitKind, Probe } from './backend.ts'
+
+export function unenforced(backend: string, probe: Probe, allowed: readonly LimitKind[]): readonly LimitKind[] {
+  const limits = probe.unenforceable.filter(limit => !allowed.includes(limit))
+  if (limits.length === 0) return probe.unenforceable
+  const why = probe.unenforceableWhy ?? 'the daemon has no cgroup that it may write to'
+  throw new SandglassError('LIMIT_UNENFORCEABLE', { backend, limits, why })
+}

@@ -1,0 +1,88 @@
+// Sessions on the docker backend, from the command line and through a daemon, against a private engine.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CliHome } from './cli-home.ts'
+import { deadline } from './deadline.ts'
+
+let engine: ChildProcess
+let folder: string
+let cli: CliHome
+
+beforeAll(async () => {
+  engine = spawn(process.execPath, [resolve('tools/docker-engine.ts')], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const [line] = await once(engine.stdout ?? engine, 'data')
+  const { socket, folder: found } = JSON.parse(String(line))
+  folder = found
+  cli = await CliHome.open()
+  mkdirSync(join(cli.home, '.sandglass'), { mode: 0o700 })
+  const docker = { api_endpoint: `unix://${socket}`, allow_unenforced: ['disk'] }
+  writeFileSync(join(cli.home, '.sandglass/config.yaml'), JSON.stringify({ listen: ['unix'], backends: { docker } }), {
+    mode: 0o600,
+  })
+})
+
+afterAll(async () => {
+  await cli?.close()
+  engine?.stdin?.end()
+  if (engine?.exitCode === null) await once(engine, 'exit')
+})
+
+const ok = async (...args: string[]) => {
+  const ran = await cli.run(args)
+  expect(ran, ran.stderr).toMatchObject({ code: 0 })
+  return ran.stdout
+}
+
+test('a session on docker is made, used, stopped, started and removed like any other', async () => {
+  await ok('new', 'boxed', '--backend', 'docker')
+  expect(JSON.parse(await ok('inspect', 'boxed', '--json'))).toMatchObject({
+    backend: 'docker',
+    status: 'running',
+    unenforced: ['disk'],
+  })
+  await ok('exec', 'boxed', '-c', 'cd /tmp; export KEPT=yes; echo mine > ~/f')
+  expect(await ok('exec', 'boxed', '-c', 'echo $KEPT $PWD')).toBe('yes /tmp\n')
+  await ok('pause', 'boxed')
+  await ok('resume', 'boxed')
+  await ok('stop', 'boxed')
+  await ok('start', 'boxed')
+  expect(await ok('exec', 'boxed', '--', 'cat', '/home/sandbox/f')).toBe('mine\n')
+  const asRoot = await cli.run(['exec', 'boxed', '--user', 'root', '--', 'id'])
+  expect(asRoot).toMatchObject({ stderr: expect.stringContaining('nobody is root') })
+  await ok('rm', '-f', 'boxed')
+})
+
+test('a daemon that is killed finds its containers again, with their shells', async () => {
+  await ok('new', 'found', '--backend', 'docker')
+  await ok('exec', 'found', '-c', 'cd /tmp; X=1')
+  process.kill(cli.daemonPid, 'SIGKILL')
+  expect(await ok('exec', 'found', '-c', 'echo $X $PWD')).toBe('1 /tmp\n')
+  await ok('rm', '-f', 'found')
+})
+
+test('when the engine is killed, its sessions fail with a reason, and can be started again', async () => {
+  await ok('new', 'survivor', '--backend', 'docker')
+  await ok('exec', 'survivor', '-c', 'echo kept > f')
+  process.kill(Number(readFileSync(join(folder, 'docker.pid'), 'utf8')), 'SIGKILL')
+  const shown = async () => JSON.parse(await ok('inspect', 'survivor', '--json'))
+  await deadline('the session has failed', async () => (await shown()).status === 'failed')
+  expect(await shown()).toMatchObject({ reason: 'runner_exited', error_message: expect.stringMatching(/container/) })
+  await deadline('it starts again', async () => (await cli.run(['start', 'survivor'])).code === 0)
+  expect(await ok('exec', 'survivor', '-c', 'cat f')).toBe('kept\n')
+  await ok('rm', '-f', 'survivor')
+})
+
+test('without leave to go without a disk limit, docker is refused with what to write where', async () => {
+  const strict = await CliHome.open()
+  try {
+    const env = { SANDGLASS_LISTEN: 'unix', SANDGLASS_BACKENDS_DOCKER_API_ENDPOINT: `unix://${join(folder, 'docker.sock')}` }
+    const ran = await strict.run(['new', '--backend', 'docker'], { env })
+    expect(ran).toMatchObject({ code: 3, stderr: expect.stringContaining('disk') })
+    expect(ran.stderr).toContain('backends.docker.allow_unenforced')
+  } finally {
+    await strict.close()
+  }
+})
