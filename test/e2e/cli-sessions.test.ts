@@ -7,6 +7,7 @@ let cli: CliHome
 
 beforeAll(async () => {
   cli = await CliHome.open()
+  expect(await cli.run(['ls'])).toMatchObject({ code: 0 }) // the daemon runs
 })
 afterAll(() => cli.close())
 

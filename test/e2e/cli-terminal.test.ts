@@ -123,6 +123,46 @@ test('rm asks, and anything but yes keeps the session', async () => {
   await tmux.shows(/^doomed$/m)
 })
 
+test('new with a shell says the name and leads into it', async () => {
+  using tmux = terminal()
+  tmux.line('clear; "$SG" new direct --shell')
+  await tmux.shows(/^attached to direct; ~\. at the start of a line detaches/m)
+  await tmux.shows(/direct:\S*\$$/m)
+  expect(tmux.screen()).not.toContain('sess_')
+})
+
+test('Ctrl-C pressed three times gives the terminal back from a program that does not mind it', async () => {
+  using tmux = terminal()
+  tmux.line(`"$SG" exec box -- sh -c 'trap "echo no" INT; echo up; while :; do sleep 0.1; done'`)
+  await tmux.shows(/^up$/m)
+  tmux.key('C-c')
+  await tmux.shows(/no$/m)
+  tmux.key('C-c')
+  await tmux.shows(/Ctrl-C once more leaves it running inside and returns/)
+  tmux.key('C-c')
+  await tmux.shows(/process \d+ goes on in the session\s+host\$/)
+  tmux.line('echo "code $?"')
+  await tmux.shows(/^code 130$/m)
+})
+
+test('init asks again for an agent that there is none of, and shows the defaults in brackets', async () => {
+  using tmux = terminal()
+  tmux.line(`SANDGLASS_CONFIG=${join(cli.home, 'again.yaml')} "$SG" init`)
+  await tmux.shows(/^Default agent \(claude, codex, opencode\) \[claude\]:$/m)
+  tmux.line('gpt')
+  await tmux.shows(/^no agent gpt: there are claude, codex, opencode\s+Default agent .* \[claude\]:$/m)
+  tmux.line('opencode')
+  await tmux.shows(/^API key of opencode \[\w+\]:$/m)
+  tmux.key('Enter')
+  await tmux.shows(/^Sprites token \[\w+\]:$/m)
+  tmux.key('Enter')
+  await tmux.shows(/^Default image \[host\]:$/m)
+  tmux.key('Enter')
+  await tmux.shows(/^Data folder \[~\/\.sandglass\/data\]:$/m)
+  tmux.key('C-c')
+  await tmux.shows(/\[~\/\.sandglass\/data\]:\s+host\$/)
+})
+
 test('init asks, keeps with Enter, and echoes no secret', async () => {
   using tmux = terminal()
   const file = join(cli.home, 'asked.yaml')

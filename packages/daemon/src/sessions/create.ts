@@ -48,6 +48,7 @@ async function create(
   const backend = await chooseBackend(world, spec.backend ?? 'auto')
   refuseForbidden(world, spec)
   unenforced(backend.name, await backend.probe(), allowedUnenforced(world.config, backend.name))
+  await backend.refuse?.({ readonlyRootfs: spec.readonly_rootfs ?? world.config.defaults.readonly_rootfs })
   const signal = AbortSignal.any([world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
   const { id, release } = await holdImage(world, image, signal)
   try {

@@ -1,6 +1,25 @@
 import { SandglassError } from '@sandglass/contract'
 import { expect, it } from 'vitest'
+import type { Backend } from '../backends/backend.ts'
 import { daemonFixture, plainChild } from '../daemon.fixture.ts'
+
+it('a wish that no machine of the host can have is refused before there is a session, started or not', async () => {
+  const daemon = await daemonFixture({
+    backends: folder => {
+      const backend: Backend = plainChild(folder)
+      backend.refuse = async ({ readonlyRootfs }) => {
+        if (!readonlyRootfs) throw new SandglassError('UNSUPPORTED', { what: 'a writable root filesystem needs root' })
+      }
+      return [backend]
+    },
+  })
+  for (const start of [true, false]) {
+    const reply = await daemon.call('POST', '/v1/sessions', { name: 'demo', readonly_rootfs: false, start })
+    expect(reply.body).toMatchObject({ error: { code: 'UNSUPPORTED', message: expect.stringContaining('needs root') } })
+  }
+  expect(daemon.logged.filter(({ msg }) => msg === 'session changed state')).toEqual([])
+  expect((await daemon.call('POST', '/v1/sessions', { name: 'demo' })).status).toBe(201)
+})
 
 it.each(['UNSUPPORTED', 'HOST_FULL'] as const)(
   'a create that the backend refuses with %s leaves no session behind',

@@ -197,8 +197,7 @@ class OciBackend implements Backend {
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#host()
     const limits = unenforced(this.name, this.#examined.probe, spec.allowUnenforced)
-    if (!spec.readonlyRootfs && host.noWritableRoot !== null)
-      throw new SandglassError('UNSUPPORTED', { what: host.noWritableRoot })
+    await this.refuse(spec)
     const rootfs = await this.#images.rootfs(host, spec.image, signal)
     const folder = this.#paths.session(spec.id)
     const before = await readRecord(folder)
