@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"os"
 	"sync"
 )
 
@@ -20,7 +19,7 @@ type control struct {
 	in *bufio.Reader
 
 	mu  sync.Mutex // held across one line
-	out *os.File
+	out *port
 }
 
 type request struct {
@@ -33,7 +32,7 @@ func openControl() (*control, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &control{in: bufio.NewReaderSize(p, 64<<10), out: p.file}, nil
+	return &control{in: bufio.NewReaderSize(p, 64<<10), out: p}, nil
 }
 
 func (c *control) awaitConfig() (*config, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -11,15 +12,18 @@ import (
 
 const modulesDir = "/modules"
 
-// loadModules loads the drivers of the initramfs in the order of its list, and removes them: they would stay in memory.
+// loadModules loads the usual drivers of the initramfs and the sets of them that the kernel's command line names, and removes the files:
+// they would stay in memory.
 func loadModules() error {
-	list, err := os.ReadFile(modulesDir + "/order")
-	if err != nil {
-		return fmt.Errorf("read list of modules: %w", err)
-	}
-	for _, name := range strings.Fields(string(list)) {
-		if err := loadModule(modulesDir + "/" + name); err != nil {
-			return fmt.Errorf("load module %s: %w", name, err)
+	for _, set := range append([]string{"base"}, os.Args[1:]...) {
+		list, err := os.ReadFile(filepath.Join(modulesDir, filepath.Base(set)+".list"))
+		if err != nil {
+			return fmt.Errorf("read list of modules: %w", err)
+		}
+		for _, name := range strings.Fields(string(list)) {
+			if err := loadModule(filepath.Join(modulesDir, name+".ko")); err != nil {
+				return fmt.Errorf("load module %s: %w", name, err)
+			}
 		}
 	}
 	return os.RemoveAll(modulesDir)

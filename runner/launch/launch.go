@@ -62,6 +62,13 @@ func Main() int {
 		fmt.Fprintln(os.Stderr, "runner launch keep:", keep())
 		return 1
 	}
+	if len(os.Args) > 2 && os.Args[2] == "vm" {
+		return vm()
+	}
+	if len(os.Args) > 2 && os.Args[2] == "tsc" {
+		fmt.Println(tscKhz())
+		return 0
+	}
 	// Namespaces belong to threads: every step, and every child, must come from the one that unshared.
 	runtime.LockOSThread()
 	r := &result{}

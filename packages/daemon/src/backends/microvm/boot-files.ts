@@ -1,0 +1,86 @@
+// The kernel and the initramfs that machines boot: the runner as its first program, and the drivers it loads. Copies in the data folder, so that
+// QEMU can read them whatever their modes, and an upgrade of the kernel's package takes nothing away.
+import { createHash } from 'node:crypto'
+import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isMissing } from '../missing-file.ts'
+import { cpioArchive, file, folder, program } from './cpio.ts'
+import type { Kernel } from './find-kernel.ts'
+import { collectModules, type KernelModule } from './kernel-modules.ts'
+
+export interface BootFiles {
+  readonly kernel: string
+  readonly initramfs: string
+  /** Changes whenever either of them does. */
+  readonly digest: string
+  readonly sets: readonly ModuleSet[]
+}
+
+/** Drivers that machines load: the first for all, others where a session has something that needs them. */
+export const MODULE_SETS = {
+  base: ['virtio_mmio', 'virtio_blk', 'virtio_console', 'squashfs', 'overlay', 'ext4'],
+  virtiofs: ['virtiofs'],
+  '9p': ['9p', '9pnet_virtio'],
+  net: ['virtio_net'],
+} as const
+export type ModuleSet = keyof typeof MODULE_SETS
+
+const LAYOUT_VERSION = 1
+
+export async function prepareBoot(kernel: Kernel, runnerPath: string, dir: string): Promise<BootFiles> {
+  const [info, runner] = await Promise.all([stat(kernel.path), readFile(runnerPath)])
+  const hash = createHash('sha256').update(JSON.stringify([LAYOUT_VERSION, kernel, info.size, info.mtimeMs, MODULE_SETS]))
+  const digest = hash.update(runner).digest('hex').slice(0, 16)
+  const place = join(dir, digest)
+  if ((await readSets(place)) === null) await build(kernel, runner, place)
+  const sets = (await readSets(place)) ?? ['base']
+  return { kernel: join(place, 'kernel'), initramfs: join(place, 'initramfs'), digest, sets }
+}
+
+async function build(kernel: Kernel, runner: Buffer, place: string): Promise<void> {
+  const found = new Map<ModuleSet, KernelModule[]>()
+  for (const name of Object.keys(MODULE_SETS) as ModuleSet[]) {
+    const modules = await collectModules(kernel.modulesDir, MODULE_SETS[name]).catch(error => {
+      // Without the first nothing boots; the kernel may lack what another is for.
+      if (name === 'base') throw error
+      return null
+    })
+    if (modules !== null) found.set(name, modules)
+  }
+  const building = `${place}.${process.pid}.new`
+  await rm(building, { recursive: true, force: true })
+  await mkdir(building, { recursive: true })
+  await copyFile(kernel.path, join(building, 'kernel'))
+  await writeFile(join(building, 'initramfs'), initramfs(runner, found))
+  await writeFile(join(building, 'sets'), [...found.keys()].join('\n'))
+  for (const name of ['kernel', 'initramfs']) await chmod(join(building, name), 0o644)
+  await chmod(building, 0o755)
+  await rename(building, place).catch(async error => {
+    // Another daemon made it meanwhile.
+    await rm(building, { recursive: true, force: true })
+    if ((await readSets(place)) === null) throw error
+  })
+}
+
+function initramfs(runner: Buffer, sets: ReadonlyMap<ModuleSet, readonly KernelModule[]>): Buffer {
+  const modules = new Map([...sets.values()].flat().map(({ name, content }) => [name, content]))
+  const lists = [...sets].map(([set, members]) =>
+    file(`modules/${set}.list`, Buffer.from(members.map(({ name }) => name).join('\n'))),
+  )
+  return cpioArchive([
+    ...['proc', 'sys', 'dev', 'modules'].map(folder),
+    program('init', runner),
+    ...lists,
+    ...[...modules].map(([name, content]) => file(`modules/${name}.ko`, content)),
+  ])
+}
+
+async function readSets(place: string): Promise<ModuleSet[] | null> {
+  try {
+    const names = (await readFile(join(place, 'sets'), 'utf8')).split('\n')
+    return names.filter((name): name is ModuleSet => name in MODULE_SETS)
+  } catch (error) {
+    if (isMissing(error)) return null
+    throw error
+  }
+}

@@ -1,0 +1,85 @@
+// One running machine of the microvm backend.
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import type { Duplex } from 'node:stream'
+import { RunnerSocket } from '../../runner-link/runner-socket.ts'
+import type { Machine, MachineStats } from '../backend.ts'
+import { isMissing } from '../missing-file.ts'
+import { readStats } from './control-port.ts'
+import { monitor } from './monitor.ts'
+import type { MicrovmPaths } from './paths.ts'
+import { gone, isAlive } from './process-state.ts'
+import type { MachineState, MicrovmRecord } from './record.ts'
+
+interface Ends {
+  stop(id: string): Promise<void>
+  discard(id: string): Promise<void>
+}
+
+const STATS_DEADLINE_MS = 5000
+const LOG_DEADLINE_MS = 2000
+const LAST_LINES = 5
+
+export function microvmMachine(paths: MicrovmPaths, record: MicrovmRecord, state: MachineState, ends: Ends): Machine {
+  const { id } = record
+  const sockets = paths.sockets(id)
+  return {
+    id,
+    containerId: id,
+    token: record.token,
+    unenforced: record.unenforced,
+    mux: true,
+    dial: () => dial(sockets.carrier),
+    isRunning: async () => isAlive(state.qemu),
+    stats: () => stats(sockets.control),
+    epitaph: () => epitaph(paths, id, state),
+    pause: async () => {
+      await monitor(sockets.monitor, command => command('stop'))
+    },
+    resume: async () => {
+      await monitor(sockets.monitor, command => command('cont'))
+    },
+    stop: () => ends.stop(id),
+    destroy: () => ends.discard(id),
+  }
+}
+
+// The socket's folder is the daemon's alone, and nothing of the machine can write there.
+async function dial(path: string): Promise<Duplex> {
+  const socket = new RunnerSocket().connect({ path })
+  await once(socket, 'connect')
+  return socket
+}
+
+async function stats(path: string): Promise<MachineStats> {
+  return await readStats(path, AbortSignal.timeout(STATS_DEADLINE_MS))
+}
+
+async function epitaph(paths: MicrovmPaths, id: string, state: MachineState): Promise<{ outOfMemory: boolean; text: string }> {
+  // The keeper writes the last words, and ends.
+  await gone(state.keeper, LOG_DEADLINE_MS)
+  const last = await lastWords(paths.bootLog(id))
+  return { outOfMemory: false, text: `the virtual machine is gone; the last it said: ${last}` }
+}
+
+/** The end of a boot log as one line. */
+export async function lastWords(path: string): Promise<string> {
+  try {
+    const lines = (await readFile(path, 'latin1'))
+      .split('\n')
+      .map(printable)
+      .filter(line => line !== '')
+    return lines.slice(-LAST_LINES).join(' | ')
+  } catch (error) {
+    if (isMissing(error)) return 'nothing'
+    throw error
+  }
+}
+
+// SECURITY: a machine prints what it likes, and this is shown on terminals.
+function printable(line: string): string {
+  return line
+    .replaceAll(/[^\x20-\x7e]/g, '')
+    .slice(0, 200)
+    .trim()
+}

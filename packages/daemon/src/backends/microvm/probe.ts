@@ -1,0 +1,123 @@
+// Finds out what this host has for virtual machines, and what it lacks.
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { isAbsolute, join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Probe } from '../backend.ts'
+import { type BootFiles, prepareBoot } from './boot-files.ts'
+import { findKernel } from './find-kernel.ts'
+import type { MicrovmPaths } from './paths.ts'
+import type { Accel } from './qemu-args.ts'
+import type { DiskFormat, DiskTools } from './session-disk.ts'
+
+const run = promisify(execFile)
+
+export interface MicrovmOptions {
+  readonly dataDir: string
+  readonly runnerPath: string
+  /** A path, or auto. */
+  readonly qemu: string
+  readonly kernel: string
+  readonly accel: 'auto' | Accel
+  readonly shareProto: 'virtiofs' | '9p'
+  readonly diskFormat: DiskFormat
+  readonly bridge: string | null
+  readonly extraArgs: readonly string[]
+}
+
+/** What a machine is made with here. */
+export interface Host {
+  readonly qemu: string
+  readonly qemuVersion: string
+  readonly accel: Accel
+  readonly tscKhz: number
+  readonly boot: BootFiles
+  readonly kernelVersion: string
+  readonly disks: DiskTools
+  readonly mksquashfs: string
+}
+
+export interface Examined {
+  readonly host: Host | null
+  readonly probe: Probe
+}
+
+const PROGRAM_DIRS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
+const QEMU = process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64'
+const QEMU_PACKAGE = process.arch === 'arm64' ? 'qemu-system-arm' : 'qemu-system-x86'
+const KERNEL_PACKAGE = process.arch === 'arm64' ? 'linux-image-cloud-arm64' : 'linux-image-cloud-amd64'
+
+export async function examine(options: MicrovmOptions, paths: MicrovmPaths): Promise<Examined> {
+  const qemu = isAbsolute(options.qemu) ? options.qemu : findProgram(options.qemu === 'auto' ? QEMU : options.qemu)
+  const qemuVersion = qemu === null ? null : await versionOf(qemu)
+  if (qemu === null || qemuVersion === null)
+    return unavailable(
+      options.qemu === 'auto' ? `${QEMU} is not installed` : `${options.qemu} does not run`,
+      `sudo apt-get install -y ${QEMU_PACKAGE}`,
+    )
+  const mksquashfs = findProgram('mksquashfs')
+  if (mksquashfs === null) return unavailable('mksquashfs is not installed', 'sudo apt-get install -y squashfs-tools')
+  const mke2fs = findProgram('mke2fs')
+  if (mke2fs === null) return unavailable('mke2fs is not installed', 'sudo apt-get install -y e2fsprogs')
+  const qemuImg = findProgram('qemu-img')
+  if (qemuImg === null && options.diskFormat === 'qcow2')
+    return unavailable(
+      'qemu-img is not installed',
+      'sudo apt-get install -y qemu-utils, or set backends.microvm.disk_format to raw',
+    )
+  const kernel = await findKernel(options.kernel, [join(paths.dataDir, 'kernel'), join(options.runnerPath, '../kernel')])
+  if (kernel === null)
+    return unavailable(
+      options.kernel === 'auto'
+        ? 'there is no kernel with its modules in /boot'
+        : `${options.kernel} is no kernel whose modules are installed`,
+      `sudo apt-get install -y ${KERNEL_PACKAGE}`,
+    )
+  const boot = await prepareBoot(kernel, options.runnerPath, paths.boot)
+  const host: Host = {
+    qemu,
+    qemuVersion,
+    accel: options.accel === 'kvm' ? 'kvm' : 'tcg',
+    tscKhz: await tscKhz(options.runnerPath),
+    boot,
+    kernelVersion: kernel.version,
+    disks: { mke2fs, qemuImg },
+    mksquashfs,
+  }
+  return { host, probe: available(host) }
+}
+
+function available(host: Host): Probe {
+  return {
+    available: true,
+    why: null,
+    fix: null,
+    detail: `QEMU ${host.qemuVersion} with ${host.accel === 'kvm' ? 'KVM' : 'TCG'}, Linux ${host.kernelVersion}`,
+    unenforceable: [],
+    weaker: [],
+    kernel: 'own',
+  }
+}
+
+function unavailable(why: string, fix: string): Examined {
+  return { host: null, probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [], kernel: 'own' } }
+}
+
+// Fixed folders: what runs as root must not depend on who set PATH.
+function findProgram(name: string): string | null {
+  return PROGRAM_DIRS.map(dir => join(dir, name)).find(path => existsSync(path)) ?? null
+}
+
+async function versionOf(qemu: string): Promise<string | null> {
+  try {
+    const { stdout } = await run(qemu, ['--version'], { env: {} })
+    return /version (\S+)/.exec(stdout)?.[1] ?? null
+  } catch (error) {
+    if (error instanceof Error) return null
+    throw error
+  }
+}
+
+async function tscKhz(runnerPath: string): Promise<number> {
+  return Number((await run(runnerPath, ['launch', 'tsc'], { env: {} })).stdout)
+}

@@ -1,0 +1,107 @@
+// QEMU's command line. Everything it may use comes as an open descriptor, so that it needs no right to any path.
+import type { DiskFormat } from './session-disk.ts'
+
+export type Accel = 'kvm' | 'tcg'
+
+export interface QemuInput {
+  readonly qemu: string
+  readonly arch: NodeJS.Architecture
+  readonly id: string
+  readonly accel: Accel
+  /** Of the host's time stamp counter, for emulated x64 machines; 0 where it is of no use. */
+  readonly tscKhz: number
+  readonly memoryMb: number
+  readonly vcpus: number
+  readonly diskFormat: DiskFormat
+  /** Whether what the machine flushes is to survive the end of the host, too. */
+  readonly durable: boolean
+  readonly nestedVirt: boolean
+  /** Arguments of the machine's first process: sets of drivers beside the usual ones. */
+  readonly modules: readonly string[]
+  readonly extraArgs: readonly string[]
+  readonly restore: boolean
+  readonly bridged: boolean
+}
+
+/** In the order in which the keeper gives them, from 3 on. */
+export const FILES = { kernel: 3, initramfs: 4, image: 5, disk: 6 } as const
+const SNAPSHOT = 7
+
+/** What a machine's kernel and the emulation need beside what the session may use. */
+export function guestMemoryMb(memoryMb: number): number {
+  return memoryMb + 64 + Math.ceil(memoryMb / 50)
+}
+
+export function qemuArgs(input: QemuInput): string[] {
+  const firstSocket = input.restore ? SNAPSHOT + 1 : SNAPSHOT
+  return [
+    input.qemu,
+    ...['-name', input.id, '-nodefaults', '-no-user-config', '-nographic', '-no-reboot'],
+    // SECURITY: QEMU itself gives up making processes, raising its rights, and calls that only old programs make.
+    ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+    ...['-M', machine(input), '-accel', accel(input.accel), '-cpu', cpu(input)],
+    ...['-m', String(guestMemoryMb(input.memoryMb)), '-smp', String(input.vcpus)],
+    ...['-kernel', `/dev/fd/${FILES.kernel}`, '-initrd', `/dev/fd/${FILES.initramfs}`, '-append', kernelArgs(input)],
+    ...['-chardev', 'stdio,id=console,signal=off', '-serial', 'chardev:console'],
+    ...['-chardev', socket('monitor', firstSocket), '-mon', 'chardev=monitor,mode=control'],
+    ...['-device', 'virtio-serial-device'],
+    ...['-chardev', socket('control', firstSocket + 1), '-device', 'virtserialport,chardev=control,name=sandglass.control'],
+    ...['-chardev', socket('carrier', firstSocket + 2), '-device', 'virtserialport,chardev=carrier,name=sandglass.mux'],
+    ...imageDisk(),
+    ...sessionDisk(input),
+    ...(input.bridged ? network(firstSocket + 3, input.id) : []),
+    ...(input.restore ? ['-incoming', `fd:${SNAPSHOT}`] : []),
+    ...input.extraArgs,
+  ]
+}
+
+function machine({ arch }: QemuInput): string {
+  // Without ACPI a stock kernel does not find the devices.
+  return arch === 'arm64' ? 'virt' : 'microvm,acpi=on'
+}
+
+function accel(which: Accel): string {
+  // The cache of translated code would otherwise grow to a gigabyte.
+  return which === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=128'
+}
+
+function cpu({ accel, arch, nestedVirt }: QemuInput): string {
+  if (accel === 'tcg') return 'max'
+  return arch === 'arm64' || nestedVirt ? 'host' : 'host,-vmx,-svm'
+}
+
+function kernelArgs({ arch, accel, tscKhz, modules }: QemuInput): string {
+  const console = arch === 'arm64' ? 'ttyAMA0' : 'ttyS0'
+  // A kernel that panics ends the machine. On a busy host an emulated one cannot measure its clock, and would wait for ever.
+  const clock = accel === 'tcg' && tscKhz > 0 ? [`tsc_early_khz=${tscKhz}`, 'tsc=reliable', 'no_timer_check'] : []
+  return [`console=${console}`, 'quiet', 'panic=-1', ...clock, ...(modules.length > 0 ? ['--', ...modules] : [])].join(' ')
+}
+
+function socket(id: string, fd: number): string {
+  return `socket,id=${id},fd=${fd},server=on,wait=off`
+}
+
+function imageDisk(): string[] {
+  const file = 'driver=file,filename=/dev/fdset/1,node-name=image,read-only=on,locking=off'
+  return ['-add-fd', `fd=${FILES.image},set=1`, '-blockdev', file, '-device', 'virtio-blk-device,drive=image,serial=image']
+}
+
+function sessionDisk({ diskFormat, durable }: QemuInput): string[] {
+  const cache = `cache.direct=off,cache.no-flush=${durable ? 'off' : 'on'}`
+  return [
+    ...['-add-fd', `fd=${FILES.disk},set=2`],
+    ...['-blockdev', `driver=file,filename=/dev/fdset/2,node-name=file,${cache}`],
+    ...['-blockdev', `driver=${diskFormat},file=file,node-name=session,${cache}`],
+    ...['-device', 'virtio-blk-device,drive=session,serial=session'],
+  ]
+}
+
+function network(fd: number, id: string): string[] {
+  return ['-netdev', `tap,id=bridge,fd=${fd}`, '-device', `virtio-net-device,netdev=bridge,mac=${address(id)}`]
+}
+
+/** An address of the kind that nobody assigns, the same for a session at every start. */
+function address(id: string): string {
+  const bytes = Buffer.from(id.slice(-5).padStart(5, '0'))
+  return ['02', ...[...bytes].map(byte => byte.toString(16).padStart(2, '0'))].join(':')
+}

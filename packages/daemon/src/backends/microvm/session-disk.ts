@@ -1,0 +1,65 @@
+// The disk of one session: an ext4 filesystem whose size is the session's quota, in a file that grows as the session writes.
+import { execFile } from 'node:child_process'
+import { copyFile, lstat, mkdir, open, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { isMissing } from '../missing-file.ts'
+
+const run = promisify(execFile)
+export type DiskFormat = 'qcow2' | 'raw'
+
+// Small inode ratio: source trees and node_modules have many small files. No reserve: there is no root of the disk to keep it for.
+const FORMAT = ['-q', '-F', '-t', 'ext4', '-m', '0', '-i', '8192', '-J', 'size=4', '-E', 'lazy_itable_init=0,lazy_journal_init=1']
+
+export interface DiskTools {
+  readonly mke2fs: string
+  /** Null where it is not installed: only raw disks then. */
+  readonly qemuImg: string | null
+}
+
+export const diskFile = (format: DiskFormat): string => `disk.${format}`
+
+/** Makes a session's disk as a copy of an empty one of that size, which is formatted on first use. */
+export async function createDisk(
+  emptyDir: string,
+  tools: DiskTools,
+  format: DiskFormat,
+  diskMb: number,
+  target: string,
+): Promise<void> {
+  const empty = await emptyDisk(emptyDir, tools, format, diskMb)
+  // A copy of a raw one keeps its holes; in a qcow2 file there are none.
+  if (format === 'raw') await run('cp', ['--sparse=always', '--', empty, target])
+  else await copyFile(empty, target)
+}
+
+async function emptyDisk(dir: string, tools: DiskTools, format: DiskFormat, diskMb: number): Promise<string> {
+  const path = join(dir, `vm-${diskMb}.${format}`)
+  if ((await lstat(path).catch(missing)) !== null) return path
+  await mkdir(dir, { recursive: true, mode: 0o700 })
+  const building = `${path}.${process.pid}.new`
+  const raw = format === 'raw' ? building : `${building}.raw`
+  try {
+    await makeSparse(raw, diskMb)
+    await run(tools.mke2fs, [...FORMAT, raw])
+    if (format === 'qcow2') await run(tools.qemuImg ?? 'qemu-img', ['convert', '-f', 'raw', '-O', 'qcow2', raw, building])
+    await rename(building, path)
+  } finally {
+    for (const file of [raw, building]) await rm(file, { force: true })
+  }
+  return path
+}
+
+async function makeSparse(path: string, diskMb: number): Promise<void> {
+  const file = await open(path, 'w', 0o600)
+  try {
+    await file.truncate(diskMb * 1024 * 1024)
+  } finally {
+    await file.close()
+  }
+}
+
+function missing(error: unknown): null {
+  if (isMissing(error)) return null
+  throw error
+}

@@ -1,0 +1,4 @@
+package launch
+
+// timestamp reads the processor's time stamp counter.
+func timestamp() uint64

@@ -1,0 +1,216 @@
+package launch
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// A vmJob starts one virtual machine and stays with it.
+type vmJob struct {
+	// Argv is QEMU's. It names what it uses by descriptor: Files from 3 on, then Sockets, then the tap of Bridge.
+	Argv    []string `json:"argv"`
+	Files   []vmFile `json:"files"`
+	Sockets []string `json:"sockets"` // paths to listen on
+	Bridge  string   `json:"bridge"`  // host bridge to join, or ""
+	// Log gets what the machine prints on its console and what QEMU itself says; LogBytes bounds each of its two halves.
+	Log      string `json:"log"`
+	LogBytes int    `json:"log_bytes"`
+	// UID and GID are whom QEMU runs as; -1 for whoever runs this.
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+	// SupplementaryGID is a group that QEMU needs for a device, or -1.
+	SupplementaryGID int      `json:"supplementary_gid"`
+	Jail             *vmJail  `json:"jail,omitempty"` // nil where this host allows none
+	Groups           []group  `json:"groups"`
+	Rlimits          []rlimit `json:"rlimits"`
+}
+
+type vmFile struct {
+	Path  string `json:"path"`
+	Write bool   `json:"write"`
+}
+
+type vmStarted struct {
+	Ok     bool   `json:"ok"`
+	Error  string `json:"error,omitempty"`
+	State  *state `json:"state,omitempty"`
+	Keeper *state `json:"keeper,omitempty"`
+}
+
+// keepWord is what the daemon says when the machine is to live on without it. Before it, a daemon that dies takes the machine along,
+// so that no machine is left that waits for its session for ever.
+const keepWord = "keep\n"
+
+// vm starts QEMU, answers with one line, and lives as long as QEMU does: it writes the log and says how QEMU ended.
+// Arguments: the machine's id, for people who look at the list of processes.
+func vm() int {
+	runtime.LockOSThread()
+	input := bufio.NewReaderSize(os.Stdin, 64<<10)
+	v, err := startVM(input)
+	answer := vmStarted{Ok: err == nil}
+	if err != nil {
+		answer.Error = err.Error()
+	} else {
+		answer.State, answer.Keeper = v.state, v.keeper
+	}
+	if json.NewEncoder(os.Stdout).Encode(answer) != nil || err != nil {
+		return 1
+	}
+	os.Stdout.Close()
+	go v.awaitKeep(input)
+	v.log.copy(v.output)
+	v.log.end(v.wait())
+	return 0
+}
+
+type runningVM struct {
+	process       *os.Process
+	state, keeper *state
+	output        *os.File
+	log           *boundedLog
+}
+
+func startVM(input *bufio.Reader) (*runningVM, error) {
+	j := &vmJob{}
+	line, err := input.ReadBytes('\n')
+	if err != nil {
+		return nil, fmt.Errorf("read job: %w", err)
+	}
+	if err := json.Unmarshal(line, j); err != nil {
+		return nil, fmt.Errorf("parse job: %w", err)
+	}
+	log, err := openBoundedLog(j.Log, j.LogBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := enterGroups(j.Groups); err != nil {
+		return nil, err
+	}
+	if err := limitGroups(j.Groups); err != nil {
+		return nil, err
+	}
+	given, err := j.open()
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(given)
+	if err := takeOn(j.Rlimits); err != nil {
+		return nil, err
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make pipe: %w", err)
+	}
+	defer writer.Close()
+	nothing, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer nothing.Close()
+	attributes, err := j.attributes()
+	if err != nil {
+		return nil, err
+	}
+	// SECURITY: QEMU can never get more rights than it begins with, whatever it executes.
+	if _, _, errno := syscall.Syscall6(syscall.SYS_PRCTL, 38, 1, 0, 0, 0, 0); errno != 0 {
+		return nil, fmt.Errorf("set no-new-privileges: %w", errno)
+	}
+	process, err := os.StartProcess(j.Argv[0], j.Argv, &os.ProcAttr{
+		Dir: "/", Env: []string{}, Files: append([]*os.File{nothing, writer, writer}, given...), Sys: attributes,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start QEMU: %w", err)
+	}
+	v := &runningVM{process: process, output: reader, log: log}
+	if v.state, err = describe(process.Pid); err == nil {
+		v.keeper, err = describe(os.Getpid())
+	}
+	if err != nil {
+		process.Kill()
+		return nil, err
+	}
+	return v, nil
+}
+
+// open gives the descriptors in the order in which QEMU is told of them.
+func (j *vmJob) open() ([]*os.File, error) {
+	var given []*os.File
+	add := func(file *os.File, err error) error {
+		if err == nil {
+			given = append(given, file)
+		}
+		return err
+	}
+	for _, f := range j.Files {
+		flags := os.O_RDONLY
+		if f.Write {
+			flags = os.O_RDWR
+		}
+		if err := add(os.OpenFile(f.Path, flags|syscall.O_NOFOLLOW, 0)); err != nil {
+			return nil, fmt.Errorf("open %s: %w", f.Path, err)
+		}
+	}
+	for _, path := range j.Sockets {
+		if err := add(listen(path)); err != nil {
+			return nil, err
+		}
+	}
+	if j.Bridge != "" {
+		if err := add(openTap(j.Bridge)); err != nil {
+			return nil, err
+		}
+	}
+	return given, nil
+}
+
+func (j *vmJob) attributes() (*syscall.SysProcAttr, error) {
+	attributes := &syscall.SysProcAttr{Setsid: true}
+	if j.UID >= 0 {
+		groups := []uint32{}
+		if j.SupplementaryGID >= 0 {
+			groups = append(groups, uint32(j.SupplementaryGID))
+		}
+		attributes.Credential = &syscall.Credential{Uid: uint32(j.UID), Gid: uint32(j.GID), Groups: groups}
+	}
+	if j.Jail == nil {
+		return attributes, nil
+	}
+	attributes.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+	attributes.Chroot = j.Jail.Path
+	return attributes, j.Jail.build(j.Files)
+}
+
+// awaitKeep kills the machine when the daemon is gone without having said that it is to stay.
+func (v *runningVM) awaitKeep(input *bufio.Reader) {
+	line, err := input.ReadString('\n')
+	if err != nil || line != keepWord {
+		v.process.Kill()
+	}
+	os.Stdin.Close()
+}
+
+// wait says how QEMU ended.
+func (v *runningVM) wait() string {
+	ended, err := v.process.Wait()
+	if err != nil {
+		return fmt.Sprintf("waiting for QEMU failed: %v", err)
+	}
+	status, ok := ended.Sys().(syscall.WaitStatus)
+	switch {
+	case ok && status.Signaled():
+		return fmt.Sprintf("QEMU was killed by signal %d", status.Signal())
+	case ok:
+		return fmt.Sprintf("QEMU ended with status %d", status.ExitStatus())
+	}
+	return "QEMU ended"
+}
+
+func closeAll(files []*os.File) {
+	for _, file := range files {
+		file.Close()
+	}
+}
