@@ -96,17 +96,29 @@ async function doctor(loaded: Loaded, isJson: boolean): Promise<void> {
 }
 
 async function openBackends({ config }: Loaded, dataDir: string) {
-  const [{ openOci }, { openDocker }] = await Promise.all([
+  const [{ openOci }, { openDocker }, { openMicrovm }] = await Promise.all([
     import('./backends/oci/backend.ts'),
     import('./backends/docker/backend.ts'),
+    import('./backends/microvm/backend.ts'),
   ])
-  const { oci, docker } = config.backends
+  const { oci, docker, microvm } = config.backends
   const runnerPath = RUNNER.path
   const { api_endpoint: endpoint, tls_ca: tlsCa, tls_cert: tlsCert, tls_key: tlsKey } = docker
   // In the order that `auto` tries them.
   return [
     await openOci({ dataDir, runtime: oci.runtime, runnerPath }),
     openDocker({ dataDir, runnerPath, endpoint, tlsCa, tlsCert, tlsKey }),
+    openMicrovm({
+      dataDir,
+      runnerPath,
+      qemu: microvm.qemu,
+      kernel: microvm.kernel,
+      accel: microvm.accel,
+      shareProto: microvm.share_proto,
+      diskFormat: microvm.disk_format,
+      bridge: microvm.bridge ?? null,
+      extraArgs: microvm.qemu_extra_args,
+    }),
   ]
 }
 
