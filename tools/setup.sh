@@ -73,6 +73,7 @@ mount mount'
 TEST_PACKAGES='crun crun
 runc runc
 tmux tmux
+zsh zsh
 script bsdutils
 tar tar
 curl curl
