@@ -12,7 +12,8 @@ export const command: Command = {
   summary: 'Copy files into or out of a session',
   usage: ['FILE|FOLDER|- NAME:PATH', 'NAME:PATH FILE|FOLDER|-'],
   about: `A relative PATH starts at /workspace. Into a folder that exists, a copy goes under its own name; FOLDER/. copies what is in it.
-- is stdin or stdout; a folder goes to stdout as a tar.
+
+In the place of a file, - is stdin or stdout; a folder goes to stdout as a tar.
 
 Sockets, pipes and devices are left out and named, and as with tar that is no failure.
 

@@ -23,7 +23,8 @@ export const command: Command = {
   usage: ['', '[FLAGS]'],
   about: `Asks for each value; Enter keeps what is in brackets. With flags it asks nothing. Other keys of the file stay as they are.
 The file is readable by you alone. Keys go into the encrypted secret store instead, and those that lie in the file are moved there.
-- as a value reads it from stdin, so that a key need not stand in the shell's history.`,
+
+A value of - is read from stdin, so that a key need not stand in the shell's history.`,
   options: {
     agent: { type: 'string', choices: AGENTS, about: 'agent of a task that names none' },
     'api-key': { type: 'string', value: 'KEY', about: 'API key of that agent, or -' },

@@ -22,6 +22,8 @@ A daemon that systemd runs is stopped with systemctl.`,
     if (daemon) await stop(daemon, settings.dataDir)
     if (input.flags.restart) await start(settings, context)
     const done = input.flags.restart ? 'restarted the daemon' : daemon ? 'stopped the daemon' : undefined
+    if (context.json)
+      context.print(`${JSON.stringify({ stopped: daemon !== undefined, restarted: input.flags.restart === true })}\n`)
     context.say(done ? `${done}; sessions keep running\n` : `no daemon runs in ${settings.dataDir}\n`)
     return 0
   },
