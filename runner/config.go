@@ -23,6 +23,7 @@ type config struct {
 	MaxShells int               `json:"max_shells"`
 	Shell     string            `json:"shell"` // program of shells; empty: bash, or sh where there is none
 	WarmShell bool              `json:"warm_shell"`
+	Seccomp   []byte            `json:"seccomp"` // a filter program for the runner and all it starts
 	Threads   int               `json:"threads"` // made beforehand, where the sandbox could leave none to make
 }
 

@@ -129,7 +129,10 @@ func prepareProcess(cfg *config) error {
 	if err := addLoopback(cfg.Loopback); err != nil {
 		return err
 	}
-	return dropCapabilities()
+	if err := dropCapabilities(); err != nil {
+		return err
+	}
+	return filterCalls(cfg.Seccomp)
 }
 
 // closeOnExec keeps descriptors that the runner was started with from its children.

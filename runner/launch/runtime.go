@@ -189,13 +189,16 @@ func (r *ociRuntime) configure(bundle []byte) error {
 	return nil
 }
 
-// filter gives what crun compiled the seccomp profile to, or nil.
-func (r *ociRuntime) filter() []byte {
-	data, err := os.ReadFile(filepath.Join(r.plan.records(), r.plan.ID, "seccomp.bpf"))
+// filter gives what the runtime compiled the seccomp profile to, from crun's records or from the kernel; nil where it cannot be had.
+func (r *ociRuntime) filter(pid int) []byte {
+	program, err := os.ReadFile(filepath.Join(r.plan.records(), r.plan.ID, "seccomp.bpf"))
+	if err != nil {
+		program, err = filterOf(pid)
+	}
 	if err != nil {
 		return nil
 	}
-	return data
+	return program
 }
 
 // deleteMachine has the runtime forget the machine, ending it if it runs. The runtime keeps its records by id below --root.

@@ -89,7 +89,7 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	}
 	r.mark("runtime")
 	if j.WantFilter {
-		r.Filter = run.filter()
+		r.Filter = run.filter(pid)
 	}
 	s, err := describe(pid)
 	if err != nil {

@@ -103,7 +103,7 @@ class OciBackend implements Backend {
     await writeFile(this.#paths.users, '')
     await removeCompiledFiles(this.#paths.run)
     if (host === null) return
-    if (host.kind === 'crun') this.#compiled = new CompiledSeccomp()
+    if (host.kind !== 'other') this.#compiled = new CompiledSeccomp()
     if (host.mkfs !== null) {
       this.#disks = new EmptyDisks(this.#paths.disks, host.mkfs)
       await this.#disks.path(DEFAULT_DISK_MB)

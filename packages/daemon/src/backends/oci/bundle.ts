@@ -13,7 +13,8 @@ export interface BundleInput {
   readonly memoryMb: number
   /** Where a runtime that keeps cgroups itself makes its own, below the machine's; null for a sandbox born in its groups. */
   readonly cgroupsPath: string | null
-  readonly seccomp: SeccompProfile
+  /** Null when the runner has the filter. */
+  readonly seccomp: SeccompProfile | null
   /** The profile as compiled before, which saves the runtime the work. Only crun takes it. */
   readonly compiledSeccomp: Buffer | null
 }
@@ -64,7 +65,7 @@ export function ociBundle(input: BundleInput): object {
       namespaces: [...NAMESPACES.map(type => ({ type })), { type: 'user', path: input.users }],
       ...(input.cgroupsPath === null ? {} : { cgroupsPath: input.cgroupsPath }),
       sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' },
-      seccomp: compiled === null ? input.seccomp : { ...input.seccomp, syscalls: [] },
+      ...(input.seccomp === null ? {} : { seccomp: compiled === null ? input.seccomp : { ...input.seccomp, syscalls: [] } }),
       maskedPaths: MASKED_PROC,
       readonlyPaths: READONLY_PROC,
     },

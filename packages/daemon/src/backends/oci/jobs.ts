@@ -60,6 +60,8 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   const { cgroups } = host
   const ownGroup =
     !host.bornInGroups && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/${RUNTIME_GROUP}` : null
+  // runc takes no compiled filter: the runner installs it, before it serves.
+  const inRunner = host.kind === 'runc' ? input.compiledSeccomp : null
   const bundle = ociBundle({
     hostname: spec.name,
     rootfs: host.stage,
@@ -67,8 +69,8 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
     ids,
     memoryMb: spec.memoryMb,
     cgroupsPath: ownGroup,
-    seccomp: input.seccomp,
-    compiledSeccomp: input.compiledSeccomp,
+    seccomp: inRunner === null ? input.seccomp : null,
+    compiledSeccomp: inRunner === null ? input.compiledSeccomp : null,
   })
   // The runner and what runs as root in the sandbox share one user: with fewer the runner would be short of threads.
   // In an ordinary user's namespace that user's own processes would count too.
@@ -83,7 +85,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       record,
       socket: paths.socket(spec.id),
       bundle,
-      config: runnerConfig(spec, input.rootfs, record.token),
+      config: runnerConfig(spec, input.rootfs, record.token, inRunner),
       groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.bornInGroups),
       disk: {
         image: input.emptyDisk === null ? '' : diskImage(paths, spec.id),
@@ -223,7 +225,7 @@ function shownOnDisk(readonlyRootfs: boolean): object[] {
 }
 
 // SECURITY: token and environment reach the runner through a pipe, never through argv, the environment or a file.
-function runnerConfig(spec: MachineSpec, rootfs: Rootfs, token: string): object {
+function runnerConfig(spec: MachineSpec, rootfs: Rootfs, token: string, filter: Buffer | null): object {
   return {
     token,
     workdir: '/workspace',
@@ -234,5 +236,6 @@ function runnerConfig(spec: MachineSpec, rootfs: Rootfs, token: string): object 
     loopback: ['127.0.0.53/8'],
     max_shells: 64,
     warm_shell: true,
+    ...(filter === null ? {} : { seccomp: filter.toString('base64') }),
   }
 }

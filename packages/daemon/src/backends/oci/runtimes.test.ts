@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
+import { KERNEL } from '../conformance/kernel.ts'
 import { inBox, specOf } from '../conformance/subject.ts'
 import { openOci } from './backend.ts'
 import { readState } from './record.ts'
@@ -18,6 +19,7 @@ const subjectOf = (runtime: string) => ({
 })
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 
+const FILTERED = 'Seccomp:\t2\nSeccomp_filters:\t1'
 const DEVICES = '/sys/fs/cgroup/devices'
 const hasDevices = readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${DEVICES} `)
 
@@ -46,6 +48,20 @@ describe('a runtime that is only known by its path', () => {
     await next.discard(machine.id)
     expect(await machine.isRunning()).toBe(false)
     expect(await next.residents()).not.toContain(machine.id)
+  })
+})
+
+describe.each(['crun', 'runc'])('with %s', runtime => {
+  it('the first machine and those after it have the same filter of system calls', async () => {
+    const subject = subjectOf(runtime)
+    const backend = await subject.open()
+    const seen: string[] = []
+    for (const _ of [1, 2])
+      await inBox(backend, subject, {}, async ({ run }) => {
+        seen.push((await run('grep -h Seccomp /proc/1/status /proc/1/task/*/status /proc/self/status | sort -u')).output)
+      })
+    expect(seen).toEqual([FILTERED, FILTERED])
+    for (const check of Object.values(KERNEL)) await check(backend, subject)
   })
 })
 
