@@ -99,7 +99,7 @@ export interface Room {
 }
 
 /** What is asked of a machine that a host may not be able to give at all, whatever the image. */
-export type MachineWishes = Pick<MachineSpec, 'readonlyRootfs'>
+export type MachineWishes = Pick<MachineSpec, 'readonlyRootfs' | 'network' | 'mounts' | 'nestedVirt' | 'runtime'>
 
 export interface Backend {
   readonly name: string

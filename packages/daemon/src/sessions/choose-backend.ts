@@ -1,28 +1,35 @@
 // Which backend makes a session's machine.
 import { SandglassError } from '@sandglass/contract'
-import type { Backend } from '../backends/backend.ts'
+import type { Backend, MachineWishes } from '../backends/backend.ts'
+import { unenforced } from '../backends/unenforced.ts'
 import { allowedUnenforced } from './allowed-limits.ts'
 import type { World } from './world.ts'
 
 /**
- * The named one, or for `auto` the first that this host can run with every limit that the configuration asks for: weaker isolation
- * is never what a session gets because it did not say. BACKEND_UNAVAILABLE tells why none can.
+ * The named one, or for `auto` the first that this host can run with every limit and every wish: a session never gets weaker isolation
+ * because it did not say. When none can, the error is that of the first that was there at all.
  */
-export async function chooseBackend(world: World, name: string): Promise<Backend> {
+export async function chooseBackend(world: World, name: string, wishes: MachineWishes): Promise<Backend> {
   const candidates = name === 'auto' ? [...world.backends.values()] : [backendOf(world, name)]
-  const refusals: string[] = []
-  let short: Backend | undefined
+  const absent: string[] = []
+  let refusal: SandglassError | undefined
   for (const backend of candidates) {
     const probe = await backend.probe()
-    const allowed = allowedUnenforced(world.config, backend.name)
-    if (!probe.available)
-      refusals.push([`${backend.name}: ${probe.why ?? 'not available'}`, probe.fix].filter(Boolean).join('; '))
-    else if (probe.unenforceable.every(limit => allowed.includes(limit))) return backend
-    else short ??= backend
+    if (!probe.available) {
+      absent.push([`${backend.name}: ${probe.why ?? 'not available'}`, probe.fix].filter(Boolean).join('; '))
+      continue
+    }
+    try {
+      unenforced(backend.name, probe, allowedUnenforced(world.config, backend.name))
+      await backend.refuse?.(wishes)
+      return backend
+    } catch (error) {
+      if (!(error instanceof SandglassError)) throw error
+      refusal ??= error
+    }
   }
-  // The caller says which of its limits cannot be enforced, and what mends that.
-  if (short) return short
-  throw new SandglassError('BACKEND_UNAVAILABLE', { backend: candidates.map(b => b.name).join(', '), why: refusals.join('; ') })
+  if (refusal) throw refusal
+  throw new SandglassError('BACKEND_UNAVAILABLE', { backend: candidates.map(b => b.name).join(', '), why: absent.join('; ') })
 }
 
 export function backendOf(world: World, name: string): Backend {

@@ -1,14 +1,14 @@
 // POST /v1/sessions: a row first, then its machine, so that a crash between the two is found by reconcile.
 import { DEFAULT_TEMPLATE, newId, SandglassError, type SessionSpec } from '@sandglass/contract'
-import { unenforced } from '../backends/unenforced.ts'
+import type { MachineWishes } from '../backends/backend.ts'
 import { holdImage, refuseForbiddenImage } from '../images/hold.ts'
 import type { Logger } from '../log.ts'
 import { sealEnv } from '../secrets/seal.ts'
 import { deleteSession, insertSession } from '../store/sessions.ts'
 import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
-import { allowedUnenforced } from './allowed-limits.ts'
 import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
 import { chooseBackend } from './choose-backend.ts'
+import { allowedMounts } from './host-mounts.ts'
 import { madeUpName } from './names.ts'
 import { withRoom } from './room.ts'
 import { rootImage } from './root-image.ts'
@@ -45,15 +45,13 @@ async function create(
   refuseTemplate(spec)
   const image = spec.image ?? world.config.default_image
   await refuseForbiddenImage(world, image)
-  const backend = await chooseBackend(world, spec.backend ?? 'auto')
-  refuseForbidden(world, spec)
-  unenforced(backend.name, await backend.probe(), allowedUnenforced(world.config, backend.name))
-  await backend.refuse?.({ readonlyRootfs: spec.readonly_rootfs ?? world.config.defaults.readonly_rootfs })
+  const wishes = await wishesOf(world, spec)
+  const backend = await chooseBackend(world, spec.backend ?? 'auto', wishes)
   const signal = AbortSignal.any([world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
   const { id, release } = await holdImage(world, image, signal)
   try {
     await backend.prepare(await rootImage(world, { image, image_id: id }), signal)
-    const row = newRow(world, spec, { image, image_id: id }, backend.name)
+    const row = newRow(world, spec, { image, image_id: id, backend: backend.name, ...columns(wishes) })
     return await world.turns.take(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
   } finally {
     release()
@@ -111,16 +109,35 @@ function refuseTemplate(spec: SessionSpec): void {
   }
 }
 
-/** What only the operator's configuration can allow. */
-function refuseForbidden({ config }: World, spec: SessionSpec): void {
-  if ((spec.network ?? config.defaults.network) === 'bridge' && !config.allow_bridge)
+/** What is asked of the machine. Only the operator's configuration can allow some of it. */
+async function wishesOf(world: World, spec: SessionSpec): Promise<MachineWishes> {
+  const { config } = world
+  const network = spec.network ?? config.defaults.network
+  if (network === 'bridge' && !config.allow_bridge)
     throw new SandglassError('UNSUPPORTED', { what: 'network bridge is off here: allow_bridge in the configuration turns it on' })
-  for (const { source } of spec.mounts ?? [])
-    if (!config.mount_roots.some(root => `${source}/`.startsWith(`${root}/`)))
-      throw new SandglassError('UNSUPPORTED', { what: `a mount of ${source}: it is not below mount_roots of the configuration` })
+  return {
+    network,
+    readonlyRootfs: spec.readonly_rootfs ?? config.defaults.readonly_rootfs,
+    runtime: spec.runtime ?? null,
+    nestedVirt: spec.nested_virt ?? false,
+    mounts: await allowedMounts(config, spec.mounts),
+  }
 }
 
-function newRow(world: World, spec: SessionSpec, image: Pick<SessionRow, 'image' | 'image_id'>, backend: string): SessionRow {
+const columns = ({ network, readonlyRootfs, runtime, nestedVirt, mounts }: MachineWishes) => ({
+  network,
+  readonly_rootfs: readonlyRootfs ? (1 as const) : (0 as const),
+  runtime,
+  nested_virt: nestedVirt ? (1 as const) : (0 as const),
+  mounts: JSON.stringify(mounts),
+})
+
+type Machine = Pick<
+  SessionRow,
+  'image' | 'image_id' | 'backend' | 'network' | 'readonly_rootfs' | 'runtime' | 'nested_virt' | 'mounts'
+>
+
+function newRow(world: World, spec: SessionSpec, machine: Machine): SessionRow {
   const { config } = world
   const now = world.now()
   const id = newId('sess_')
@@ -132,11 +149,7 @@ function newRow(world: World, spec: SessionSpec, image: Pick<SessionRow, 'image'
     name,
     live_name: name,
     template_id: DEFAULT_TEMPLATE,
-    ...image,
-    backend,
-    runtime: spec.runtime ?? null,
-    nested_virt: spec.nested_virt === true ? 1 : 0,
-    mounts: JSON.stringify(spec.mounts ?? []),
+    ...machine,
     container_id: null,
     status: 'creating',
     is_final: 0,
@@ -149,8 +162,6 @@ function newRow(world: World, spec: SessionSpec, image: Pick<SessionRow, 'image'
     memory_mb: spec.memory_mb ?? config.defaults.memory_mb,
     disk_mb: spec.disk_mb ?? config.defaults.disk_mb,
     pids_limit: spec.pids_limit ?? config.defaults.pids_limit,
-    network: spec.network ?? config.defaults.network,
-    readonly_rootfs: (spec.readonly_rootfs ?? config.defaults.readonly_rootfs) ? 1 : 0,
     unenforced: '[]',
     env_names: JSON.stringify(Object.keys(env)),
     env_sealed: Object.keys(env).length > 0 ? sealEnv(world.secretKey, id, env) : null,

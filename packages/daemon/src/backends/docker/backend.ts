@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import type { Backend, LayeredImage, Machine, MachineSpec, Probe, RootImage } from '../backend.ts'
+import type { Backend, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, RootImage } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
@@ -14,6 +14,7 @@ import { unenforced } from '../unenforced.ts'
 import { containerOptions, runnerConfig } from './container.ts'
 import { type EngineOptions, engineSays, openEngine, orNull, settled, statusOf } from './engine.ts'
 import { attach, dockerMachine, type Shown } from './machine.ts'
+import { verifyMounts } from './mounts.ts'
 import { containerName, IMAGE_LABEL, OWNER_LABEL, ownerOf, volumeName } from './names.ts'
 import { examine } from './probe.ts'
 import { type DockerRecord, readRecord, writeRecord } from './record.ts'
@@ -68,6 +69,14 @@ class DockerBackend implements Backend {
     const engine = await this.#available()
     const root = await this.#root(engine, image, signal)
     this.#runnerVolume ??= await placeRunner(engine, this.#options.runnerPath, root.image, this.#owner)
+  }
+
+  async refuse({ mounts, nestedVirt, runtime }: MachineWishes): Promise<void> {
+    const unsupported = (what: string) => new SandglassError('UNSUPPORTED', { what })
+    if (nestedVirt) throw unsupported('nested virtualisation with docker: microvm has it')
+    if (runtime !== null) throw unsupported('an OCI runtime of choice with docker: the engine chooses its own')
+    if (mounts.length > 0 && !(this.#isNear() && process.geteuid?.() === 0))
+      throw unsupported('mounts with docker need a daemon that is root on the engine’s own machine')
   }
 
   /** An engine that nobody has spoken to keeps its images until somebody does. */
@@ -185,6 +194,7 @@ class DockerBackend implements Backend {
       signal.addEventListener('abort', () => listening.reject(signal.reason), { once: true })
       signal.throwIfAborted()
       await container.start()
+      if (spec.mounts.length > 0) await verifyMounts((await container.inspect()).State.Pid, spec.mounts)
       const { user } = await this.#root(await this.#open(), spec.image, signal)
       stream.write(`${JSON.stringify(runnerConfig(spec, record.token, user))}\n`)
       await listening.promise
@@ -200,14 +210,7 @@ class DockerBackend implements Backend {
   }
 
   async #machine(engine: Docker, shown: Shown, record: DockerRecord): Promise<Machine> {
-    return await dockerMachine(
-      engine,
-      shown,
-      record,
-      this.#ends,
-      text => void this.#log(record.id, text),
-      this.#options.endpoint.startsWith('unix:'),
-    )
+    return await dockerMachine(engine, shown, record, this.#ends, text => void this.#log(record.id, text), this.#isNear())
   }
 
   readonly #ends = {
@@ -256,6 +259,10 @@ class DockerBackend implements Backend {
     // SECURITY: ids become paths; whatever the caller checked, nothing here may lead out of the data folder.
     if (!ID.test(id)) throw new SandglassError('INTERNAL', { message: `not a machine id: ${JSON.stringify(id)}` })
     return join(this.#sessions, id)
+  }
+
+  #isNear(): boolean {
+    return this.#options.endpoint.startsWith('unix:')
   }
 
   #open(): Promise<Docker> {

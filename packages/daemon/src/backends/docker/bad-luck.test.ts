@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -102,4 +102,19 @@ it('a link in place of the socket leads nowhere', async () => {
   await expect(box.machine.dial()).rejects.toThrow()
   box.link.close()
   await box.machine.destroy()
+})
+
+it('a folder of the host is shown read-only, and a link that was put in its place starts nothing', async () => {
+  const backend = openDocker(options)
+  const shared = join(dataDir, 'shared')
+  mkdirSync(shared)
+  writeFileSync(join(shared, 'f'), 'seen')
+  const spec = specOf(subject, { mounts: [{ source: shared, target: '/mnt/shared', readonly: true }] })
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  expect((await box.run('cat /mnt/shared/f; echo; touch /mnt/shared/g 2>&1')).output).toMatch(/^seen\n.*Read-only file system$/)
+  box.link.close()
+  await box.machine.destroy()
+  renameSync(shared, `${shared}.moved`)
+  symlinkSync('/etc', shared)
+  await expect(backend.start(specOf(subject, { mounts: spec.mounts }), soon())).rejects.toMatchObject({ code: 'START_FAILED' })
 })

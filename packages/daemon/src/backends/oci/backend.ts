@@ -142,9 +142,13 @@ class OciBackend implements Backend {
     return await this.#turns.take(spec.id, async () => await this.#start(spec, signal))
   }
 
-  async refuse({ readonlyRootfs }: MachineWishes): Promise<void> {
+  async refuse({ readonlyRootfs, network, mounts, nestedVirt }: MachineWishes): Promise<void> {
     const { noWritableRoot } = await this.#host()
-    if (!readonlyRootfs && noWritableRoot !== null) throw new SandglassError('UNSUPPORTED', { what: noWritableRoot })
+    const unsupported = (what: string) => new SandglassError('UNSUPPORTED', { what })
+    if (!readonlyRootfs && noWritableRoot !== null) throw unsupported(noWritableRoot)
+    if (network !== 'none') throw unsupported(`network ${network} with oci: docker and microvm have it`)
+    if (mounts.length > 0) throw unsupported('mounts with oci: docker and microvm have them')
+    if (nestedVirt) throw unsupported('nested virtualisation with oci: microvm has it')
   }
 
   async recover(): Promise<Machine[]> {
