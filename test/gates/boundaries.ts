@@ -175,7 +175,7 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: 'tools/',
-    may: ['tools/', 'packages/', 'test/', 'node:', 'zod', 'vitest'],
+    may: ['tools/', 'bench/', 'packages/', 'test/', 'node:', 'zod', 'vitest'],
     because: 'the tools read every part; nothing imports them',
   },
 ]
