@@ -39,7 +39,7 @@ export const LIMITS = {
   },
   path_bytes: { max: 4096, about: 'length of a file path' },
   argv_bytes: { max: MiB, about: 'arguments of a process together' },
-  dir_entries: { max: 100_000, default: 10_000, about: 'entries of one fs/list; `truncated` says there were more' },
+  dir_entries: { max: 250_000, default: 10_000, about: 'entries of one fs/list; `truncated` says there were more' },
   search_matches: { max: 10_000, default: 1000, about: 'matches of one fs/search' },
   waiting_commands: { max: 256, about: 'exec calls of a session that run or wait for their shell; streams are not counted' },
   waiting_stdin: { max: 64, about: 'stdin calls of a session that wait for their process to read' },

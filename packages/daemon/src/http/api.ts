@@ -3,6 +3,7 @@ import type { PATHS, RouteBody, RouteName, RouteParams, RouteQuery, RouteReply }
 import type { FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import type { Logger } from '../log.ts'
+import type { PagedReply } from '../sessions/pages.ts'
 import type { World } from '../sessions/world.ts'
 
 export type Api = {
@@ -34,10 +35,11 @@ export type BytesReply = {
   close?: () => void
 }
 
+type Paged<R> = R extends { items: readonly unknown[] } ? PagedReply<R> : never
 type Kind<N extends RouteName> = (typeof PATHS)[N]['kind']
 type Handler<N extends RouteName> =
   Kind<N> extends 'json'
-    ? (call: Call<N>) => Promise<RouteReply<N>> | RouteReply<N>
+    ? (call: Call<N>) => Promise<RouteReply<N> | Paged<RouteReply<N>>> | RouteReply<N>
     : Kind<N> extends 'sse'
       ? (call: Call<N>) => Promise<AsyncIterable<SseEvent>>
       : Kind<N> extends 'bytes'

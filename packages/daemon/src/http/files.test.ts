@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { describe, expect, it } from 'vitest'
-import { daemonFixture, KEY, until } from '../daemon.fixture.ts'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { daemonFixture, KEY, plainChild, until } from '../daemon.fixture.ts'
 import { parseRange } from './range.ts'
 
 describe('files', () => {
@@ -47,6 +48,36 @@ describe('files', () => {
     const put = request(url, { method: 'PUT', headers: { authorization: `Bearer ${KEY}`, ...headers } }).end()
     const [reply] = (await once(put, 'response')) as [IncomingMessage]
     expect(JSON.parse(await text(reply))).toMatchObject({ ok: true, size: 0 })
+  })
+
+  it.each([0, 1, 10_000, 200_000])(
+    '%i in a folder are listed whole',
+    async count => {
+      // In memory: making so many files on a disk would be most of the test.
+      const folder = await mkdtemp('/dev/shm/sg-')
+      onTestFinished(() => rm(folder, { recursive: true, force: true }))
+      const daemon = await daemonFixture({ backends: () => [plainChild(folder)] })
+      const { id } = await daemon.create()
+      const cmd = `mkdir many && cd many && seq ${count} | xargs -r touch`
+      await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd, timeout_ms: 60_000 })
+      const { status, body } = await daemon.call('GET', `/v1/sessions/${id}/fs/list?path=many&max_entries=250000`)
+      expect(status).toBe(200)
+      const { path, items, truncated } = body as { path: string; items: { name: string }[]; truncated: boolean }
+      expect([path.endsWith('/many'), items.length, truncated]).toEqual([true, count, false])
+      expect(new Set(items.map(item => item.name)).size).toBe(count)
+      const found = await daemon.call('GET', `/v1/sessions/${id}/fs/search?path=many&name=*7&max_matches=10000`)
+      expect(found.body).toMatchObject({ truncated: count === 200_000, items: { length: Math.min(count / 10, 10_000) | 0 } })
+    },
+    60_000,
+  )
+
+  it('that cannot be listed are refused with a plain reply', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    const list = (query: string) => daemon.call('GET', `/v1/sessions/${id}/fs/list?${query}`)
+    expect(await list('path=missing')).toMatchObject({ status: 404, body: { error: { code: 'FILE_NOT_FOUND' } } })
+    expect(await list('path=../..')).toMatchObject({ body: { error: { code: 'PATH_OUTSIDE_WORKSPACE' } } })
+    expect(await list('max_entries=250001')).toMatchObject({ status: 400, body: { error: { code: 'INVALID_REQUEST' } } })
   })
 
   it('are read by range', async () => {

@@ -1,6 +1,7 @@
 // How a handler's result is sent, by the kind of its route.
 import { ROUTES, type Route, type RouteName } from '@sandglass/contract'
 import type { FastifyReply } from 'fastify'
+import { PagedReply } from '../sessions/pages.ts'
 import type { Api, BytesReply, Call, Handlers, SseEvent } from './api.ts'
 import { jsonBytes } from './json.ts'
 import { sendEvents } from './sse.ts'
@@ -16,9 +17,10 @@ export async function reply(
   const { kind, status = 200 }: Route = ROUTES[name]
   const result = await (handler as (call: Call<RouteName>) => Promise<unknown>)(call)
   if (kind === 'json') {
+    if (result instanceof PagedReply) return await sendPages(response, result, call)
     return response
       .code(call.request.notReady ? 503 : status)
-      .header('content-type', 'application/json; charset=utf-8')
+      .headers(JSON_TYPE)
       .send(await jsonBytes(result))
   }
   response.hijack()
@@ -26,6 +28,42 @@ export async function reply(
     await sendEvents(response.raw, result as AsyncIterable<SseEvent>, call.request.id, api.world.closing, call.log)
   else await sendBytes(response, result as BytesReply, call)
   return response
+}
+
+const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' }
+
+/** What fails before the second page is a plain reply, and what fits one page is sent whole. */
+async function sendPages(response: FastifyReply, { head, pages }: AnyPages, call: Call<RouteName>): Promise<FastifyReply> {
+  const whole = (items: readonly unknown[], tail: object) =>
+    response.headers(JSON_TYPE).send(JSON.stringify({ ...head, items, ...tail }))
+  const first = await pages.next()
+  if (first.done) return whole([], first.value)
+  const second = await pages.next()
+  if (second.done) return whole(first.value, second.value)
+  response.hijack()
+  const chunks = encoded(head, [first.value, second.value], pages)
+  await sendBytes(response, { headers: JSON_TYPE, chunks }, call)
+  return response
+}
+
+type AnyPages = PagedReply<{ items: readonly unknown[] }>
+
+async function* encoded(head: object, begun: readonly (readonly unknown[])[], pages: AnyPages['pages']) {
+  try {
+    yield Buffer.from(`${JSON.stringify(head).slice(0, -1)}${Object.keys(head).length > 0 ? ',' : ''}"items":`)
+    let separator = '['
+    const piece = (items: readonly unknown[]) => {
+      const text = separator + JSON.stringify(items).slice(1, -1)
+      separator = ','
+      return Buffer.from(text)
+    }
+    yield* begun.map(piece)
+    let page = await pages.next()
+    for (; !page.done; page = await pages.next()) yield piece(page.value)
+    yield Buffer.from(`],${JSON.stringify(page.value).slice(1)}`)
+  } finally {
+    await pages.return({})
+  }
 }
 
 /** A source that fails in the middle breaks the connection off, so that nobody takes a part for the whole. */

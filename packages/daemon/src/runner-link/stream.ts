@@ -42,6 +42,15 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     }
   }
 
+  /** The whole body that follows the last message; RUNNER_LOST when it is larger than the caller can take. */
+  async collect(maxBytes: number): Promise<Buffer> {
+    try {
+      return await this.#connection.reader.collect(maxBytes)
+    } catch (error) {
+      throw this.#lost(error)
+    }
+  }
+
   /** Takes back a piece of a body that is needed no more, in the order they came. */
   recycle(chunk: Uint8Array): void {
     const { duplex } = this.#connection

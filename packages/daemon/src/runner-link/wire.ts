@@ -72,9 +72,9 @@ export class MessageReader {
     for (let chunk = await this.chunk(); chunk !== null; chunk = await this.chunk()) yield chunk
   }
 
-  /** The whole current body, which is at most MAX_BODY_BYTES. */
-  async collect(): Promise<Buffer> {
-    if (this.#bodyLeft > MAX_BODY_BYTES) this.#breach('a body is too large')
+  /** The whole current body. A larger one ends the connection before any of it is kept. */
+  async collect(maxBytes = MAX_BODY_BYTES): Promise<Buffer> {
+    if (this.#bodyLeft > maxBytes) this.#breach('a body is too large')
     const first = (await this.chunk()) ?? Buffer.alloc(0)
     if (this.#bodyLeft === 0) return first
     const chunks = [first]

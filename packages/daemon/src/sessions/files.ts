@@ -10,7 +10,8 @@ import {
 } from '@sandglass/contract'
 import { z } from 'zod'
 import { ask, askStream, type HeldStream } from './ask.ts'
-import { jsonBody, parsed, parsedItems, RunnerEntry } from './runner-shapes.ts'
+import { PagedReply, pagesOf } from './pages.ts'
+import { parsed, RunnerEntry } from './runner-shapes.ts'
 import type { World } from './world.ts'
 
 const WORKSPACE = '.'
@@ -39,15 +40,29 @@ export async function readFile(
   return { path, content_base64: body.toString('base64'), size, truncated }
 }
 
-export async function listFiles(world: World, ref: string, query: RouteQuery<'fsList'>): Promise<RouteReply<'fsList'>> {
+export async function listFiles(
+  world: World,
+  ref: string,
+  query: RouteQuery<'fsList'>,
+  signal: AbortSignal,
+): Promise<PagedReply<RouteReply<'fsList'>>> {
   const fields = {
     path: query.path ?? WORKSPACE,
     recursive: query.recursive ?? false,
     max_entries: query.max_entries ?? LIMITS.dir_entries.default,
+    stream: true,
   }
-  const { message, body, live } = await ask(world, ref, 'fs.list', fields)
-  const { path, truncated } = parsed(live.row.id, z.object({ path: z.string(), truncated: z.boolean().default(false) }), message)
-  return { path, items: await parsedItems(live.row.id, RunnerEntry, jsonBody(live.row.id, body)), truncated }
+  const held = await askStream(world, ref, 'fs.list', fields, signal)
+  return new PagedReply<RouteReply<'fsList'>>(pathOf(held), pagesOf(held, RunnerEntry))
+}
+
+function pathOf({ stream, live, close }: HeldStream): { path: string } {
+  try {
+    return parsed(live.row.id, z.object({ path: z.string() }), stream.reply)
+  } catch (error) {
+    close()
+    throw error
+  }
 }
 
 export async function statFile(world: World, ref: string, { path }: RouteQuery<'fsStat'>): Promise<RouteReply<'fsStat'>> {
@@ -74,13 +89,16 @@ export async function removeFile(world: World, ref: string, { path, recursive }:
   return { ok: true }
 }
 
-export async function searchFiles(world: World, ref: string, query: RouteQuery<'fsSearch'>): Promise<RouteReply<'fsSearch'>> {
-  const fields = { ...query, path: query.path ?? WORKSPACE, max_matches: query.max_matches ?? LIMITS.search_matches.default }
-  const { message, body, live } = await ask(world, ref, 'fs.search', fields)
-  return {
-    items: await parsedItems(live.row.id, SearchReply.shape.items.element, jsonBody(live.row.id, body)),
-    truncated: message.truncated === true,
-  }
+export async function searchFiles(
+  world: World,
+  ref: string,
+  query: RouteQuery<'fsSearch'>,
+  signal: AbortSignal,
+): Promise<PagedReply<RouteReply<'fsSearch'>>> {
+  const max_matches = query.max_matches ?? LIMITS.search_matches.default
+  const fields = { ...query, path: query.path ?? WORKSPACE, max_matches, stream: true }
+  const held = await askStream(world, ref, 'fs.search', fields, signal)
+  return new PagedReply<RouteReply<'fsSearch'>>({}, pagesOf(held, SearchReply.shape.items.element))
 }
 
 export async function watchFiles(

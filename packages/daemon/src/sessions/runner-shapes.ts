@@ -1,6 +1,5 @@
 // What the runner answers, parsed into what the API shows. SECURITY: the runner shares a machine with hostile code, so
 // nothing it says is passed on unparsed.
-import { setImmediate as turn } from 'node:timers/promises'
 import { FileInfo, Port, Process, SandglassError, Shell } from '@sandglass/contract'
 import { z } from 'zod'
 
@@ -40,31 +39,9 @@ export const RunnerStats = z.object({
   disk_limit_bytes: z.int(),
 })
 
-/** How many items are checked before everyone else has a turn. */
-const AT_ONCE = 1000
-
-/** A list that a sandbox can make very long. */
-export async function parsedItems<S extends z.ZodType>(id: string, item: S, value: unknown): Promise<z.output<S>[]> {
-  if (!Array.isArray(value)) throw new SandglassError('RUNNER_LOST', { id }, { cause: new Error('a list is no list') })
-  const items: z.output<S>[] = []
-  for (let at = 0; at < value.length; at++) {
-    if (at > 0 && at % AT_ONCE === 0) await turn()
-    items.push(parsed(id, item, value[at]))
-  }
-  return items
-}
-
 /** Parses a field of a reply; a runner that answers something else is as good as lost. */
 export function parsed<S extends z.ZodType>(id: string, schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value)
   if (!result.success) throw new SandglassError('RUNNER_LOST', { id }, { cause: result.error })
   return result.data
-}
-
-export const jsonBody = (id: string, body: Buffer): unknown => {
-  try {
-    return JSON.parse(body.toString('utf8'))
-  } catch (cause) {
-    throw new SandglassError('RUNNER_LOST', { id }, { cause })
-  }
 }

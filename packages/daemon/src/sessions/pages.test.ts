@@ -1,0 +1,81 @@
+import { duplexPair } from 'node:stream'
+import { expect, it } from 'vitest'
+import { z } from 'zod'
+import { RunnerStream } from '../runner-link/stream.ts'
+import { MessageReader, writeMessage } from '../runner-link/wire.ts'
+import type { HeldStream } from './ask.ts'
+import type { LiveSession } from './live.ts'
+import { pagesOf } from './pages.ts'
+
+const ID = 'sess_abcdefghijklmnop'
+
+/** A stream on which the runner is played by hand. */
+function fixture() {
+  const [near, far] = duplexPair()
+  near.on('error', () => undefined)
+  const connection = { duplex: near, reader: new MessageReader(near) }
+  const live = { row: { id: ID } } as LiveSession
+  const stream = new RunnerStream(connection, { type: 'fs.list' }, cause =>
+    Object.assign(new Error('lost', { cause }), { code: 'RUNNER_LOST' }),
+  )
+  let isClosed = false
+  const close = () => {
+    isClosed = true
+    stream.close()
+  }
+  const page = (text: string) => writeMessage(far, { type: 'page' }, Buffer.from(text))
+  const done = () => writeMessage(far, { type: 'done', truncated: true })
+  const held: HeldStream = { stream, live, close }
+  return { pages: pagesOf(held, z.object({ n: z.int() })), page, done, far, isClosed: () => isClosed }
+}
+
+async function collect(pages: ReturnType<typeof fixture>['pages']) {
+  const all: { n: number }[] = []
+  let page = await pages.next()
+  for (; !page.done; page = await pages.next()) all.push(...page.value)
+  return { all, tail: page.value }
+}
+
+it('gives the items page by page and then the end', async () => {
+  const { pages, page, done, isClosed } = fixture()
+  page('[{"n":1},{"n":2}]')
+  page('[{"n":3}]')
+  done()
+  expect(await collect(pages)).toEqual({ all: [{ n: 1 }, { n: 2 }, { n: 3 }], tail: { truncated: true } })
+  expect(isClosed()).toBe(true)
+})
+
+it('gives others their turn between two pages', async () => {
+  const { pages, page, done } = fixture()
+  for (let n = 0; n < 20; n++) page(`[{"n":${n}}]`)
+  done()
+  let turns = 0
+  let isOver = false
+  const count = () => {
+    turns++
+    if (!isOver) setImmediate(count)
+  }
+  setImmediate(count)
+  expect((await collect(pages)).all).toHaveLength(20)
+  isOver = true
+  expect(turns).toBeGreaterThanOrEqual(20)
+})
+
+it.each([
+  ['something else than a list', '{"n":1}'],
+  ['a wrong item among right ones', '[{"n":1},{"n":"x"}]'],
+  ['no JSON', '[{"n":1'],
+  ['a page of more than a mebibyte', JSON.stringify(Array.from({ length: 200_000 }, (_, n) => ({ n })))],
+])('refuses %s, and closes the stream', async (_, text) => {
+  const { pages, page, isClosed } = fixture()
+  page(text)
+  await expect(collect(pages)).rejects.toMatchObject({ code: 'RUNNER_LOST' })
+  expect(isClosed()).toBe(true)
+})
+
+it('a list without an end is a lost runner', async () => {
+  const { pages, page, far } = fixture()
+  page('[{"n":1}]')
+  far.end()
+  await expect(collect(pages)).rejects.toMatchObject({ code: 'RUNNER_LOST' })
+})
