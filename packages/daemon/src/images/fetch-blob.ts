@@ -39,6 +39,9 @@ export async function* fetchBlob(
         failures = 0
         yield rest
       }
+      // An answer that is whole by its own account, and not by the manifest's.
+      if (at < size && body.headers['content-length'] !== undefined)
+        throw new SandglassError('IMAGE_DIGEST_MISMATCH', { image, digest, issue: `has ${at} of its ${size} bytes` })
       if (at < size) throw new Error(`the connection was lost after ${at} of ${size} bytes`)
     } catch (error) {
       signal.throwIfAborted()

@@ -5,17 +5,18 @@ import { mkdir, mkdtemp, open, readFile, rm } from 'node:fs/promises'
 import { join, posix } from 'node:path'
 import { PassThrough, type Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { createGunzip, createZstdDecompress } from 'node:zlib'
+import { createGunzip } from 'node:zlib'
 import { LIMITS, SandglassError } from '@sandglass/contract'
 import { extract } from 'tar-stream'
 import { compressionOf } from '../layers/compression.ts'
-import { freeBytes, type ImageWorld, reserveBytes } from './image-world.ts'
+import { ZstdFrames } from '../layers/zstd-frames.ts'
+import type { ImageWorld } from './image-world.ts'
 import { invalid } from './manifest.ts'
+import { openRoom, type Room } from './room.ts'
 
 /** More files than any archive of images has. */
 const MAX_FILES = 10_000
 const MiB = 1024 * 1024
-const LOOK_EVERY = 32 * MiB
 
 export interface SpooledFile {
   readonly path: string
@@ -75,7 +76,7 @@ export async function spoolArchive(world: ImageWorld, image: string, body: Reada
   await mkdir(world.images.importDir, { recursive: true, mode: 0o700 })
   const spool = new Spool(await mkdtemp(join(world.images.importDir, 'archive-')))
   try {
-    const room = new Room(world, image, spool.folder, await reserveBytes(world))
+    const room = await openRoom(world, image, spool.folder, world.config.images.max_bytes)
     const archive = extract()
     const unpacked = unpack(archive, spool, room, image)
     await Promise.all([pipeline(await uncompressed(body), archive, { signal }), unpacked])
@@ -117,36 +118,8 @@ async function write(path: string, content: AsyncIterable<unknown>, room: Room):
   return { path, digest: `sha256:${hash.digest('hex')}`, size }
 }
 
-/** What may still be written: as much as an image may have, and not what sessions were promised. */
-class Room {
-  readonly #max: number
-  readonly #image: string
-  readonly #dir: string
-  readonly #reserve: number
-  #taken = 0
-  #unlooked = LOOK_EVERY
-
-  constructor({ config }: ImageWorld, image: string, dir: string, reserve: number) {
-    this.#max = config.images.max_bytes
-    this.#image = image
-    this.#dir = dir
-    this.#reserve = reserve
-  }
-
-  async take(bytes: number): Promise<void> {
-    this.#taken += bytes
-    this.#unlooked += bytes
-    if (this.#taken > this.#max)
-      throw new SandglassError('IMAGE_TOO_LARGE', { image: this.#image, what: 'bytes', max: this.#max })
-    if (this.#unlooked < LOOK_EVERY) return
-    this.#unlooked = 0
-    if ((await freeBytes(this.#dir)) < this.#reserve)
-      throw new SandglassError('IMAGE_STORE_FULL', { image: this.#image, why: 'the disk of the data folder has no room for it' })
-  }
-}
-
 /** The tar inside, however it is compressed. */
-async function uncompressed(body: Readable): Promise<Readable> {
+export async function uncompressed(body: Readable): Promise<Readable> {
   const iterator = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   const first = await iterator.next()
   const start = first.done ? Buffer.alloc(0) : first.value
@@ -162,7 +135,7 @@ async function uncompressed(body: Readable): Promise<Readable> {
   const kind = compressionOf(start)
   const finish = (error: unknown) => void (error && whole.destroy(error as Error))
   if (kind === 'none') pipeline(source, whole).catch(finish)
-  else pipeline(source, kind === 'gzip' ? createGunzip() : createZstdDecompress(), whole).catch(finish)
+  else pipeline(source, kind === 'gzip' ? createGunzip() : new ZstdFrames(MiB), whole).catch(finish)
   return whole
 }
 

@@ -1,9 +1,10 @@
 // A layer's blob as the tar it holds: uncompressed, and checked while it passes.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { pipeline, type Readable, Transform, type TransformCallback } from 'node:stream'
-import { createGunzip, createZstdDecompress } from 'node:zlib'
+import { type Readable, Transform, type TransformCallback } from 'node:stream'
+import { createGunzip } from 'node:zlib'
 import { SandglassError } from '@sandglass/contract/tables'
+import { ZstdFrames } from './zstd-frames.ts'
 
 export type Compression = 'none' | 'gzip' | 'zstd'
 
@@ -26,14 +27,21 @@ export function openLayer(blob: string, layer: LayerSource): Readable {
 /** The same for a blob that is still coming. */
 export function layerTar(blob: Readable, layer: LayerSource): Readable {
   const checked = new CheckedTar(layer)
-  const done = (error: unknown) => void (error && checked.destroy(failure(error, layer)))
-  if (layer.compression === 'none') pipeline(blob, checked, done)
-  else pipeline(blob, layer.compression === 'gzip' ? gunzip() : zstd(), checked, done)
+  const inflate = layer.compression === 'none' ? null : layer.compression === 'gzip' ? gunzip() : zstd()
+  // What goes wrong in any of them is told by the last, which is all that the caller sees; and none outlives it.
+  for (const step of inflate ? [blob, inflate] : [blob]) {
+    step.on('error', error => checked.destroy(failure(error, layer)))
+    checked.once('close', () => step.destroy())
+  }
+  // It may fail before anybody reads it, who then finds it failed.
+  checked.on('error', () => undefined)
+  if (inflate) blob.pipe(inflate).pipe(checked)
+  else blob.pipe(checked)
   return checked
 }
 
 const gunzip = () => createGunzip({ chunkSize: PIECE_BYTES })
-const zstd = () => createZstdDecompress({ chunkSize: PIECE_BYTES })
+const zstd = () => new ZstdFrames(PIECE_BYTES)
 
 class CheckedTar extends Transform {
   readonly #layer: LayerSource
