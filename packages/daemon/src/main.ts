@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 // The daemon's program: `serve` (the default) and `doctor`. The only file that reads the environment and the arguments.
+import { statSync } from 'node:fs'
 import { enableCompileCache } from 'node:module'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { SandglassError } from '@sandglass/contract'
 import { CONFIG_KEYS } from './config/keys.ts'
@@ -13,7 +15,7 @@ const STOP_MS = 5000
 const SERVE_HELP = '`sandglass help serve` lists the flags'
 const RUNNER = findRunner()
 
-enableCompileCache()
+keepCompiled(process.env.HOME)
 main(process.argv.slice(2)).catch(fail)
 
 async function main(argv: string[]): Promise<void> {
@@ -120,6 +122,15 @@ async function openBackends({ config }: Loaded, dataDir: string) {
       extraArgs: microvm.qemu_extra_args,
     }),
   ]
+}
+
+/**
+ * SECURITY: what is kept is run as it is. Node's own choice is a folder in /tmp, where another user may have put something first; the home of
+ * another user, as under sudo, is no better.
+ */
+function keepCompiled(home: string | undefined): void {
+  if (home && statSync(home, { throwIfNoEntry: false })?.uid === process.geteuid?.())
+    enableCompileCache(join(home, '.cache', 'sandglass', 'compiled'))
 }
 
 /** One line and the next step, for people and for whoever reads the log; with --json the contract's form. */
