@@ -18,7 +18,13 @@ if (Number(major) < 24) {
  * another user, as under sudo, is no better.
  */
 function keepCompiled(home) {
-  const { statSync } = process.getBuiltinModule('node:fs')
-  const isOurs = home && statSync(home, { throwIfNoEntry: false })?.uid === process.geteuid()
-  if (isOurs) process.getBuiltinModule('node:module').enableCompileCache(`${home}/.cache/sandglass/compiled`)
+  if (home && isOurs(home)) process.getBuiltinModule('node:module').enableCompileCache(`${home}/.cache/sandglass/compiled`)
+}
+
+function isOurs(folder) {
+  try {
+    return process.getBuiltinModule('node:fs').statSync(folder).uid === process.geteuid()
+  } catch {
+    return false // not there, or not for us to look at
+  }
 }
