@@ -129,8 +129,15 @@ async function openBackends({ config }: Loaded, dataDir: string) {
  * another user, as under sudo, is no better.
  */
 function keepCompiled(home: string | undefined): void {
-  if (home && statSync(home, { throwIfNoEntry: false })?.uid === process.geteuid?.())
-    enableCompileCache(join(home, '.cache', 'sandglass', 'compiled'))
+  if (home && isOurs(home)) enableCompileCache(join(home, '.cache', 'sandglass', 'compiled'))
+}
+
+function isOurs(folder: string): boolean {
+  try {
+    return statSync(folder).uid === process.geteuid?.()
+  } catch {
+    return false // not there, or not for us to look at
+  }
 }
 
 /** One line and the next step, for people and for whoever reads the log; with --json the contract's form. */
