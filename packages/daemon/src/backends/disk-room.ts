@@ -1,6 +1,7 @@
 // How much of the host's disk is free, and how much of it the sessions' disks may still take: a disk is a file with holes, which the
 // sandbox fills as it writes.
-import { readdir, stat, statfs } from 'node:fs/promises'
+import { readdirSync, statfsSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Room } from './backend.ts'
 import { isMissing } from './missing-file.ts'
@@ -20,11 +21,12 @@ export class DiskRoom {
     this.#now = now
   }
 
+  /** Whoever creates a session waits for this: calls that the kernel answers at once are not handed to another thread. */
   async read(): Promise<Room> {
-    const looks = await Promise.all((await readdir(this.#sessions)).map(async id => [id, await this.#look(id)] as const))
+    const looks = await Promise.all(readdirSync(this.#sessions).map(async id => [id, await this.#look(id)] as const))
     this.#looks = new Map(looks)
     // After the disks: what one takes meanwhile is then counted twice, and never not at all.
-    const { bavail, bsize } = await statfs(this.#sessions)
+    const { bavail, bsize } = statfsSync(this.#sessions)
     return { free: bavail * bsize, promised: new Map(looks.map(([id, { promised }]) => [id, promised])) }
   }
 

@@ -204,8 +204,7 @@ class OciBackend implements Backend {
     await this.refuse(spec)
     const rootfs = await this.#images.rootfs(host, spec.image, signal)
     const folder = this.#paths.session(spec.id)
-    const before = await readRecord(folder)
-    const state = await readState(folder)
+    const [before, state] = existsSync(folder) ? await Promise.all([readRecord(folder), readState(folder)]) : [null, null]
     if (state !== null && isAlive(state)) throw new SandglassError('START_FAILED', { id: spec.id, why: 'it already runs' })
     // It ended by itself, or a daemon died while it started: what was left would be in the way.
     if (before !== null && (state !== null || hasLeft(host, this.#paths, before))) await this.#end(spec.id, before, true)
