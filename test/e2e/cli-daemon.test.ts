@@ -1,5 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmod, mkdtemp, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { chmod, chown, mkdir, mkdtemp, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CliHome, isAlive, SANDGLASS } from './cli-home.ts'
@@ -58,6 +59,22 @@ test('a daemon that was killed is started again and knows its sessions', async (
   await deadline('the daemon is gone', () => !isAlive(before))
   expect(await run('exec', 'box', '-c', 'echo $GREETING')).toMatchObject({ code: 0, stdout: 'hello\n' })
   expect(cli.daemonPid).not.toBe(before)
+})
+
+test('compiled code is kept in the home of its user, and in no other', async () => {
+  const home = async (name: string) => {
+    const HOME = join(cli.home, name)
+    await mkdir(HOME)
+    return { HOME, kept: join(HOME, '.cache/sandglass/compiled'), env: { HOME, NODE_COMPILE_CACHE: '' } }
+  }
+  const own = await home('own')
+  expect(await cli.run(['version'], { env: own.env })).toMatchObject({ code: 0, stderr: '' })
+  expect(existsSync(own.kept)).toBe(true)
+  if (process.getuid?.() !== 0) return // only root can give a folder away
+  const foreign = await home('foreign')
+  await chown(foreign.HOME, 65534, 65534)
+  expect(await cli.run(['version'], { env: foreign.env })).toMatchObject({ code: 0, stderr: '' })
+  expect(existsSync(foreign.kept)).toBe(false)
 })
 
 test('the script works through a link from another folder, and an old Node is told so', async () => {
