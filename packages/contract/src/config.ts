@@ -140,6 +140,12 @@ export const CONFIG_ALIASES: Record<string, string> = {
   db_path: 'store',
   'defaults.cpu_limit': 'defaults.cpu_cores',
   'defaults.mem_limit_mb': 'defaults.memory_mb',
+  slow_reader_seconds: z
+    .int()
+    .min(LIMITS.slow_reader_seconds.min)
+    .max(LIMITS.slow_reader_seconds.max)
+    .default(LIMITS.slow_reader_seconds.default)
+    .describe(LIMITS.slow_reader_seconds.about),
   'defaults.network_mode': 'defaults.network',
 }
 

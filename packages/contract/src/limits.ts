@@ -46,7 +46,7 @@ export const LIMITS = {
   shells_per_session: { max: 64, about: 'named shells in a session' },
   processes_kept: { max: 256, about: 'ended processes whose result and recent output are kept' },
   process_output_kept: { max: 256 * KiB, about: 'recent output kept per process stream for re-attachment' },
-  slow_reader_seconds: { max: 30, about: 'a stream reader that takes nothing for this long is cut off' },
+  slow_reader_seconds: { min: 1, max: 30, default: 30, about: 'a stream reader that takes nothing for this long is cut off' },
   events_kept: { max: 100_000, about: 'session events kept for resumable streams' },
   terminal_size: { min: 1, max: 1000, about: 'rows and columns of a terminal' },
 } as const

@@ -43,4 +43,5 @@ export const CONFIG_FLAGS: Readonly<Record<string, Flag>> = {
   'agent-api-keys-codex': { type: 'string', multiple: true, value: 'TEXT', about: 'API key of each agent; never shown, and better kept as a secret, where sandglass init moves it' },
   'agent-api-keys-opencode': { type: 'string', multiple: true, value: 'TEXT', about: 'API key of each agent; never shown, and better kept as a secret, where sandglass init moves it' },
   'sprites-token': { type: 'string', multiple: true, value: 'TEXT', about: 'token of the Sprites backend; never shown, and better kept as a secret, where sandglass init moves it' },
+  'slow-reader-seconds': { type: 'string', multiple: true, value: 'N', about: 'a stream reader that takes nothing for this long is cut off' },
 }

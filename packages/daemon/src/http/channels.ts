@@ -1,6 +1,6 @@
 // WebSockets to shells, processes and ports. Both directions have backpressure: what one side does not take, the other is not asked for.
 import type { Duplex } from 'node:stream'
-import { CHANNELS, LIMITS, SandglassError, SIGNALS, Size, SOCKET_FAILED } from '@sandglass/contract'
+import { CHANNELS, SandglassError, SIGNALS, Size, SOCKET_FAILED } from '@sandglass/contract'
 import type { RawData, WebSocket } from 'ws'
 import { z } from 'zod'
 import type { Logger } from '../log.ts'
@@ -11,27 +11,35 @@ const HIGH_WATER = 256 * 1024
 const PING_MS = 30_000
 const NORMAL = 1000
 
+export type PumpOptions = {
+  /** How long a client may take nothing. */
+  slowSeconds: number
+  log: Logger
+}
+
 /** A shell or process: each message is a channel byte and its payload. */
-export function pumpChannels(socket: WebSocket, held: HeldStream, log: Logger): void {
+export function pumpChannels(socket: WebSocket, held: HeldStream, { slowSeconds, log }: PumpOptions): void {
+  const send = sender(socket, slowSeconds)
   serve(socket, held, log, {
     receive: data => fromClient(held, data),
     async transmit() {
       for await (const { message, body } of held.stream) {
         if (message.type === 'stdout' || message.type === 'stderr') {
-          for await (const bytes of body) await send(socket, framed(CHANNELS[message.type], bytes))
+          for await (const bytes of body) await send(framed(CHANNELS[message.type], bytes))
         } else if (message.type === 'exit') {
           const { exit_code, timed_out = false } = message
-          await send(socket, framed(CHANNELS.exit, Buffer.from(JSON.stringify({ exit_code, timed_out }))))
+          await send(framed(CHANNELS.exit, Buffer.from(JSON.stringify({ exit_code, timed_out }))))
           return
         }
       }
     },
-    fail: error => send(socket, framed(CHANNELS.error, Buffer.from(JSON.stringify(error.toWire())))),
+    fail: error => send(framed(CHANNELS.error, Buffer.from(JSON.stringify(error.toWire())))),
   })
 }
 
 /** A port: messages are raw bytes; an empty one from the client ends its direction. */
-export function pumpRaw(socket: WebSocket, held: HeldStream, log: Logger): void {
+export function pumpRaw(socket: WebSocket, held: HeldStream, { slowSeconds, log }: PumpOptions): void {
+  const send = sender(socket, slowSeconds)
   const raw: Duplex = held.stream.raw()
   serve(socket, held, log, {
     receive: async data => {
@@ -39,7 +47,7 @@ export function pumpRaw(socket: WebSocket, held: HeldStream, log: Logger): void 
       else if (!raw.write(data)) await drained(raw)
     },
     async transmit() {
-      for await (const bytes of raw) await send(socket, bytes)
+      for await (const bytes of raw) await send(bytes)
     },
     fail: async () => undefined,
   })
@@ -63,6 +71,7 @@ function serve(socket: WebSocket, held: HeldStream, log: Logger, pump: Pump): vo
     if (socket.readyState !== socket.OPEN) return
     const failure = toSandglassError(error, log)
     if (failure.code === 'SLOW_READER') {
+      log.warn('slow reader cut off')
       socket.terminate()
       return
     }
@@ -112,20 +121,22 @@ function json(payload: Buffer): unknown {
 }
 
 /** Waits only when much is unsent, so that small messages need no round trip. */
-async function send(socket: WebSocket, data: Uint8Array): Promise<void> {
-  if (socket.readyState !== socket.OPEN) return
-  const sent = new Promise<void>((resolve, reject) =>
-    socket.send(data, { binary: true }, error => (error ? reject(error) : resolve())),
-  )
-  if (socket.bufferedAmount < HIGH_WATER) {
-    sent.catch(() => undefined) // the socket's own error event tells it
-    return
+function sender(socket: WebSocket, slowSeconds: number): (data: Uint8Array) => Promise<void> {
+  return async data => {
+    if (socket.readyState !== socket.OPEN) return
+    const sent = new Promise<void>((resolve, reject) =>
+      socket.send(data, { binary: true }, error => (error ? reject(error) : resolve())),
+    )
+    if (socket.bufferedAmount < HIGH_WATER) {
+      sent.catch(() => undefined) // the socket's own error event tells it
+      return
+    }
+    let timer: NodeJS.Timeout | undefined
+    const slow = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new SandglassError('SLOW_READER', {})), slowSeconds * 1000)
+    })
+    await Promise.race([sent, slow]).finally(() => clearTimeout(timer))
   }
-  let timer: NodeJS.Timeout | undefined
-  const slow = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new SandglassError('SLOW_READER', {})), LIMITS.slow_reader_seconds.max * 1000)
-  })
-  await Promise.race([sent, slow]).finally(() => clearTimeout(timer))
 }
 
 function pinging(socket: WebSocket): () => void {

@@ -15,25 +15,32 @@ export async function reply(
   response: FastifyReply,
 ): Promise<FastifyReply> {
   const { kind, status = 200 }: Route = ROUTES[name]
+  const patienceMs = api.world.config.slow_reader_seconds * 1000
   const result = await (handler as (call: Call<RouteName>) => Promise<unknown>)(call)
   if (kind === 'json') {
-    if (result instanceof PagedReply) return await sendPages(response, result, call)
+    if (result instanceof PagedReply) return await sendPages(response, result, patienceMs, call)
     return response
       .code(call.request.notReady ? 503 : status)
       .headers(JSON_TYPE)
       .send(await jsonBytes(result))
   }
   response.hijack()
-  if (kind === 'sse')
-    await sendEvents(response.raw, result as AsyncIterable<SseEvent>, call.request.id, api.world.closing, call.log)
-  else await sendBytes(response, result as BytesReply, call)
+  if (kind === 'sse') {
+    const options = { requestId: call.request.id, patienceMs, closing: api.world.closing, log: call.log }
+    await sendEvents(response.raw, result as AsyncIterable<SseEvent>, options)
+  } else await sendBytes(response, result as BytesReply, patienceMs, call)
   return response
 }
 
 const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' }
 
 /** What fails before the second page is a plain reply, and what fits one page is sent whole. */
-async function sendPages(response: FastifyReply, { head, pages }: AnyPages, call: Call<RouteName>): Promise<FastifyReply> {
+async function sendPages(
+  response: FastifyReply,
+  { head, pages }: AnyPages,
+  patienceMs: number,
+  call: Call<RouteName>,
+): Promise<FastifyReply> {
   const whole = (items: readonly unknown[], tail: object) =>
     response.headers(JSON_TYPE).send(JSON.stringify({ ...head, items, ...tail }))
   const first = await pages.next()
@@ -42,7 +49,7 @@ async function sendPages(response: FastifyReply, { head, pages }: AnyPages, call
   if (second.done) return whole(first.value, second.value)
   response.hijack()
   const chunks = encoded(head, [first.value, second.value], pages)
-  await sendBytes(response, { headers: JSON_TYPE, chunks }, call)
+  await sendBytes(response, { headers: JSON_TYPE, chunks }, patienceMs, call)
   return response
 }
 
@@ -70,12 +77,13 @@ async function* encoded(head: object, begun: readonly (readonly unknown[])[], pa
 async function sendBytes(
   { raw, request }: FastifyReply,
   { status = 200, headers, chunks, recycle, close }: BytesReply,
+  patienceMs: number,
   call: Call<RouteName>,
 ): Promise<void> {
   raw.writeHead(status, { ...headers, 'x-request-id': request.id })
   try {
     for await (const chunk of chunks) {
-      await written(raw, chunk, undefined, () => recycle?.(chunk))
+      await written(raw, chunk, patienceMs, () => recycle?.(chunk))
       if (raw.destroyed) return
     }
     raw.end()

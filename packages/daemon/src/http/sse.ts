@@ -1,6 +1,6 @@
 // Server-sent events: what the source gives is written as the reader takes it. While the reader is full the source is not asked for more.
 import type { ServerResponse } from 'node:http'
-import { LIMITS, SandglassError } from '@sandglass/contract'
+import { SandglassError } from '@sandglass/contract'
 import type { Logger } from '../log.ts'
 import type { SseEvent } from './api.ts'
 import { toSandglassError } from './errors.ts'
@@ -8,13 +8,19 @@ import { written } from './written.ts'
 
 const HEARTBEAT_MS = 15_000
 
+export type EventOptions = {
+  requestId: string
+  /** How long a client may take nothing. */
+  patienceMs: number
+  closing: AbortSignal
+  log: Logger
+}
+
 /** Ends when the source ends, the client goes away, or the client has taken nothing for too long. */
 export async function sendEvents(
   response: ServerResponse,
   events: AsyncIterable<SseEvent>,
-  requestId: string,
-  closing: AbortSignal,
-  log: Logger,
+  { requestId, patienceMs, closing, log }: EventOptions,
 ): Promise<void> {
   response.writeHead(200, {
     'content-type': 'text/event-stream',
@@ -33,7 +39,7 @@ export async function sendEvents(
   try {
     for await (const event of events) {
       if (isOver(response)) return
-      await written(response, encode(event))
+      await written(response, encode(event), patienceMs)
       if (isOver(response)) return
     }
     if (!isOver(response)) response.end()
@@ -41,7 +47,7 @@ export async function sendEvents(
     if (isOver(response)) return
     const failure = toSandglassError(error, log)
     if (failure.code === 'SLOW_READER') {
-      log.warn({ seconds: LIMITS.slow_reader_seconds.max }, 'slow reader cut off')
+      log.warn({ seconds: patienceMs / 1000 }, 'slow reader cut off')
       response.destroy()
       return
     }

@@ -23,7 +23,7 @@ const CHUNK = Buffer.alloc(1_000_000)
 it('waits while the reader is full and goes on when it reads', async () => {
   const { near, far } = await pair()
   let waiting: Promise<void> | undefined
-  while (waiting === undefined) waiting = written(near, CHUNK)
+  while (waiting === undefined) waiting = written(near, CHUNK, 10_000)
   far.resume()
   await waiting
 })
@@ -41,7 +41,7 @@ it('does not wait for a reader that is gone', async () => {
   const { near, far } = await pair()
   near.on('error', () => undefined)
   const filling = (async () => {
-    while (!near.destroyed) await written(near, CHUNK)
+    while (!near.destroyed) await written(near, CHUNK, 10_000)
   })()
   far.destroy()
   await filling

@@ -1,6 +1,6 @@
 // Writes to a client and waits while it is full.
 import type { Writable } from 'node:stream'
-import { LIMITS, SandglassError } from '@sandglass/contract'
+import { SandglassError } from '@sandglass/contract'
 
 /**
  * Resolves when more may be written or the client is gone; SLOW_READER when it has taken nothing for too long.
@@ -9,7 +9,7 @@ import { LIMITS, SandglassError } from '@sandglass/contract'
 export function written(
   to: Writable,
   data: string | Uint8Array,
-  patienceMs = LIMITS.slow_reader_seconds.max * 1000,
+  patienceMs: number,
   onTaken?: () => void,
 ): Promise<void> | undefined {
   if (to.write(data, error => !error && onTaken?.()) || to.destroyed) return undefined

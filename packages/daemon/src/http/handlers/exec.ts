@@ -27,7 +27,7 @@ export const execHandlers = ({ world }: Api) =>
     deleteShell: ({ params }) => deleteShell(world, params.id, params.name),
     attachShell: async ({ params, query, signal, log }) => {
       const held = await attachShell(world, params.id, params.name, query, signal)
-      return socket => pumpChannels(socket, held, log)
+      return socket => pumpChannels(socket, held, { slowSeconds: world.config.slow_reader_seconds, log })
     },
 
     startProcess: ({ params, body, request }) =>
@@ -38,7 +38,7 @@ export const execHandlers = ({ world }: Api) =>
     writeStdin: ({ params, body }) => writeStdin(world, params.id, params.pid, body),
     attachProcess: async ({ params, signal, log }) => {
       const held = await attachProcess(world, params.id, params.pid, {}, signal)
-      return socket => pumpChannels(socket, held, log)
+      return socket => pumpChannels(socket, held, { slowSeconds: world.config.slow_reader_seconds, log })
     },
     processOutput: async ({ params, request, signal }) => {
       const position = parsePosition(request.headers['last-event-id']?.toString())

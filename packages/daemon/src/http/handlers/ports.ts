@@ -7,6 +7,6 @@ export const portHandlers = ({ world }: Api) =>
     listPorts: ({ params }) => listPorts(world, params.id),
     dialPort: async ({ params, signal, log }) => {
       const held = await dialPort(world, params.id, params.port, signal)
-      return socket => pumpRaw(socket, held, log)
+      return socket => pumpRaw(socket, held, { slowSeconds: world.config.slow_reader_seconds, log })
     },
   }) satisfies Partial<Handlers>
