@@ -28,6 +28,8 @@ export type ImageState = {
   readonly pulls: Map<string, SharedPull>
   /** Layers that are being written, by digest. */
   readonly arriving: Map<string, Promise<void>>
+  /** Settles with the last removal that was asked for. */
+  pruning: Promise<unknown>
 }
 
 /** Below images/ in the data folder. */
@@ -39,6 +41,7 @@ export function imageState(dataDir: string): ImageState {
     held: new Holds(),
     pulls: new Map(),
     arriving: new Map(),
+    pruning: Promise.resolve(),
   }
 }
 

@@ -79,7 +79,10 @@ export async function spoolArchive(world: ImageWorld, image: string, body: Reada
     const room = await openRoom(world, image, spool.folder, world.config.images.max_bytes)
     const archive = extract()
     const unpacked = unpack(archive, spool, room, image)
-    await Promise.all([pipeline(await uncompressed(body), archive, { signal }), unpacked])
+    const [sent, taken] = await Promise.allSettled([pipeline(await uncompressed(body), archive, { signal }), unpacked])
+    // Whichever fails ends the other, which then only tells that it was ended.
+    if (taken.status === 'rejected' && !isCutOff(taken.reason)) throw taken.reason
+    if (sent.status === 'rejected') throw sent.reason
     return spool
   } catch (error) {
     await spool.remove()
@@ -87,6 +90,8 @@ export async function spoolArchive(world: ImageWorld, image: string, body: Reada
     throw failure(image, error)
   }
 }
+
+const isCutOff = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE'
 
 async function unpack(archive: ReturnType<typeof extract>, spool: Spool, room: Room, image: string): Promise<void> {
   for await (const entry of archive) {
