@@ -122,6 +122,7 @@ func (r *ociRuntime) open() error {
 func (r *ociRuntime) stop() {
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()
+	_ = setReadonly(r.plan.Untouched, false)
 }
 
 // tell hands data over to the machine's first process, to be read once: it is never in a file, in argv or in the environment.

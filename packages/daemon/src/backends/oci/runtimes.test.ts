@@ -1,16 +1,20 @@
 // What differs between OCI runtimes, and what must not.
-import { mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
 import { KERNEL } from '../conformance/kernel.ts'
-import { inBox, specOf } from '../conformance/subject.ts'
+import { inBox, specOf, until } from '../conformance/subject.ts'
 import { openOci } from './backend.ts'
+import { GROUP_NAME, parentName } from './cgroups.ts'
 import { readState } from './record.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
+const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
 const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
 const subjectOf = (runtime: string) => ({
   open: () => openOci({ dataDir, runtime, runnerPath }),
@@ -65,7 +69,21 @@ describe.each(['crun', 'runc'])('with %s', runtime => {
   })
 })
 
-describe.runIf(hasDevices).each(['crun', 'runc'])('with %s and a cgroup for devices', runtime => {
+describe.runIf(hasDevices).each(['crun', 'runc'])('with %s and a cgroup for each controller', runtime => {
+  it('a launcher that waits for the next start goes with its daemon, however that dies', async () => {
+    const own = mkdtempSync(join(dataDir, 'own-'))
+    const spec = specOf(subjectOf(runtime))
+    const groups = () => readdirSync(join(DEVICES, parentName(own))).filter(name => GROUP_NAME.test(name))
+    const child = spawn(process.execPath, [starter, own, runtime, runnerPath, JSON.stringify(spec)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    await once(child.stdout, 'data')
+    await until('the next launcher is in its groups', () => groups().length === 2)
+    child.kill('SIGKILL')
+    await until('only the machine is in its groups', () => groups().length === 1)
+    await (await openOci({ dataDir: own, runtime, runnerPath })).discard(spec.id)
+  })
+
   it('a machine may use terminals and the devices that hold nothing', async () => {
     const subject = subjectOf(runtime)
     await inBox(await subject.open(), subject, {}, async ({ machine, run }) => {
