@@ -29,6 +29,8 @@ var fileHandlers = map[string]handler{
 var fileStreams = map[string]streamHandler{
 	"file.put":    putFile,
 	"file.get":    getFile,
+	"fs.list":     streamListing,
+	"fs.search":   streamSearch,
 	"fs.watch":    watchFiles,
 	"archive.put": putArchive,
 	"archive.get": getArchive,

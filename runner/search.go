@@ -20,8 +20,6 @@ const (
 	binaryProbe    = 8192    // a NUL among so many first bytes makes a file binary
 )
 
-var errEnough = errors.New("search is over")
-
 // A match is a file, or a line in one.
 type match struct {
 	Path       string `json:"path"`
@@ -32,15 +30,46 @@ type match struct {
 
 // A search looks at names, and in the files that fit at lines.
 type search struct {
-	space *fileSpace
-	name  string
-	text  *regexp.Regexp
-	found *jsonList
-	gone  <-chan struct{} // closed when the client is
-	lines *bufio.Reader
+	space  *fileSpace
+	top    *os.File
+	path   string
+	name   string
+	text   *regexp.Regexp
+	found  pages
+	isGone func() bool // tells whether the client is
+	lines  *bufio.Reader
 }
 
 func searchFiles(run *runner, q *request) (fields, []byte, error) {
+	s, err := openSearch(run, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.top.Close()
+	s.isGone = q.isGone
+	if err := s.run(); err != nil {
+		return nil, nil, err
+	}
+	return fields{"truncated": s.found.truncated}, s.found.one(), nil
+}
+
+func streamSearch(run *runner, to *stream, q *request) error {
+	s, err := openSearch(run, q)
+	if err != nil {
+		return err
+	}
+	defer s.top.Close()
+	if err := to.reply(fields{"ok": true}); err != nil {
+		return err
+	}
+	s.found.out, s.isGone = to, to.isGone
+	if err := s.run(); err != nil {
+		return err
+	}
+	return s.found.finish()
+}
+
+func openSearch(run *runner, q *request) (*search, error) {
 	args := struct {
 		target
 		Name       string `json:"name"`
@@ -50,7 +79,7 @@ func searchFiles(run *runner, q *request) (fields, []byte, error) {
 		MaxMatches *int   `json:"max_matches"`
 	}{}
 	if err := q.decode(&args); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if args.Path == "" && args.PathBase64 == "" {
 		args.Path = "."
@@ -60,20 +89,21 @@ func searchFiles(run *runner, q *request) (fields, []byte, error) {
 		limit = *args.MaxMatches
 	}
 	if limit < 1 || limit > maxMatches {
-		return nil, nil, invalid("max_matches must be 1 to %d", maxMatches)
+		return nil, invalid("max_matches must be 1 to %d", maxMatches)
 	}
 	space, where, err := args.resolve(run)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s := &search{space: space, name: args.Name, found: &jsonList{limit: limit}, gone: q.gone}
+	s := &search{space: space, name: args.Name, found: pages{limit: limit}}
 	if err := s.compile(args.Text, args.Regex, args.IgnoreCase); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := s.run(where); err != nil {
-		return nil, nil, err
-	}
-	return fields{"truncated": s.found.truncated}, s.found.bytes(), nil
+	err = space.do(func() (err error) {
+		s.top, s.path, err = space.openDir(where)
+		return err
+	})
+	return s, err
 }
 
 func (s *search) compile(text string, isRegex, ignoreCase bool) error {
@@ -101,22 +131,12 @@ func (s *search) compile(text string, isRegex, ignoreCase bool) error {
 	return nil
 }
 
-func (s *search) run(where string) error {
-	var top *os.File
-	var real string
-	err := s.space.do(func() (err error) {
-		top, real, err = s.space.openDir(where)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	defer top.Close()
-	err = s.dir(top, real, 1)
+func (s *search) run() error {
+	err := s.dir(s.top, s.path, 1)
 	if errors.Is(err, errEnough) {
 		return nil
 	}
-	return s.space.explain(where, err)
+	return s.space.explain(s.path, err)
 }
 
 func (s *search) dir(dir *os.File, at string, depth int) error {
@@ -131,11 +151,9 @@ func (s *search) dir(dir *os.File, at string, depth int) error {
 	}
 	s.found.truncated = s.found.truncated || more
 	for _, name := range names {
-		select {
-		case <-s.gone:
+		if s.isGone() {
 			s.found.truncated = true
 			return errEnough
-		default:
 		}
 		if err := s.entry(dir, name, join(at, name), depth); err != nil {
 			return err
@@ -161,8 +179,10 @@ func (s *search) entry(dir *os.File, name, at string, depth int) error {
 	if file != nil {
 		defer file.Close()
 	}
-	if fits && s.text == nil && !s.found.add(&match{Path: at, PathBase64: exact(at)}) {
-		return errEnough
+	if fits && s.text == nil {
+		if err := s.found.add(&match{Path: at, PathBase64: exact(at)}); err != nil {
+			return err
+		}
 	}
 	switch {
 	case file == nil:
@@ -216,19 +236,17 @@ func (s *search) file(file *os.File, at string) error {
 			return nil // unreadable: another file may still match
 		}
 		if len(line) > 0 {
-			if where := s.text.FindIndex(line); where != nil && !s.found.add(&match{at, exact(at), number, string(excerpt(line, where[0]))}) {
-				return errEnough
+			if where := s.text.FindIndex(line); where != nil {
+				if err := s.found.add(&match{at, exact(at), number, string(excerpt(line, where[0]))}); err != nil {
+					return err
+				}
 			}
 		}
 		if err == io.EOF {
 			return nil
 		}
-		if number%4096 == 0 {
-			select {
-			case <-s.gone:
-				return errEnough
-			default:
-			}
+		if number%4096 == 0 && s.isGone() {
+			return errEnough
 		}
 	}
 }
@@ -245,10 +263,8 @@ func (s *search) line() ([]byte, error) {
 		if len(long) < maxSearchLine {
 			long = append(long, part...)
 		}
-		select {
-		case <-s.gone:
+		if s.isGone() {
 			return nil, errEnough
-		default:
 		}
 	}
 	return bytes.TrimRight(long, "\r\n"), err
