@@ -283,6 +283,12 @@ export const ERRORS = {
   },
   CONFIG_INSECURE: {
     http: 500,
+  SOURCE_FAILED: {
+    http: 400,
+    exit: 3,
+    text: (d: { path: string; why: string }) => `${d.path} could not be sent: ${d.why}`,
+    hint: 'send it again when nothing else writes to it',
+  },
     exit: 2,
     text: (d: { path: string; mode: string }) => `${d.path} has mode ${d.mode}: others could read its keys`,
     hint: (d: { path: string }) => `chmod 600 ${d.path}`,

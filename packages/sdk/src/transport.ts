@@ -125,6 +125,9 @@ async function openOnce<Name extends RouteName>(send: FetchLike, settings: Setti
     response = await send(settings.baseUrl + routeUrl(name, call.params, call.query), init)
   } catch (error) {
     call.signal?.throwIfAborted()
+    // A body that fails has its own error, which the web's fetch wraps.
+    const cause = error instanceof Error ? error.cause : undefined
+    if (cause instanceof SandglassError) throw cause
     throw error instanceof SandglassError ? error : unreachable(settings.baseUrl, error)
   }
   if (!response.ok) throw await decodeError(response)

@@ -1,6 +1,7 @@
 import { createReadStream, type Stats } from 'node:fs'
 import { lstat, opendir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { SandglassError } from '@sandglass/contract/tables'
 import { BLOCK, encodeHeader, padding } from './tar-header.ts'
 
 /** A tar of what is in a folder of this machine, as it is read. Sockets, pipes and devices are left out; `onSkip` gets kind and path. */
@@ -43,6 +44,8 @@ async function* contents(path: string, { size }: Stats): AsyncGenerator<Buffer, 
       yield piece
     }
   }
-  if (sent < size) throw new Error(`${path} became shorter while it was copied`)
+  if (sent < size) {
+    throw new SandglassError('SOURCE_FAILED', { path, why: `it became shorter meanwhile, ${sent} bytes of ${size}` })
+  }
   if (padding(size) > 0) yield Buffer.alloc(padding(size))
 }

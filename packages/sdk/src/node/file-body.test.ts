@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { SandboxClient } from '../client.ts'
 import type { Session } from '../session.ts'
+import type { FetchLike } from '../transport.ts'
 import { fileBody, nodeFetch, saveTo } from './index.ts'
 
 const CONTENT = randomBytes(5_000_001)
@@ -38,14 +39,26 @@ test('an empty file goes up', async () => {
   expect(await session.files.upload('f', await fileBody(path))).toEqual({ length: '0' })
 })
 
-test('a file that became shorter is an error here, and a broken request there', async () => {
+test.each([
+  ['kept connections', nodeFetch()],
+  ["the web's fetch", null],
+])('over %s a file that became shorter is an error here, and a broken request there', async (_, fetch) => {
   const { path } = await hostFile(CONTENT)
   const broken = Promise.withResolvers<void>()
-  const session = await sessionOn(request => void request.resume().on('error', () => broken.resolve()))
+  const session = await sessionOn(request => void request.resume().on('error', () => broken.resolve()), fetch)
   const body = await fileBody(path)
   await truncate(path, 1_000_000)
-  await expect(session.files.upload('f', body)).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' })
+  const why = `it became shorter meanwhile, 1000000 bytes of ${CONTENT.length}`
+  await expect(session.files.upload('f', body)).rejects.toMatchObject({ code: 'SOURCE_FAILED', detail: { path, why } })
   await broken.promise
+})
+
+test('a file that is gone when it is sent is an error here', async () => {
+  const { path } = await hostFile(CONTENT)
+  const session = await sessionOn(request => void request.resume())
+  const body = await fileBody(path)
+  await rm(path)
+  await expect(session.files.upload('f', body)).rejects.toMatchObject({ code: 'SOURCE_FAILED', detail: { path } })
 })
 
 test('an answer that comes while the file is still sent is told', async () => {
@@ -93,7 +106,7 @@ async function hostFile(content: Uint8Array): Promise<{ path: string }> {
   return { path }
 }
 
-async function sessionOn(listener: RequestListener): Promise<Session> {
+async function sessionOn(listener: RequestListener, fetch: FetchLike | null = nodeFetch()): Promise<Session> {
   const server = createServer(listener)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', () => resolve()))
   onTestFinished(() => {
@@ -101,5 +114,5 @@ async function sessionOn(listener: RequestListener): Promise<Session> {
     server.closeAllConnections()
   })
   const { port } = server.address() as AddressInfo
-  return new SandboxClient({ baseUrl: `http://127.0.0.1:${port}`, apiKey: 'k', fetch: nodeFetch() }).session('x')
+  return new SandboxClient({ baseUrl: `http://127.0.0.1:${port}`, apiKey: 'k', ...(fetch ? { fetch } : {}) }).session('x')
 }

@@ -1,6 +1,7 @@
 // Files of this machine as bodies, read and written in large pieces.
 import type { FileHandle } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
+import { SandglassError } from '@sandglass/contract/tables'
 
 /** Not imported: see index.ts. */
 const files = () => process.getBuiltinModule('node:fs/promises')
@@ -22,7 +23,7 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined> {
-    await using file = await files().open(this.#path)
+    await using file = await this.#open()
     for (let at = 0; at < this.size; ) {
       const piece = await this.#read(file, Buffer.allocUnsafeSlow(PIECE), at)
       at += piece.length
@@ -33,7 +34,7 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
 
   /** Writes all of it, through the same few buffers. */
   async sendTo(to: Writable): Promise<void> {
-    await using file = await files().open(this.#path)
+    await using file = await this.#open()
     const gone = Promise.withResolvers<never>()
     gone.promise.catch(() => undefined) // of use only while something waits to be sent
     to.once('close', () => gone.reject(new Error('the connection was lost')))
@@ -52,10 +53,23 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
     await Promise.race([Promise.all(turns.map(({ sent }) => sent)), gone.promise])
   }
 
+  async #open(): Promise<FileHandle> {
+    return await files()
+      .open(this.#path)
+      .catch(error => this.#fail(error.message, error))
+  }
+
   async #read(file: FileHandle, buffer: Buffer<ArrayBuffer>, at: number): Promise<Buffer<ArrayBuffer>> {
-    const { bytesRead } = await file.read(buffer, 0, Math.min(PIECE, this.size - at), at)
-    if (bytesRead === 0) throw new Error(`${this.#path} became shorter while it was sent`)
+    const { bytesRead } = await file
+      .read(buffer, 0, Math.min(PIECE, this.size - at), at)
+      .catch(error => this.#fail(error.message, error))
+    if (bytesRead === 0) this.#fail(`it became shorter meanwhile, ${at} bytes of ${this.size}`)
     return buffer.subarray(0, bytesRead)
+  }
+
+  /** What goes wrong on this side is not taken for a daemon that cannot be reached. */
+  #fail(why: string, cause?: unknown): never {
+    throw new SandglassError('SOURCE_FAILED', { path: this.#path, why }, { cause })
   }
 }
 
