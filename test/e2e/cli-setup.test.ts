@@ -38,6 +38,11 @@ test('init writes a private file, keeps what is there and shows no secret; confi
 test('doctor tells what works, as text and as JSON', async () => {
   expect(await run('doctor')).toMatchObject({ code: 0, stdout: expect.stringContaining('sessions can be created') })
   expect(JSON.parse((await run('doctor', '--json')).stdout)).toMatchObject({ ok: true })
-  const missing = await cli.run(['doctor'], { env: { SANDGLASS_BACKENDS_OCI_RUNTIME: '/no/such/runtime' } })
+  const nothing = {
+    SANDGLASS_BACKENDS_OCI_RUNTIME: '/no/such/runtime',
+    SANDGLASS_BACKENDS_DOCKER_API_ENDPOINT: 'unix:///no/such/engine',
+    SANDGLASS_BACKENDS_MICROVM_QEMU: '/no/such/qemu',
+  }
+  const missing = await cli.run(['doctor'], { env: nothing })
   expect(missing).toMatchObject({ code: 3, stdout: expect.stringContaining('fix: ') })
 })

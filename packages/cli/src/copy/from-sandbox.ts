@@ -83,9 +83,9 @@ async function downloadFile(session: Session, path: string, target: string, prog
   const body = await session.files.download(path)
   const partial = join(dirname(target), `.${basename(target)}.${crypto.randomUUID()}.part`)
   // SECURITY: set-id bits are dropped. Rename replaces a link of that name and does not write through it.
-  const file = await open(partial, 'wx', Number.parseInt(mode, 8) & 0o777)
-  await wholeOrNone(partial, async () => {
-    await saveTo(file, progress.through(withinRoom(body, dirname(target), target, size))).finally(() => file.close())
+  const make = () => open(partial, 'wx', Number.parseInt(mode, 8) & 0o777)
+  await wholeOrNone(partial, make, async file => {
+    await saveTo(file, progress.through(withinRoom(body, dirname(target), target, size)))
     await rename(partial, target)
   })
 }

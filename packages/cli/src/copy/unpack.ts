@@ -81,13 +81,12 @@ async function unpackEntry(entry: ReadEntry, folder: string, made: Made): Promis
 const KINDS: Record<string, string> = { '3': 'device', '4': 'device', '6': 'pipe' }
 
 async function writeFile(path: string, entry: ReadEntry): Promise<void> {
-  const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
-  const fill = async () => {
+  const make = () => open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
+  await wholeOrNone(path, make, async file => {
     await saveTo(file, entry.body)
     await file.chmod(entry.mode & ~process.umask())
     await file.utimes(new Date(), new Date(entry.modifiedAt))
-  }
-  await wholeOrNone(path, fill).finally(() => file.close())
+  })
 }
 
 /** Made last, when every folder is in place and none can be replaced by it any more. */
