@@ -19,9 +19,10 @@ type runtimePlan struct {
 	ID string `json:"id"`
 	// Folder holds the bundle and the pid file.
 	Folder string `json:"folder"`
-	// Private: a filesystem of this launcher's own is mounted over the folder, and the runtime keeps its records there too. They go
-	// with this process: nobody asks the runtime about the machine again.
+	// Private: a filesystem of this launcher's own is mounted over the folder, and goes with this process.
 	Private bool `json:"private"`
+	// Records is where the runtime keeps what it knows, by id.
+	Records string `json:"records"`
 	// HideMounts get an empty filesystem mounted over them, in this launcher's namespace alone.
 	HideMounts []string `json:"hide_mounts"`
 	// Untouched are mounts that the runtime may change nothing of.
@@ -61,11 +62,8 @@ func (p *runtimePlan) start() (*ociRuntime, error) {
 	if err := takeOn([]rlimit{{syscall.RLIMIT_NOFILE, p.OpenFiles}}); err != nil {
 		return nil, err
 	}
-	argv := append([]string{}, p.Argv...)
-	if p.Private {
-		argv = append(argv, "--root", p.records())
-	}
-	argv = append(argv, "run", "--detach", "--bundle", p.bundle(), "--pid-file", p.pidFile(), "--preserve-fds", "2", p.ID)
+	argv := append(append([]string{}, p.Argv...), "--root", p.Records, "run", "--detach", "--bundle", p.bundle(),
+		"--pid-file", p.pidFile(), "--preserve-fds", "2", p.ID)
 	r.cmd = &exec.Cmd{
 		Path: argv[0], Args: argv, Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
 		Stdout: r.output, Stderr: r.output, ExtraFiles: []*os.File{r.listener, r.toldTo},
@@ -80,7 +78,6 @@ func (p *runtimePlan) start() (*ociRuntime, error) {
 
 func (p *runtimePlan) bundle() string  { return filepath.Join(p.Folder, "bundle") }
 func (p *runtimePlan) pidFile() string { return filepath.Join(p.Folder, "pid") }
-func (p *runtimePlan) records() string { return filepath.Join(p.Folder, "records") }
 
 func (p *runtimePlan) makeFolder() error {
 	if p.Private {
@@ -192,7 +189,7 @@ func (r *ociRuntime) configure(bundle []byte) error {
 
 // filter gives what the runtime compiled the seccomp profile to, from crun's records or from the kernel; nil where it cannot be had.
 func (r *ociRuntime) filter(pid int) []byte {
-	program, err := os.ReadFile(filepath.Join(r.plan.records(), r.plan.ID, "seccomp.bpf"))
+	program, err := os.ReadFile(filepath.Join(r.plan.Records, r.plan.ID, "seccomp.bpf"))
 	if err != nil {
 		program, err = filterOf(pid)
 	}

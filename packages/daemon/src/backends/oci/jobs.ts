@@ -33,7 +33,7 @@ export interface StartInput {
 
 /** The argv of a runtime that keeps records, up to its sub-command. */
 export function runtimeArgv(host: Host, paths: OciPaths): string[] {
-  return [host.runtime, '--root', paths.runtimeRoot]
+  return [host.runtime, ...runtimeOptions(host), '--root', paths.runtimeRoot]
 }
 
 /**
@@ -44,7 +44,7 @@ export function preparation(host: Host, paths: OciPaths, group: string, emptyDis
   const { cgroups, bornInGroups } = host
   return {
     groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, group, null, bornInGroups),
-    runtime: host.kind === 'other' ? null : knownRuntime(host, paths, group),
+    runtime: isStartedAhead(host) ? runtimeAhead(host, paths, group) : null,
     ids: slot === null ? [] : host.pool.ranges(slot),
     home: cgroups === null || !bornInGroups ? [] : wayHome(cgroups),
     disk:
@@ -79,7 +79,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   return {
     start: {
       id: spec.id,
-      runtime: host.kind === 'other' ? otherRuntime(host, paths, record) : null,
+      runtime: isStartedAhead(host) ? null : runtimeAtStart(host, paths, spec.id),
       want_filter: input.wantFilter,
       folder: paths.session(spec.id),
       record,
@@ -108,15 +108,22 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   }
 }
 
-/** crun and runc leave nothing that is needed later: their records are the launcher's, and go with it. */
-function knownRuntime(host: Host, paths: OciPaths, group: string): object {
+/**
+ * A runtime that is started ahead knows the machine by its group, and its records go with the launcher. Nothing is lost: the machine is found by
+ * its cgroups. Where there are none, the runtime's records are the one thing that tells of a machine whose folder is gone.
+ */
+function isStartedAhead({ kind, cgroups }: Host): boolean {
+  return kind !== 'other' && cgroups !== null
+}
+
+function runtimeAhead(host: Host, paths: OciPaths, group: string): object {
   const { cgroups, kind } = host
-  const options = kind === 'crun' ? ['--cgroup-manager=disabled'] : host.bornInGroups ? ['--rootless=true'] : []
   return {
-    argv: [host.runtime, ...options],
+    argv: [host.runtime, ...runtimeOptions(host)],
     id: group,
     folder: paths.runtimeMount,
     private: true,
+    records: join(paths.runtimeMount, 'records'),
     hide_mounts: host.hiddenMounts,
     // runc has no option to leave cgroups alone. As rootless, it takes no for an answer.
     untouched: kind === 'runc' && host.bornInGroups && cgroups !== null ? mountsOf(cgroups) : [],
@@ -124,16 +131,22 @@ function knownRuntime(host: Host, paths: OciPaths, group: string): object {
   }
 }
 
-function otherRuntime(host: Host, paths: OciPaths, record: MachineRecord): object {
+function runtimeAtStart(host: Host, paths: OciPaths, id: string): object {
   return {
-    argv: record.runtime,
-    id: record.id,
-    folder: paths.session(record.id),
+    argv: [host.runtime, ...runtimeOptions(host)],
+    id,
+    folder: paths.session(id),
     private: false,
+    records: paths.runtimeRoot,
     hide_mounts: host.hiddenMounts,
     untouched: [],
     open_files: host.openFiles,
   }
+}
+
+function runtimeOptions({ kind, bornInGroups }: Host): string[] {
+  if (kind === 'crun') return ['--cgroup-manager=disabled']
+  return kind === 'runc' && bornInGroups ? ['--rootless=true'] : []
 }
 
 /** What is known of a host even if nothing can be started there. */

@@ -51,6 +51,16 @@ function inside(): void {
       },
     )
 
+    test.skipIf(cgroups !== null)('a machine whose folder is lost is a resident while the runtime knows it', async () => {
+      const machine = await (await subject.open()).start(specOf(subject), AbortSignal.timeout(20_000))
+      rmSync(join(dataDir, 'sessions', machine.id), { recursive: true })
+      const next = await subject.open()
+      expect(await next.residents()).toContain(machine.id)
+      await next.discard(machine.id)
+      expect(await machine.isRunning()).toBe(false)
+      expect(await next.residents()).not.toContain(machine.id)
+    })
+
     test('a writable root is refused', async () => {
       const backend = await subject.open()
       await expect(backend.start(specOf(subject, { readonlyRootfs: false }), AbortSignal.timeout(5000))).rejects.toMatchObject({
