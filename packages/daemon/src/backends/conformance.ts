@@ -1,6 +1,7 @@
 // The suite that every backend passes, with real machines. What a backend does not guarantee is left out by its exact name, with a reason.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Backend } from './backend.ts'
+import { IMAGES } from './conformance/images.ts'
 import { ISOLATION } from './conformance/isolation.ts'
 import { KERNEL } from './conformance/kernel.ts'
 import { LIFECYCLE } from './conformance/lifecycle.ts'
@@ -8,7 +9,14 @@ import { LIMITS_HOLD } from './conformance/limits.ts'
 import { SHARED_POOLS } from './conformance/shared-pools.ts'
 import type { Check, Subject } from './conformance/subject.ts'
 
-export const CHECKS: Readonly<Record<string, Check>> = { ...LIFECYCLE, ...LIMITS_HOLD, ...ISOLATION, ...KERNEL, ...SHARED_POOLS }
+export const CHECKS: Readonly<Record<string, Check>> = {
+  ...LIFECYCLE,
+  ...LIMITS_HOLD,
+  ...ISOLATION,
+  ...KERNEL,
+  ...SHARED_POOLS,
+  ...IMAGES,
+}
 
 export function conformance(name: string, subject: Subject, without: Readonly<Record<string, string>>): void {
   describe(`${name} conforms`, () => {

@@ -12,6 +12,7 @@ export const DOCKER: Readonly<Record<string, string>> = {
     'the host image is made of bind mounts, which share their inodes',
   'a writable root takes changes that only this machine sees': NOBODY_ROOT,
   'root in a writable root cannot move what the next start mounts on': NOBODY_ROOT,
+  'what a session changes in a writable image stays its own, and is there after a restart': NOBODY_ROOT,
   'a machine that takes every terminal leaves others theirs': 'the engine mounts /dev/pts without a bound of its own',
   'a machine that takes every timer leaves others theirs': ONE_USER,
   'a machine that takes every inotify instance leaves others theirs': ONE_USER,
@@ -22,6 +23,10 @@ const NO_CGROUP = 'no cgroup was delegated to this user'
 export const ORDINARY_USER: Readonly<Record<string, string>> = {
   'a writable root takes changes that only this machine sees': 'shifting the owners of host files needs root',
   'root in a writable root cannot move what the next start mounts on': 'shifting the owners of host files needs root',
+  'owners and modes in an image are those inside':
+    'shifting the owners of layers needs root: files of an image belong to nobody inside',
+  'what a session changes in a writable image stays its own, and is there after a restart':
+    'shifting the owners of layers needs root',
   "what only the host's root may read in /usr stays unreadable for root inside": 'only root can put such a file there',
   'a machine that takes every inotify instance leaves others theirs': 'the kernel counts them for the user whose daemon it is',
 }
