@@ -5,6 +5,7 @@
 export const PATHS = {
   createSession: { method: 'POST', path: '/v1/sessions', kind: 'json' },
   listSessions: { method: 'GET', path: '/v1/sessions', kind: 'json' },
+  listPreparations: { method: 'GET', path: '/v1/preparations', kind: 'json' },
   getSession: { method: 'GET', path: '/v1/sessions/{id}', kind: 'json' },
   deleteSession: { method: 'DELETE', path: '/v1/sessions/{id}', kind: 'json' },
   startSession: { method: 'POST', path: '/v1/sessions/{id}/start', kind: 'json' },

@@ -48,6 +48,11 @@ const SCHEMAS = {
     errors: ['NAME_TAKEN', 'IDEMPOTENCY_MISMATCH', ...pulled, ...started],
   },
   listSessions: { summary: 'List sessions', query: session.SessionQuery, reply: session.SessionList, errors: [] },
+  listPreparations: {
+    summary: 'List what sessions that are being made wait for',
+    reply: session.PreparationList,
+    errors: [],
+  },
   getSession: {
     summary: 'Show a session',
     params: id,

@@ -113,6 +113,14 @@ export const SessionList = z.object({
   next_cursor: z.string().nullable(),
 })
 
+const Preparation = z.object({
+  backend: z.string(),
+  image: z.string(),
+  step: z.string().describe('what is being done, for people'),
+  started_at: Timestamp,
+})
+export const PreparationList = z.object({ items: z.array(Preparation) })
+
 export const RenewRequest = z.strictObject({
   ttl_seconds: within('session_ttl_seconds').optional().describe('a new ttl; the old one is applied again when absent'),
 })

@@ -18,6 +18,7 @@ import { sweep } from './sessions/expire.ts'
 import { flushLeases, Leases } from './sessions/lease.ts'
 import { LiveSessions } from './sessions/live.ts'
 import { createMetrics } from './sessions/metrics.ts'
+import { Preparations } from './sessions/preparations.ts'
 import { Reaper } from './sessions/reaper.ts'
 import { reconcile } from './sessions/reconcile.ts'
 import { Turns } from './sessions/turns.ts'
@@ -100,6 +101,7 @@ async function openWorld(
     turns: new Turns(),
     changes: new Changes(),
     starting: new Map(),
+    preparations: new Preparations(),
     promised: new Map(),
     ballast: dataDir.ballast,
     leftovers: new Map(),

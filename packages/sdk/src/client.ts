@@ -58,6 +58,11 @@ export class SandboxClient {
     return this.#transport.json('listSessions', { query, signal })
   }
 
+  /** What sessions that are being made wait for: images that are copied, unpacked or loaded. */
+  async preparations({ signal }: Cancel = {}): Promise<Reply<'listPreparations'>['items']> {
+    return (await this.#transport.json('listPreparations', { signal })).items
+  }
+
   /** State changes of all sessions, starting after `lastEventId`. */
   async *events(options: { lastEventId?: string } & Cancel = {}): AsyncGenerator<SessionEvent, void, undefined> {
     for await (const event of follow(this.#transport, 'events', options)) yield toCamel(JSON.parse(event.data)) as SessionEvent

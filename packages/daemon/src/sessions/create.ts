@@ -50,7 +50,9 @@ async function create(
   const signal = AbortSignal.any([world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
   const { id, release } = await holdImage(world, image, signal)
   try {
-    await backend.prepare(await rootImage(world, { image, image_id: id }), signal)
+    const root = await rootImage(world, { image, image_id: id })
+    const about = { backend: backend.name, image, startedAt: world.now() }
+    await world.preparations.show(about, say => backend.prepare(root, signal, say))
     const row = newRow(world, spec, { image, image_id: id, backend: backend.name, ...columns(wishes) })
     return await world.turns.take(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
   } finally {

@@ -10,6 +10,7 @@ import type { Leases } from './lease.ts'
 import type { Leftover } from './leftovers.ts'
 import type { LiveSessions } from './live.ts'
 import type { Metrics } from './metrics.ts'
+import type { Preparations } from './preparations.ts'
 import type { Reaper } from './reaper.ts'
 import type { Turns } from './turns.ts'
 
@@ -29,6 +30,7 @@ export type World = {
   readonly changes: Changes
   /** Starts under way; a terminate aborts the one it finds. */
   readonly starting: Map<string, AbortController>
+  readonly preparations: Preparations
   /** Bytes of disk that starts under way will take. */
   readonly promised: Map<string, number>
   /** Gives way when a state has to be stored on a full disk. */

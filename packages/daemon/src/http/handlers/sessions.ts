@@ -17,6 +17,7 @@ export const sessionHandlers = ({ world }: Api) =>
     createSession: async ({ body, request, log }) =>
       showSession(await createOnce(world, request, body, pending => createSession(world, body, pending, log))),
     listSessions: ({ query }) => listSessions(world, query),
+    listPreparations: () => ({ items: world.preparations.list() }),
     getSession: async ({ params, query, log }) => {
       const row = await getSession(world, params.id)
       return query.reveal_env ? showWithEnv(world, row, log) : showSession(row)
