@@ -4,6 +4,7 @@ if [ -r /etc/profile ]; then . /etc/profile 241<&- 242<&- 243>&-; fi
 for __sandglass_text in ~/.bash_profile ~/.bash_login ~/.profile; do
   if [ -r "$__sandglass_text" ]; then . "$__sandglass_text" 241<&- 242<&- 243>&-; break; fi
 done
+# PATH
 __sandglass_ran=0 __sandglass_text= __sandglass_code= __sandglass_trace= __sandglass_last= __sandglass_keys= __sandglass_prompt=
 __sandglass_status() { return "$1"; }
 

@@ -1,6 +1,7 @@
 # Driver of an exec shell where there is no bash; the descriptors are those of driver.bash.
 if [ -r /etc/profile ]; then . /etc/profile 7<&- 8<&- 9>&-; fi
 if [ -r ~/.profile ]; then . ~/.profile 7<&- 8<&- 9>&-; fi
+# PATH
 set -m
 trap : INT
 __sandglass_last=0

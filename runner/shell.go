@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"sort"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -195,7 +196,7 @@ func (run *runner) launchShell(sh *shell, spec *shellSpec) (reports *os.File, ex
 		return nil, nil, err
 	}
 	opened = append(opened, text)
-	if _, err := text.WriteAt([]byte(driver), 0); err != nil {
+	if _, err := text.WriteAt([]byte(run.keepPath(driver, spec.Env)), 0); err != nil {
 		return nil, nil, fmt.Errorf("write shell driver: %w", err)
 	}
 	files := make([]*os.File, first+3)
@@ -207,6 +208,19 @@ func (run *runner) launchShell(sh *shell, spec *shellSpec) (reports *os.File, ex
 	}
 	sh.pid, sh.term, sh.wake, sh.text = pid, term, unblock(wakeWrite), text
 	return unblock(reportRead), exit, nil
+}
+
+// keepPath makes a PATH that somebody chose, for the image, the session or the shell, outlast the profile, which sets its own.
+func (run *runner) keepPath(driver string, env map[string]string) string {
+	path, isChosen := env["PATH"]
+	if !isChosen {
+		path, isChosen = run.cfg.Env["PATH"]
+	}
+	if !isChosen {
+		return driver
+	}
+	quoted := "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	return strings.Replace(driver, "\n# PATH\n", "\nexport PATH="+quoted+"\n", 1)
 }
 
 // shellProgram chooses bash, or sh where there is none.

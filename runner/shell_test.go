@@ -6,6 +6,25 @@ import (
 	"testing"
 )
 
+func TestAChosenPathOutlastsTheProfile(t *testing.T) {
+	for _, shell := range []string{"", "sh"} {
+		s := startRunner(t, fields{"env": fields{"PATH": "/opt/it's here:/usr/bin:/bin"}, "shell": shell})
+		c := s.dial()
+		if got := c.exec(`printf %s "$PATH"`); got.out != "/opt/it's here:/usr/bin:/bin" {
+			t.Errorf("%q: %+v", shell, got)
+		}
+		c.call("shell.create", fields{"name": "own", "env": fields{"PATH": "/own:/bin"}})
+		if got := c.exec(`printf %s "$PATH"`, fields{"shell": "own"}); got.out != "/own:/bin" {
+			t.Errorf("%q: %+v", shell, got)
+		}
+	}
+	// Nobody chose one: the profile's stands.
+	c := startRunner(t, nil).dial()
+	if got := c.exec(`. /etc/profile; [ "$PATH" ] && echo set`); !strings.HasPrefix(got.out, "set") {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestShellsAreListedAndRemoved(t *testing.T) {
 	s := startRunner(t, fields{"max_shells": 3})
 	c := s.dial()
