@@ -41,6 +41,7 @@ type options struct {
 	listen, configFile, socket, tokenFile string
 	client, carrier                       string
 	stdio, configLine, guest              bool
+	guestArgs                             []string
 }
 
 // start goes through the phases of the runner's life.
@@ -168,7 +169,9 @@ func parseFlags(args []string) (*options, error) {
 	if err := set.Parse(args); err != nil {
 		return nil, err
 	}
-	if set.NArg() > 0 {
+	if opts.guest {
+		opts.guestArgs = set.Args()
+	} else if set.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", set.Arg(0))
 	}
 	return opts, nil
@@ -178,11 +181,14 @@ func openConfig(opts *options) (*config, error) {
 	var file *os.File
 	switch {
 	case opts.guest:
-		// It takes a while and is the same for every session, so it happens before the wait for the session.
+		// These take a while and are the same for every session, so they come before the wait for the session.
 		if err := limitCapabilities(); err != nil {
 			return nil, err
 		}
-		content, err := guest.Enter()
+		if err := addLoopback(guest.Loopback); err != nil {
+			return nil, err
+		}
+		content, err := guest.Enter(opts.guestArgs)
 		if err != nil {
 			return nil, err
 		}

@@ -10,20 +10,13 @@ type config struct {
 	Type     string `json:"type"`
 	Hostname string `json:"hostname"`
 	// Entropy is fresh from the host: the kernel's own may have come with a snapshot that others start from, too.
-	Entropy []byte `json:"entropy"`
-	ClockMs int64  `json:"clock_ms"`
-	// Layers are folders of the image disk, lowest first.
-	Layers       []string          `json:"layers"`
+	Entropy      []byte            `json:"entropy"`
+	ClockMs      int64             `json:"clock_ms"`
 	ReadonlyRoot bool              `json:"readonly_root"`
-	Files        map[string]string `json:"files"` // below /etc, as the session has them at first
-	TmpMb        int               `json:"tmp_mb"`
+	Names        map[string]string `json:"names"` // contents of /etc/hosts and /etc/hostname
 	Limits       limits            `json:"limits"`
-	Masked       []string          `json:"masked"`
-	ReadOnly     []string          `json:"read_only"`
 	Rlimits      []rlimit          `json:"rlimits"`
-	Seccomp      []byte            `json:"seccomp"` // a classic BPF program; empty for none
 	Shares       []share           `json:"shares"`
-	Terminals    int               `json:"terminals"`
 	// Runner is the runner's own configuration, which it gets as it is.
 	Runner json.RawMessage `json:"runner"`
 }
@@ -53,7 +46,7 @@ func parseConfig(line []byte) (*config, error) {
 	if err := json.Unmarshal(line, cfg); err != nil {
 		return nil, fmt.Errorf("parse configuration: %w", err)
 	}
-	if cfg.Type != "config" || len(cfg.Layers) == 0 || len(cfg.Runner) == 0 {
+	if cfg.Type != "config" || len(cfg.Runner) == 0 {
 		return nil, fmt.Errorf("the first message is not a configuration")
 	}
 	return cfg, nil

@@ -16,6 +16,9 @@ import (
 // Name under which the kernel starts what is in an initramfs.
 const Program = "/init"
 
+// Loopback are the addresses that lo has in every machine.
+var Loopback = []string{"127.0.0.53/8"}
+
 // Main is the life of the machine. It never returns: the machine is off when it is over.
 func Main() {
 	if err := live(); err != nil {
@@ -25,8 +28,12 @@ func Main() {
 }
 
 func live() error {
+	f, err := readFacts(os.Args[1:])
+	if err != nil {
+		return err
+	}
 	// Everything that is the same for every session comes before the wait: copies of a snapshot have it behind them.
-	for _, step := range []func() error{mountEarly, loadModules, lockKernel, mountImage, layOutBase, placeRunner, makeGroup} {
+	for _, step := range []func() error{mountEarly, f.loadModules, lockKernel, mountImage, layOut, placeRunner, makeGroup} {
 		if err := step(); err != nil {
 			return err
 		}

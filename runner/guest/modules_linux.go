@@ -14,8 +14,8 @@ const modulesDir = "/modules"
 
 // loadModules loads the usual drivers of the initramfs and the sets of them that the kernel's command line names, and removes the files:
 // they would stay in memory.
-func loadModules() error {
-	for _, set := range append([]string{"base"}, os.Args[1:]...) {
+func (f *facts) loadModules() error {
+	for _, set := range append([]string{"base"}, f.load...) {
 		list, err := os.ReadFile(filepath.Join(modulesDir, filepath.Base(set)+".list"))
 		if err != nil {
 			return fmt.Errorf("read list of modules: %w", err)

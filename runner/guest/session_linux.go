@@ -11,10 +11,9 @@ import (
 
 // Descriptors of the process that becomes the runner, beside the first three.
 const (
-	ordersFD = 3
-	reportFD = 4
-	// CarrierFD is the port that the runner serves.
-	CarrierFD = 5
+	ordersFD  = 3
+	reportFD  = 4
+	carrierFD = 5 // the port that the runner serves
 )
 
 // A session is the process that becomes the runner, seen from outside.
@@ -46,7 +45,7 @@ func startSession() (*session, error) {
 	}
 	defer syscall.Close(orders[0])
 	defer syscall.Close(report[1])
-	argv := []string{runnerPath, "--guest", "--carrier", fmt.Sprintf("fd:%d", CarrierFD)}
+	argv := append([]string{runnerPath, "--guest", "--carrier", fmt.Sprintf("fd:%d", carrierFD), "--"}, os.Args[1:]...)
 	pid, err := syscall.ForkExec(Program, argv, &syscall.ProcAttr{
 		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 		Files: []uintptr{0, 1, 2, uintptr(orders[0]), uintptr(report[1]), uintptr(carrier)},
@@ -58,7 +57,14 @@ func startSession() (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the runner: %w", err)
 	}
-	return &session{pid: pid, orders: os.NewFile(uintptr(orders[1]), "orders"), report: os.NewFile(uintptr(report[0]), "report")}, nil
+	s := &session{pid: pid, orders: os.NewFile(uintptr(orders[1]), "orders"), report: os.NewFile(uintptr(report[0]), "report")}
+	// A snapshot is to have the process in it as it waits, not as it starts.
+	said := make([]byte, len(waiting))
+	if n, err := io.ReadFull(s.report, said); err != nil || string(said) != waiting {
+		rest, _ := io.ReadAll(io.LimitReader(s.report, maxReportBytes))
+		return nil, fmt.Errorf("start the runner: %s%s", said[:n], rest)
+	}
+	return s, nil
 }
 
 // begin gives the process its orders and returns when it serves.

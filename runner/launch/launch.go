@@ -52,21 +52,13 @@ func (r *result) mark(name string) {
 	r.began = now
 }
 
-// Main does one job and returns the exit code.
+// Main does one job and returns the exit code. Without a name for it, it is one that comes as a line.
 func Main() int {
-	if len(os.Args) > 2 && os.Args[2] == "enter" {
-		fmt.Fprintln(os.Stderr, "runner launch enter:", enter(os.Args[3:]))
-		return 1
-	}
-	if len(os.Args) > 2 && os.Args[2] == "keep" {
-		fmt.Fprintln(os.Stderr, "runner launch keep:", keep())
-		return 1
-	}
-	if len(os.Args) > 2 && os.Args[2] == "vm" {
-		return vm()
-	}
-	if len(os.Args) > 2 && os.Args[2] == "tsc" {
-		fmt.Println(tscKhz())
+	if len(os.Args) > 2 {
+		if err := named(os.Args[2], os.Args[3:]); err != nil {
+			fmt.Fprintf(os.Stderr, "runner launch %s: %v\n", os.Args[2], err)
+			return 1
+		}
 		return 0
 	}
 	// Namespaces belong to threads: every step, and every child, must come from the one that unshared.
@@ -81,6 +73,23 @@ func Main() int {
 		return 1
 	}
 	return 0
+}
+
+func named(job string, args []string) error {
+	switch job {
+	case "enter":
+		return enter(args)
+	case "keep":
+		return keep()
+	case "vm":
+		return vm()
+	case "snapshot":
+		return snapshot()
+	case "tsc":
+		_, err := fmt.Println(tscKhz())
+		return err
+	}
+	return fmt.Errorf("there is no such job")
 }
 
 func work(r *result) error {

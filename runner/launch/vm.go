@@ -47,7 +47,7 @@ const keepWord = "keep\n"
 
 // vm starts QEMU, answers with one line, and lives as long as QEMU does: it writes the log and says how QEMU ended.
 // Arguments: the machine's id, for people who look at the list of processes.
-func vm() int {
+func vm() error {
 	runtime.LockOSThread()
 	input := bufio.NewReaderSize(os.Stdin, 64<<10)
 	v, err := startVM(input)
@@ -57,14 +57,14 @@ func vm() int {
 	} else {
 		answer.State, answer.Keeper = v.state, v.keeper
 	}
-	if json.NewEncoder(os.Stdout).Encode(answer) != nil || err != nil {
-		return 1
+	if told := json.NewEncoder(os.Stdout).Encode(answer); told != nil || err != nil {
+		return err
 	}
 	os.Stdout.Close()
 	go v.awaitKeep(input)
 	v.log.copy(v.output)
 	v.log.end(v.wait())
-	return 0
+	return nil
 }
 
 type runningVM struct {

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Backend, Machine, MachineSpec, Probe, Room, RootImage } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
@@ -10,21 +10,23 @@ import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { askToEnd, beginSession } from './control-port.ts'
 import { guestConfig } from './guest-config.ts'
-import { prepareHostDisk } from './host-disk.ts'
-import { KeeperError, type Kept, startKept } from './keeper.ts'
+import { type ImageDisk, ImageDisks } from './image-disks.ts'
+import { KeeperError, startKept } from './keeper.ts'
 import { lastWords, microvmMachine } from './machine.ts'
 import { type MicrovmPaths, microvmPaths } from './paths.ts'
 import { type Examined, examine, type Host, type MicrovmOptions } from './probe.ts'
 import { bearers, end, gone, isAlive } from './process-state.ts'
-import { qemuArgs } from './qemu-args.ts'
 import { type MachineState, type MicrovmRecord, readRecord, readState, removeState, writeRecord, writeState } from './record.ts'
 import { createDisk, diskFile } from './session-disk.ts'
+import type { Shape } from './shape.ts'
+import { Snapshots } from './snapshots.ts'
+import { vmJob } from './vm-job.ts'
 
 const START_DEADLINE_MS = 120_000
+const RESTORE_DEADLINE_MS = 20_000
 const END_DEADLINE_MS = 10_000
 /** How long a machine may take to bring its disk in order before it is switched off. */
 const ORDERLY_MS = 5000
-const LOG_BYTES = 256 * 1024
 
 /** Cheap: nothing is looked for before it is needed. */
 export function openMicrovm(options: MicrovmOptions): Backend {
@@ -37,25 +39,25 @@ class MicrovmBackend implements Backend {
   readonly #paths: MicrovmPaths
   readonly #turns = new Turns()
   readonly #room: DiskRoom
-  #examined: Examined | null = null
-  #hostDisk: string | null = null
+  readonly #images: ImageDisks
+  readonly #snapshots: Snapshots
+  #examined: Promise<Examined> | null = null
 
   constructor(options: MicrovmOptions) {
     this.#options = options
     this.#paths = microvmPaths(options.dataDir)
     this.#room = new DiskRoom(this.#paths.sessions)
+    this.#images = new ImageDisks(this.#paths)
+    this.#snapshots = new Snapshots(this.#paths, options.runnerPath)
   }
 
   /** Looks again while nothing could be used, so that installing what is missing needs no restart. */
   async probe(): Promise<Probe> {
-    if (this.#examined === null || this.#examined.host === null) this.#examined = await examine(this.#options, this.#paths)
-    return this.#examined.probe
+    return (await this.#examine()).probe
   }
 
   async prepare(image: RootImage, signal: AbortSignal, say: (step: string) => void = () => undefined): Promise<void> {
-    const host = await this.#host()
-    if (image.kind !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image: image.reference })
-    this.#hostDisk = await prepareHostDisk(host.mksquashfs, this.#paths, signal, say)
+    await this.#images.prepare(await this.#host(), image, signal, say)
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
@@ -67,7 +69,7 @@ class MicrovmBackend implements Backend {
     for (const id of await this.residents()) {
       const folder = this.#paths.session(id)
       const [record, state] = await Promise.all([readRecord(folder), readState(folder)])
-      if (record !== null && state !== null && isAlive(state.qemu)) found.push(this.#machine(record, state))
+      if (record !== null && state !== null && isAlive(state)) found.push(this.#machine(record, state))
     }
     return found
   }
@@ -97,24 +99,21 @@ class MicrovmBackend implements Backend {
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#host()
-    if (this.#hostDisk === null) await this.prepare(spec.image, signal)
+    const image = await this.#images.prepare(host, spec.image, signal, () => undefined)
     const folder = this.#paths.session(spec.id)
     const before = await readRecord(folder)
     const state = await readState(folder)
-    if (state !== null && isAlive(state.qemu)) throw new SandglassError('START_FAILED', { id: spec.id, why: 'it already runs' })
+    if (state !== null && isAlive(state)) throw new SandglassError('START_FAILED', { id: spec.id, why: 'it already runs' })
     const record: MicrovmRecord = {
       backend: 'microvm',
       version: 1,
       id: spec.id,
       name: spec.name,
       image: spec.image.kind === 'host' ? 'host' : spec.image.reference,
-      imageDisk: basename(this.#hostDisk ?? ''),
+      disks: [image.image, image.top],
       token: randomBytes(32).toString('base64url'),
-      memoryMb: spec.memoryMb,
-      vcpus: Math.ceil(spec.cpuCores),
       diskMb: before?.diskMb ?? spec.diskMb,
-      diskFile: before?.diskFile ?? diskFile(this.#options.diskFormat),
-      readonlyRootfs: spec.readonlyRootfs,
+      diskFormat: before?.diskFormat ?? this.#options.diskFormat,
       unenforced: [],
     }
     await writeRecord(folder, record)
@@ -122,7 +121,7 @@ class MicrovmBackend implements Backend {
       // What ended by itself, or with its daemon in the middle of a start, may have left something.
       await this.#end(spec.id, false)
       const deadline = AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)])
-      return this.#machine(record, await this.#boot(host, spec, record, deadline))
+      return this.#machine(record, await this.#bringUp(host, spec, record, image, deadline))
     } catch (error) {
       await this.#end(spec.id, false)
       const said = await lastWords(this.#paths.bootLog(spec.id))
@@ -130,75 +129,83 @@ class MicrovmBackend implements Backend {
       else await writeRecord(folder, before)
       signal.throwIfAborted()
       if (error instanceof SandglassError) throw error
-      const why = `${error instanceof Error ? error.message : String(error)}; the machine said: ${said}`
-      throw new SandglassError(
-        'START_FAILED',
-        { id: spec.id, why: error instanceof KeeperError ? error.message : why },
-        { cause: error },
-      )
+      throw new SandglassError('START_FAILED', { id: spec.id, why: reason(error, said) }, { cause: error })
     }
   }
 
-  async #boot(host: Host, spec: MachineSpec, record: MicrovmRecord, signal: AbortSignal): Promise<MachineState> {
-    const folder = this.#paths.session(spec.id)
-    const disk = join(folder, record.diskFile)
-    const format = record.diskFile === 'disk.raw' ? 'raw' : 'qcow2'
-    if (!existsSync(disk)) await createDisk(this.#paths.empty, host.disks, format, record.diskMb, disk)
-    const sockets = this.#paths.sockets(spec.id)
-    signal.throwIfAborted()
-    await mkdir(this.#paths.run, { recursive: true, mode: 0o700 })
-    const kept = await startKept(this.#options.runnerPath, spec.id, {
-      argv: qemuArgs({
-        qemu: host.qemu,
-        arch: process.arch,
-        id: spec.id,
-        accel: host.accel,
-        tscKhz: host.tscKhz,
-        memoryMb: record.memoryMb,
-        vcpus: record.vcpus,
-        diskFormat: format,
-        durable: spec.persist,
-        nestedVirt: false,
-        modules: [],
-        extraArgs: this.#options.extraArgs,
-        restore: false,
-        bridged: false,
-      }),
-      files: [
-        { path: host.boot.kernel, write: false },
-        { path: host.boot.initramfs, write: false },
-        { path: join(this.#paths.disks, record.imageDisk), write: false },
-        { path: disk, write: true },
-      ],
-      sockets: [sockets.monitor, sockets.control, sockets.carrier],
-      bridge: '',
-      log: this.#paths.bootLog(spec.id),
-      log_bytes: LOG_BYTES,
-      uid: -1,
-      gid: -1,
-      supplementary_gid: -1,
-      groups: [],
-      rlimits: [],
-    })
-    return await this.#begin(spec, record, kept, signal)
+  /** From a snapshot where there is one; else by booting, and then there will be one for the next. */
+  async #bringUp(
+    host: Host,
+    spec: MachineSpec,
+    record: MicrovmRecord,
+    image: ImageDisk,
+    signal: AbortSignal,
+  ): Promise<MachineState> {
+    const disk = join(this.#paths.session(spec.id), diskFile(record.diskFormat))
+    if (!existsSync(disk)) await createDisk(this.#paths.empty, host.disks, record.diskFormat, record.diskMb, disk)
+    const shape = this.#shape(spec, record, image)
+    const snapshot = await this.#snapshots.find(host, shape)
+    if (snapshot !== null) {
+      try {
+        const soon = AbortSignal.any([signal, AbortSignal.timeout(RESTORE_DEADLINE_MS)])
+        return await this.#run(host, spec, record, image, shape, snapshot, soon)
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!(error instanceof Error)) throw error
+        await this.#end(spec.id, false)
+        await this.#snapshots.remove(host, shape)
+      }
+    }
+    const state = await this.#run(host, spec, record, image, shape, null, signal)
+    this.#snapshots.request(host, shape)
+    return state
   }
 
-  async #begin(spec: MachineSpec, record: MicrovmRecord, kept: Kept, signal: AbortSignal): Promise<MachineState> {
-    const state = { qemu: kept.qemu, keeper: kept.keeper }
-    const config = guestConfig(spec, record.token, { layers: ['.'], user: 'sandbox' }, [], Buffer.alloc(0))
-    await beginSession(this.#paths.sockets(spec.id).control, config, signal)
-    await writeState(this.#paths.session(spec.id), state)
+  async #run(
+    host: Host,
+    spec: MachineSpec,
+    record: MicrovmRecord,
+    image: ImageDisk,
+    shape: Shape,
+    snapshot: string | null,
+    signal: AbortSignal,
+  ): Promise<MachineState> {
+    const { id } = spec
+    const sockets = this.#paths.sockets(id)
+    signal.throwIfAborted()
+    await mkdir(this.#paths.run, { recursive: true, mode: 0o700 })
+    const disk = join(this.#paths.session(id), diskFile(record.diskFormat))
+    const input = { id, shape, disk, durable: spec.persist, sockets, log: this.#paths.bootLog(id), snapshot, bridge: '' }
+    const kept = await startKept(this.#options.runnerPath, id, vmJob(host, this.#paths, input))
+    await beginSession(sockets.control, guestConfig(spec, record.token, image.user, []), signal)
+    const state = { ...kept.qemu, keeper: kept.keeper }
+    await writeState(this.#paths.session(id), state)
     kept.release()
     return state
+  }
+
+  #shape(spec: MachineSpec, { diskMb, diskFormat }: MicrovmRecord, image: ImageDisk): Shape {
+    return {
+      imageDisk: image.image,
+      topDisk: image.top,
+      layers: image.layers,
+      memoryMb: spec.memoryMb,
+      vcpus: Math.ceil(spec.cpuCores),
+      diskMb,
+      diskFormat,
+      nestedVirt: false,
+      modules: [],
+      extraArgs: this.#options.extraArgs,
+    }
   }
 
   /** Ends whatever runs under this id; resolves when no process and no socket of it is left. */
   async #end(id: string, orderly: boolean): Promise<void> {
     const folder = this.#paths.session(id)
     const state = await readState(folder)
-    if (state !== null && isAlive(state.qemu)) {
+    if (state !== null && isAlive(state)) {
       if (orderly) await this.#endOrderly(id, state)
-      await end(state.qemu, END_DEADLINE_MS)
+      await end(state, END_DEADLINE_MS)
     }
     if (state !== null) await gone(state.keeper, END_DEADLINE_MS)
     for (const left of bearers(id)) await end(left, END_DEADLINE_MS)
@@ -209,17 +216,29 @@ class MicrovmBackend implements Backend {
   async #endOrderly(id: string, state: MachineState): Promise<void> {
     const { control } = this.#paths.sockets(id)
     await askToEnd(control).catch(() => undefined) // one that does not listen is switched off
-    await gone(state.qemu, ORDERLY_MS)
+    await gone(state, ORDERLY_MS)
   }
 
   #machine(record: MicrovmRecord, state: MachineState): Machine {
     return microvmMachine(this.#paths, record, state, this.#ends)
   }
 
+  async #examine(): Promise<Examined> {
+    const known = await this.#examined
+    if (known?.host) return known
+    this.#examined = examine(this.#options, this.#paths)
+    return await this.#examined
+  }
+
   /** SECURITY: with nothing to isolate with, nothing runs. */
   async #host(): Promise<Host> {
-    const probe = await this.probe()
-    if (this.#examined?.host) return this.#examined.host
+    const { host, probe } = await this.#examine()
+    if (host !== null) return host
     throw new SandglassError('BACKEND_UNAVAILABLE', { backend: this.name, why: `${probe.why}; ${probe.fix}` })
   }
+}
+
+function reason(error: unknown, said: string): string {
+  const message = error instanceof Error ? error.message : String(error)
+  return error instanceof KeeperError ? message : `${message}; the last that the machine said: ${said}`
 }

@@ -3,10 +3,13 @@
 import { createHash } from 'node:crypto'
 import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
 import { isMissing } from '../missing-file.ts'
+import { seccompProfile } from '../seccomp.ts'
 import { cpioArchive, file, folder, program } from './cpio.ts'
 import type { Kernel } from './find-kernel.ts'
 import { collectModules, type KernelModule } from './kernel-modules.ts'
+import { seccompFilter } from './seccomp-filter.ts'
 
 export interface BootFiles {
   readonly kernel: string
@@ -25,11 +28,14 @@ export const MODULE_SETS = {
 } as const
 export type ModuleSet = keyof typeof MODULE_SETS
 
-const LAYOUT_VERSION = 1
+/** SECURITY: of the terminals that a machine has, a session may have so many. */
+const TERMINALS = 256
 
 export async function prepareBoot(kernel: Kernel, runnerPath: string, dir: string): Promise<BootFiles> {
   const [info, runner] = await Promise.all([stat(kernel.path), readFile(runnerPath)])
-  const hash = createHash('sha256').update(JSON.stringify([LAYOUT_VERSION, kernel, info.size, info.mtimeMs, MODULE_SETS]))
+  const hash = createHash('sha256')
+    .update(JSON.stringify([kernel, info.size, info.mtimeMs, MODULE_SETS]))
+    .update(guestSettings())
   const digest = hash.update(runner).digest('hex').slice(0, 16)
   const place = join(dir, digest)
   if ((await readSets(place)) === null) await build(kernel, runner, place)
@@ -70,9 +76,16 @@ function initramfs(runner: Buffer, sets: ReadonlyMap<ModuleSet, readonly KernelM
   return cpioArchive([
     ...['proc', 'sys', 'dev', 'modules'].map(folder),
     program('init', runner),
+    file('settings.json', guestSettings()),
     ...lists,
     ...[...modules].map(([name, content]) => file(`modules/${name}.ko`, content)),
   ])
+}
+
+/** What every machine does to the session in it; the shape is that of the machine's first process. */
+function guestSettings(): Buffer {
+  const seccomp = seccompFilter(seccompProfile(process.arch), process.arch === 'arm64' ? 'arm64' : 'x64').toString('base64')
+  return Buffer.from(JSON.stringify({ masked: MASKED_PROC, read_only: READONLY_PROC, terminals: TERMINALS, seccomp }))
 }
 
 async function readSets(place: string): Promise<ModuleSet[] | null> {

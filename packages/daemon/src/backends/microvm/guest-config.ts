@@ -2,15 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
-import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
 import { SANDBOX_ID } from '../image-users.ts'
-
-export interface GuestRoot {
-  /** Folders of the image's disk, lowest first. */
-  readonly layers: readonly string[]
-  /** Name of the user that programs run as. */
-  readonly user: string
-}
 
 export interface GuestShare {
   readonly type: 'virtiofs' | '9p'
@@ -24,37 +16,26 @@ const CPU_PERIOD_USEC = 100_000
 const MIB = 1024 * 1024
 /** Threads of the runner that the group may hold beyond the session's own processes. */
 export const RUNNER_THREADS = 32
-const TERMINALS = 256
 const OPEN_FILES = 65_536
 const QUEUED_SIGNALS = 1024
 /** The kernel's numbers, the same on x64 and arm64. */
 const RLIMIT = { core: 4, processes: 6, openFiles: 7, queuedSignals: 11, messageQueues: 12 }
 
 // SECURITY: token, environment and entropy travel here alone: not in argv, not in a file, and not in a snapshot, which ends before it comes.
-export function guestConfig(
-  spec: MachineSpec,
-  token: string,
-  root: GuestRoot,
-  shares: readonly GuestShare[],
-  seccomp: Buffer,
-): object {
+export function guestConfig(spec: MachineSpec, token: string, user: string, shares: readonly GuestShare[]): object {
   const vcpus = Math.ceil(spec.cpuCores)
   return {
     type: 'config',
     hostname: spec.name,
     entropy: randomBytes(ENTROPY_BYTES).toString('base64'),
     clock_ms: Date.now(),
-    layers: root.layers,
     readonly_root: spec.readonlyRootfs,
-    files: { hosts: `127.0.0.1 localhost\n127.0.0.1 ${spec.name}\n`, hostname: `${spec.name}\n` },
-    tmp_mb: Math.floor(spec.memoryMb / 2),
+    names: { hosts: `127.0.0.1 localhost\n127.0.0.1 ${spec.name}\n`, hostname: `${spec.name}\n` },
     limits: {
       memory_bytes: spec.memoryMb * MIB,
       pids: spec.pidsLimit + RUNNER_THREADS,
       cpu_quota_usec: spec.cpuCores < vcpus ? Math.round(spec.cpuCores * CPU_PERIOD_USEC) : 0,
     },
-    masked: MASKED_PROC,
-    read_only: READONLY_PROC,
     rlimits: [
       { resource: RLIMIT.openFiles, limit: OPEN_FILES },
       { resource: RLIMIT.processes, limit: spec.pidsLimit },
@@ -62,17 +43,15 @@ export function guestConfig(
       { resource: RLIMIT.queuedSignals, limit: QUEUED_SIGNALS },
       { resource: RLIMIT.messageQueues, limit: 0 },
     ],
-    seccomp: seccomp.toString('base64'),
     shares,
-    terminals: TERMINALS,
     runner: {
       token,
       workdir: '/workspace',
       home: '/home/sandbox',
-      user: { name: root.user, uid: SANDBOX_ID, gid: SANDBOX_ID },
+      user: { name: user, uid: SANDBOX_ID, gid: SANDBOX_ID },
       env: spec.image.kind === 'layers' ? { ...spec.image.env, ...spec.env } : spec.env,
       file_roots: FILE_ROOTS,
-      loopback: ['127.0.0.53/8'],
+      loopback: [],
       max_shells: 64,
       warm_shell: true,
     },

@@ -30,7 +30,7 @@ export function microvmMachine(paths: MicrovmPaths, record: MicrovmRecord, state
     unenforced: record.unenforced,
     mux: true,
     dial: () => dial(sockets.carrier),
-    isRunning: async () => isAlive(state.qemu),
+    isRunning: async () => isAlive(state),
     stats: () => stats(sockets.control),
     epitaph: () => epitaph(paths, id, state),
     pause: async () => {

@@ -1,9 +1,11 @@
 // Finds out what this host has for virtual machines, and what it lacks.
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { readFile, rename, writeFile } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Probe } from '../backend.ts'
+import { isMissing } from '../missing-file.ts'
 import { type BootFiles, prepareBoot } from './boot-files.ts'
 import { findKernel } from './find-kernel.ts'
 import type { MicrovmPaths } from './paths.ts'
@@ -78,7 +80,7 @@ export async function examine(options: MicrovmOptions, paths: MicrovmPaths): Pro
     qemu,
     qemuVersion,
     accel: options.accel === 'kvm' ? 'kvm' : 'tcg',
-    tscKhz: await tscKhz(options.runnerPath),
+    tscKhz: await tscKhz(options.runnerPath, paths.boot),
     boot,
     kernelVersion: kernel.version,
     disks: { mke2fs, qemuImg },
@@ -118,6 +120,19 @@ async function versionOf(qemu: string): Promise<string | null> {
   }
 }
 
-async function tscKhz(runnerPath: string): Promise<number> {
-  return Number((await run(runnerPath, ['launch', 'tsc'], { env: {} })).stdout)
+/** Measured once for each boot of the host: snapshots are of machines that were told the same number. */
+async function tscKhz(runnerPath: string, dir: string): Promise<number> {
+  if (process.arch === 'arm64') return 0
+  const file = join(dir, `tsc-${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`)
+  const known = await readFile(file, 'utf8').catch(missing)
+  if (known !== null) return Number(known)
+  const { stdout } = await run(runnerPath, ['launch', 'tsc'], { env: {} })
+  await writeFile(`${file}.${process.pid}`, stdout.trim())
+  await rename(`${file}.${process.pid}`, file)
+  return Number(stdout)
+}
+
+function missing(error: unknown): null {
+  if (isMissing(error)) return null
+  throw error
 }

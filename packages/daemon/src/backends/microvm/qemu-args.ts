@@ -16,7 +16,9 @@ export interface QemuInput {
   /** Whether what the machine flushes is to survive the end of the host, too. */
   readonly durable: boolean
   readonly nestedVirt: boolean
-  /** Arguments of the machine's first process: sets of drivers beside the usual ones. */
+  /** Folders of the image's disk; 0 where the disk itself is the one layer. */
+  readonly layers: number
+  /** Sets of drivers beside the usual ones. */
   readonly modules: readonly string[]
   readonly extraArgs: readonly string[]
   readonly restore: boolean
@@ -24,8 +26,8 @@ export interface QemuInput {
 }
 
 /** In the order in which the keeper gives them, from 3 on. */
-export const FILES = { kernel: 3, initramfs: 4, image: 5, disk: 6 } as const
-const SNAPSHOT = 7
+const FILES = { kernel: 3, initramfs: 4, image: 5, top: 6, disk: 7 } as const
+const SNAPSHOT = 8
 
 /** What a machine's kernel and the emulation need beside what the session may use. */
 export function guestMemoryMb(memoryMb: number): number {
@@ -47,7 +49,8 @@ export function qemuArgs(input: QemuInput): string[] {
     ...['-device', 'virtio-serial-device'],
     ...['-chardev', socket('control', firstSocket + 1), '-device', 'virtserialport,chardev=control,name=sandglass.control'],
     ...['-chardev', socket('carrier', firstSocket + 2), '-device', 'virtserialport,chardev=carrier,name=sandglass.mux'],
-    ...imageDisk(),
+    ...readonlyDisk('image'),
+    ...readonlyDisk('top'),
     ...sessionDisk(input),
     ...(input.bridged ? network(firstSocket + 3, input.id) : []),
     ...(input.restore ? ['-incoming', `fd:${SNAPSHOT}`] : []),
@@ -70,27 +73,37 @@ function cpu({ accel, arch, nestedVirt }: QemuInput): string {
   return arch === 'arm64' || nestedVirt ? 'host' : 'host,-vmx,-svm'
 }
 
-function kernelArgs({ arch, accel, tscKhz, modules }: QemuInput): string {
+function kernelArgs({ arch, accel, tscKhz, layers, memoryMb, modules }: QemuInput): string {
   const console = arch === 'arm64' ? 'ttyAMA0' : 'ttyS0'
   // A kernel that panics ends the machine. On a busy host an emulated one cannot measure its clock, and would wait for ever.
   const clock = accel === 'tcg' && tscKhz > 0 ? [`tsc_early_khz=${tscKhz}`, 'tsc=reliable', 'no_timer_check'] : []
-  return [`console=${console}`, 'quiet', 'panic=-1', ...clock, ...(modules.length > 0 ? ['--', ...modules] : [])].join(' ')
+  // What comes after the dashes are arguments of the machine's first process.
+  const facts = [
+    '--',
+    '--layers',
+    layers,
+    '--tmp-mb',
+    Math.floor(memoryMb / 2),
+    ...(modules.length > 0 ? ['--load', modules.join(',')] : []),
+  ]
+  return [`console=${console}`, 'quiet', 'panic=-1', ...clock, ...facts].join(' ')
 }
 
 function socket(id: string, fd: number): string {
   return `socket,id=${id},fd=${fd},server=on,wait=off`
 }
 
-function imageDisk(): string[] {
-  const file = 'driver=file,filename=/dev/fdset/1,node-name=image,read-only=on,locking=off'
-  return ['-add-fd', `fd=${FILES.image},set=1`, '-blockdev', file, '-device', 'virtio-blk-device,drive=image,serial=image']
+function readonlyDisk(name: 'image' | 'top'): string[] {
+  const fd = FILES[name]
+  const file = `driver=file,filename=/dev/fdset/${fd},node-name=${name},read-only=on,locking=off`
+  return ['-add-fd', `fd=${fd},set=${fd}`, '-blockdev', file, '-device', `virtio-blk-device,drive=${name},serial=${name}`]
 }
 
 function sessionDisk({ diskFormat, durable }: QemuInput): string[] {
   const cache = `cache.direct=off,cache.no-flush=${durable ? 'off' : 'on'}`
   return [
-    ...['-add-fd', `fd=${FILES.disk},set=2`],
-    ...['-blockdev', `driver=file,filename=/dev/fdset/2,node-name=file,${cache}`],
+    ...['-add-fd', `fd=${FILES.disk},set=${FILES.disk}`],
+    ...['-blockdev', `driver=file,filename=/dev/fdset/${FILES.disk},node-name=file,${cache}`],
     ...['-blockdev', `driver=${diskFormat},file=file,node-name=session,${cache}`],
     ...['-device', 'virtio-blk-device,drive=session,serial=session'],
   ]

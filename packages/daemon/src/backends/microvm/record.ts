@@ -12,15 +12,12 @@ const MicrovmRecord = z.object({
   version: z.literal(1),
   id: z.string(),
   name: z.string(),
-  /** The image as the user named it, and the file of its disk, which must stay while the machine runs. */
+  /** The image as the user named it, and the files of its disks, which must stay while the machine runs. */
   image: z.string(),
-  imageDisk: z.string(),
+  disks: z.array(z.string()),
   token: z.string(),
-  memoryMb: z.int(),
-  vcpus: z.int(),
   diskMb: z.int(),
-  diskFile: z.string(),
-  readonlyRootfs: z.boolean(),
+  diskFormat: z.enum(['qcow2', 'raw']),
   unenforced: z.array(z.enum(['cpu', 'memory', 'pids', 'disk'])),
 })
 export type MicrovmRecord = z.infer<typeof MicrovmRecord>
@@ -29,7 +26,7 @@ const ProcessState = z.object({ pid: z.int(), start_time: z.int(), boot_id: z.st
 export type ProcessState = z.infer<typeof ProcessState>
 
 /** state.json: QEMU, and the process that stays with it. Written once the runner listens. */
-const MachineState = z.object({ qemu: ProcessState, keeper: ProcessState })
+const MachineState = ProcessState.extend({ keeper: ProcessState })
 export type MachineState = z.infer<typeof MachineState>
 
 /** A new folder appears with its record in it, so that nobody takes it for a leftover of another backend. */

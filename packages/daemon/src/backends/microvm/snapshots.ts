@@ -1,0 +1,130 @@
+// Memory snapshots of machines that wait for their session, one per shape: starting from one is a fraction of a boot.
+// SECURITY: a snapshot is taken before a machine is told anything of a session, and from one that no program of a user has run in.
+import { execFile } from 'node:child_process'
+import { mkdir, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { isMissing } from '../missing-file.ts'
+import { type Kept, startKept } from './keeper.ts'
+import type { MicrovmPaths } from './paths.ts'
+import type { Host } from './probe.ts'
+import { end, gone, isAlive } from './process-state.ts'
+import { createDisk, diskFile } from './session-disk.ts'
+import { type Shape, shapeKey } from './shape.ts'
+import { vmJob } from './vm-job.ts'
+
+const MAX_SNAPSHOTS = 8
+const MAX_BYTES = 4 * 1024 ** 3
+const BOOT_DEADLINE_MS = 180_000
+const WRITE_DEADLINE_MS = 60_000
+const END_DEADLINE_MS = 10_000
+/** What the machine says when it waits. */
+const WAITING = 'sandglass: waiting for the session'
+const POLL_MS = 20
+
+export class Snapshots {
+  readonly #paths: MicrovmPaths
+  readonly #runnerPath: string
+  /** Those that did not work are not tried again by this daemon. */
+  readonly #tried = new Set<string>()
+  #work: Promise<void> = Promise.resolve()
+
+  constructor(paths: MicrovmPaths, runnerPath: string) {
+    this.#paths = paths
+    this.#runnerPath = runnerPath
+  }
+
+  /** The file to start a machine of this shape from, or null when there is none yet. */
+  async find(host: Host, shape: Shape): Promise<string | null> {
+    const path = this.#file(shapeKey(shape, host))
+    try {
+      const now = new Date()
+      // The ones that were used last are kept longest.
+      await utimes(path, now, now)
+      return path
+    } catch (error) {
+      if (isMissing(error)) return null
+      throw error
+    }
+  }
+
+  /** One that a machine did not start from is no use to others. */
+  async remove(host: Host, shape: Shape): Promise<void> {
+    await rm(this.#file(shapeKey(shape, host)), { force: true })
+  }
+
+  /** Makes one in the background, after those asked for before. Where that fails machines boot as before. */
+  request(host: Host, shape: Shape): void {
+    const key = shapeKey(shape, host)
+    if (this.#tried.has(key)) return
+    this.#tried.add(key)
+    this.#work = this.#work.then(() => this.#make(host, shape, key)).catch(() => undefined)
+  }
+
+  async #make(host: Host, shape: Shape, key: string): Promise<void> {
+    const [id, path] = [`snapshot-${key}`, this.#file(key)]
+    const folder = join(this.#paths.run, id)
+    await rm(folder, { recursive: true, force: true })
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    await mkdir(this.#paths.snapshots, { recursive: true, mode: 0o700 })
+    const [disk, log] = [join(folder, diskFile(shape.diskFormat)), join(folder, 'boot.log')]
+    const sockets = { monitor: join(folder, 'm'), control: join(folder, 'c'), carrier: join(folder, 'r') }
+    let kept: Kept | null = null
+    try {
+      await createDisk(this.#paths.empty, host.disks, shape.diskFormat, shape.diskMb, disk)
+      const input = { id, shape, disk, durable: false, sockets, log, snapshot: null, bridge: '' }
+      kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
+      await this.#untilWaiting(kept, log)
+      await this.#write(sockets.monitor, `${path}.new`)
+      await rename(`${path}.new`, path)
+      await this.#prune()
+    } finally {
+      if (kept !== null) {
+        await end(kept.qemu, END_DEADLINE_MS)
+        await gone(kept.keeper, END_DEADLINE_MS)
+      }
+      await rm(folder, { recursive: true, force: true })
+      await rm(`${path}.new`, { force: true })
+    }
+  }
+
+  async #untilWaiting({ qemu }: Kept, log: string): Promise<void> {
+    const deadline = Date.now() + BOOT_DEADLINE_MS
+    while (!(await readFile(log, 'latin1')).includes(WAITING)) {
+      if (!isAlive(qemu) || Date.now() > deadline) throw new Error('the machine for a snapshot did not boot')
+      await delay(POLL_MS)
+    }
+  }
+
+  async #write(monitor: string, file: string): Promise<void> {
+    const job = JSON.stringify({ monitor, file, deadline_ms: WRITE_DEADLINE_MS })
+    await new Promise<void>((resolve, reject) => {
+      const child = execFile(this.#runnerPath, ['launch', 'snapshot'], { env: {} }, (error, _, said) =>
+        error === null ? resolve() : reject(new Error(`no snapshot: ${said}`, { cause: error })),
+      )
+      child.stdin?.on('error', () => undefined) // its exit tells
+      child.stdin?.end(job)
+    })
+  }
+
+  /** Keeps the ones used last, within the bounds. */
+  async #prune(): Promise<void> {
+    const files = await Promise.all(
+      (await readdir(this.#paths.snapshots)).map(async name => {
+        const path = join(this.#paths.snapshots, name)
+        const { mtimeMs, size } = await stat(path)
+        return { path, mtimeMs, size }
+      }),
+    )
+    let [count, bytes] = [0, 0]
+    for (const { path, size } of files.toSorted((a, b) => b.mtimeMs - a.mtimeMs)) {
+      count += 1
+      bytes += size
+      if (count > MAX_SNAPSHOTS || (count > 1 && bytes > MAX_BYTES)) await rm(path, { force: true })
+    }
+  }
+
+  #file(key: string): string {
+    return join(this.#paths.snapshots, `${key}.vm`)
+  }
+}

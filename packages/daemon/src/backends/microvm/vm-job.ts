@@ -1,0 +1,57 @@
+// What the keeper is told to start a machine: the files it may use, and how it is shut in.
+import { join } from 'node:path'
+import type { VmJob } from './keeper.ts'
+import type { MicrovmPaths, Sockets } from './paths.ts'
+import type { Host } from './probe.ts'
+import { qemuArgs } from './qemu-args.ts'
+import type { Shape } from './shape.ts'
+
+/** Of each of the log's two halves, its beginning and its end. */
+const LOG_BYTES = 256 * 1024
+
+export interface VmInput {
+  readonly id: string
+  readonly shape: Shape
+  readonly disk: string
+  readonly durable: boolean
+  readonly sockets: Sockets
+  readonly log: string
+  /** File to go on from, or null to boot. */
+  readonly snapshot: string | null
+  /** Host bridge to join, or ''. */
+  readonly bridge: string
+}
+
+export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
+  const { shape, snapshot, sockets } = input
+  return {
+    argv: qemuArgs({
+      ...shape,
+      qemu: host.qemu,
+      arch: process.arch,
+      id: input.id,
+      accel: host.accel,
+      tscKhz: host.tscKhz,
+      durable: input.durable,
+      restore: snapshot !== null,
+      bridged: input.bridge !== '',
+    }),
+    files: [
+      { path: host.boot.kernel, write: false },
+      { path: host.boot.initramfs, write: false },
+      { path: join(paths.disks, shape.imageDisk), write: false },
+      { path: join(paths.disks, shape.topDisk), write: false },
+      { path: input.disk, write: true },
+      ...(snapshot === null ? [] : [{ path: snapshot, write: false }]),
+    ],
+    sockets: [sockets.monitor, sockets.control, sockets.carrier],
+    bridge: input.bridge,
+    log: input.log,
+    log_bytes: LOG_BYTES,
+    uid: -1,
+    gid: -1,
+    supplementary_gid: -1,
+    groups: [],
+    rlimits: [],
+  }
+}

@@ -1,0 +1,123 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const (
+	processors    = "sys/devices/system/cpu"
+	terminalGroup = 5
+)
+
+func furnishDev(terminals int) error {
+	dev := rootDir + "/dev"
+	for _, d := range []struct {
+		name         string
+		major, minor int
+	}{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}} {
+		path := filepath.Join(dev, d.name)
+		if err := syscall.Mknod(path, syscall.S_IFCHR|0o666, d.major<<8|d.minor); err != nil {
+			return fmt.Errorf("make %s: %w", path, err)
+		}
+		if err := os.Chmod(path, 0o666); err != nil {
+			return fmt.Errorf("make %s: %w", path, err)
+		}
+	}
+	for name, target := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+	} {
+		if err := os.Symlink(target, filepath.Join(dev, name)); err != nil {
+			return fmt.Errorf("make /dev: %w", err)
+		}
+	}
+	options := fmt.Sprintf("newinstance,ptmxmode=0666,mode=0620,gid=%d,max=%d", terminalGroup, terminals)
+	return mountAll([]mount{
+		{"devpts", dev + "/pts", "devpts", syscall.MS_NOSUID | syscall.MS_NOEXEC, options},
+		{"tmpfs", dev + "/shm", "tmpfs", quietNoexec, "size=64m,mode=1777"},
+	})
+}
+
+// furnishSys shows the processors and nothing else: libraries count them there.
+func furnishSys() error {
+	dir := filepath.Join(rootDir, processors)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make /sys: %w", err)
+	}
+	for _, name := range []string{"online", "possible", "present", "kernel_max"} {
+		content, err := os.ReadFile(filepath.Join("/", processors, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), content, 0o444)
+		}
+		if err != nil {
+			return fmt.Errorf("make /sys: %w", err)
+		}
+	}
+	folders, err := filepath.Glob(filepath.Join("/", processors, "cpu[0-9]*"))
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		if err := os.Mkdir(filepath.Join(dir, filepath.Base(folder)), 0o755); err != nil {
+			return fmt.Errorf("make /sys: %w", err)
+		}
+	}
+	return remountReadonly(rootDir+"/sys", quietNoexec)
+}
+
+// hide covers what a program could learn of the machine or change in its kernel.
+func hide(s *settings) error {
+	for _, path := range s.Masked {
+		path = filepath.Join(rootDir, path)
+		info, err := os.Lstat(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil && info.IsDir() {
+			err = syscall.Mount("tmpfs", path, "tmpfs", quietNoexec|syscall.MS_RDONLY, "size=0")
+		} else if err == nil {
+			err = syscall.Mount(rootDir+"/dev/null", path, "", syscall.MS_BIND, "")
+		}
+		if err != nil {
+			return fmt.Errorf("mask %s: %w", path, err)
+		}
+	}
+	for _, path := range s.ReadOnly {
+		path = filepath.Join(rootDir, path)
+		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err := syscall.Mount(path, path, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
+			return fmt.Errorf("hold %s: %w", path, err)
+		}
+		if err := remountReadonly(path, quietNoexec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mountShare(s share) error {
+	target, err := inRoot(s.Target)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	flags, options := uintptr(quietMount), ""
+	if s.Readonly {
+		flags |= syscall.MS_RDONLY
+	}
+	if s.Type == "9p" {
+		options = "trans=virtio,version=9p2000.L,msize=131072"
+	}
+	if err := syscall.Mount(s.Tag, fdPath(target), s.Type, flags, options); err != nil {
+		return fmt.Errorf("mount share %s: %w", s.Target, err)
+	}
+	return nil
+}
