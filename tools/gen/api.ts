@@ -44,6 +44,7 @@ function route(name: RouteName): string {
   ]
   if (r.creates) parts.push('Takes an `Idempotency-Key` header: the same key with the same request gives the same answer.')
   if (r.query) parts.push(fields('query', r.query, 'input'))
+  if (r.headers) parts.push(fields('header', r.headers, 'input'))
   if (r.body) parts.push(fields('body', r.body, 'input'))
   if (r.rawBody) parts.push(`The body is raw ${quote(r.rawBody)}, of any size.`)
   if (r.kind === 'json' || r.kind === 'sse') parts.push(fields('reply', r.reply, 'output'))

@@ -70,6 +70,30 @@ const Images = z.strictObject({
     .min(1)
     .default(32 * 1024 ** 3)
     .describe('most bytes that the layers of an image may have, both as they come and unpacked'),
+  max_image_age_seconds: z
+    .int()
+    .min(LIMITS.image_age_seconds.min)
+    .max(LIMITS.image_age_seconds.max)
+    .default(LIMITS.image_age_seconds.default)
+    .describe('a built image that is older is built again, and what it starts from is looked for anew'),
+  build_timeout_seconds: z
+    .int()
+    .min(LIMITS.build_timeout_seconds.min)
+    .max(LIMITS.build_timeout_seconds.max)
+    .default(LIMITS.build_timeout_seconds.default)
+    .describe('a build that takes longer is ended'),
+  build_network: z
+    .enum(['none', 'default', 'host'])
+    .default('default')
+    .describe('what the steps of a build can reach: nothing, what containers of the engine can, or what its machine can'),
+  build_memory_mb: z.int().min(64).max(1_048_576).default(2048).describe('memory of a step of a build in MiB'),
+  build_cpu_cores: z.number().min(0.1).max(1024).default(2).describe('cpu cores of a step of a build'),
+  max_context_bytes: z
+    .int()
+    .min(LIMITS.build_context_bytes.min)
+    .max(LIMITS.build_context_bytes.max)
+    .default(LIMITS.build_context_bytes.default)
+    .describe('most bytes of files that may be sent for a build'),
 })
 
 const Registry = z.strictObject({
@@ -94,7 +118,10 @@ export const Config = z.strictObject({
   data_dir: z.string().min(1).optional().describe('where sessions, disks and the store live; ~/.sandglass/data when absent'),
   store: z.string().optional().describe('path of the SQLite database; data_dir/sandglass.db when absent'),
   default_image: z.string().min(1).default('host').describe('image of a session that names none'),
-  allowed_images: z.array(z.string().min(1)).optional().describe('absent: all images; a list: exactly those; an empty list: none'),
+  allowed_images: z
+    .array(z.string().min(1))
+    .optional()
+    .describe('absent: all images; a list: exactly those; an empty list: none'),
   images: Images.prefault({}),
   registries: z
     .record(
@@ -113,6 +140,12 @@ export const Config = z.strictObject({
     .array(z.string().startsWith('/'))
     .default([])
     .describe('folders of the host below which sessions may ask for mounts; none by default'),
+  slow_reader_seconds: z
+    .int()
+    .min(LIMITS.slow_reader_seconds.min)
+    .max(LIMITS.slow_reader_seconds.max)
+    .default(LIMITS.slow_reader_seconds.default)
+    .describe(LIMITS.slow_reader_seconds.about),
   log_level: z
     .enum(['error', 'warn', 'info', 'debug', 'silent'])
     .default('info')
@@ -140,12 +173,6 @@ export const CONFIG_ALIASES: Record<string, string> = {
   db_path: 'store',
   'defaults.cpu_limit': 'defaults.cpu_cores',
   'defaults.mem_limit_mb': 'defaults.memory_mb',
-  slow_reader_seconds: z
-    .int()
-    .min(LIMITS.slow_reader_seconds.min)
-    .max(LIMITS.slow_reader_seconds.max)
-    .default(LIMITS.slow_reader_seconds.default)
-    .describe(LIMITS.slow_reader_seconds.about),
   'defaults.network_mode': 'defaults.network',
 }
 

@@ -14,6 +14,19 @@ export type ErrorRow = {
 type Empty = Record<never, never>
 type WrongState = { id: string; state: string; event: string; name?: string }
 
+type BuildFailure = {
+  image: string
+  /** Null when it failed outside of a step. */
+  step: number | null
+  steps: number | null
+  instruction: string | null
+  exit_code: number | null
+  why: string
+  /** The last lines of the step. */
+  output: string[]
+  next?: string
+}
+
 /** What makes a daemon that runs take up a changed file. */
 const AFTER_A_CHANGE = 'after a change of the configuration run `sandglass shutdown` and try again'
 
@@ -124,6 +137,13 @@ export const ERRORS = {
     text: (d: { image: string; why: string }) => `no room for image ${d.image}: ${d.why}`,
     hint: '`sandglass image rm` removes images, `sandglass rm` sessions with their disks',
   },
+  IMAGE_BUILD_FAILED: {
+    http: 422,
+    exit: 3,
+    text: (d: BuildFailure) => `image ${d.image} was not built: ${failedStep(d)}`,
+    hint: (d: BuildFailure) =>
+      d.next ?? (d.output.length > 0 ? 'mend the step; those before it are not run again' : 'mend the Dockerfile'),
+  },
   REGISTRY_DENIED: {
     http: 403,
     exit: 3,
@@ -186,8 +206,9 @@ export const ERRORS = {
   ARCHIVE_UNSAFE: {
     http: 400,
     exit: 2,
-    text: (d: { entry: string; issue: string }) => `archive refused: ${d.entry}: ${d.issue}`,
-    hint: 'nothing after that entry was unpacked; `sandglass cp --skip-unsafe` leaves such entries out',
+    text: (d: { entry: string; issue: string; next?: string }) => `archive refused: ${d.entry}: ${d.issue}`,
+    hint: (d: { next?: string }) =>
+      d.next ?? 'nothing after that entry was unpacked; `sandglass cp --skip-unsafe` leaves such entries out',
   },
   BODY_TOO_LARGE: {
     http: 413,
@@ -262,6 +283,12 @@ export const ERRORS = {
     text: (d: { path: string }) => `no space left in the sandbox: ${d.path}`,
     hint: 'remove files, or create the session with a larger disk_mb',
   },
+  SOURCE_FAILED: {
+    http: 400,
+    exit: 3,
+    text: (d: { path: string; why: string }) => `${d.path} could not be sent: ${d.why}`,
+    hint: 'send it again when nothing else writes to it',
+  },
   TARGET_FULL: {
     http: 507,
     exit: 3,
@@ -283,12 +310,6 @@ export const ERRORS = {
   },
   CONFIG_INSECURE: {
     http: 500,
-  SOURCE_FAILED: {
-    http: 400,
-    exit: 3,
-    text: (d: { path: string; why: string }) => `${d.path} could not be sent: ${d.why}`,
-    hint: 'send it again when nothing else writes to it',
-  },
     exit: 2,
     text: (d: { path: string; mode: string }) => `${d.path} has mode ${d.mode}: others could read its keys`,
     hint: (d: { path: string }) => `chmod 600 ${d.path}`,
@@ -342,6 +363,11 @@ export const ERRORS = {
     hint: (d: { next?: string }) => d.next ?? 'the daemon log has the details under this request id',
   },
 } as const satisfies Record<string, ErrorRow>
+
+function failedStep({ step, steps, instruction, exit_code, why }: BuildFailure): string {
+  if (step === null) return why
+  return `step ${step} of ${steps} (${instruction}) ${exit_code === null ? `failed: ${why}` : `ended with exit code ${exit_code}`}`
+}
 
 const isOver = (state: string) => ['completed', 'timeout', 'terminated'].includes(state)
 

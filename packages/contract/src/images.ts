@@ -1,7 +1,7 @@
 // Images: root filesystems that sessions start from, kept in the daemon's store.
 import { z } from 'zod'
 import { LIMITS } from './limits.ts'
-import { queryInt, Timestamp } from './primitives.ts'
+import { Env, queryBool, queryInt, Timestamp } from './primitives.ts'
 
 export const IMAGE_PHASES = ['waiting', 'downloading', 'unpacking', 'done'] as const
 export const IMAGE_SOURCES = ['registry', 'archive', 'build'] as const
@@ -65,6 +65,55 @@ export const ImageProgress = z.object({
 export type ImageProgress = z.infer<typeof ImageProgress>
 
 export const ImportDone = z.object({ items: z.array(Image) })
+
+const ContextPath = z.string().min(1).max(LIMITS.path_bytes.max)
+
+export const BuildQuery = z.strictObject({
+  reference: ImageRef.optional().describe('name of the image; without one it is had by its id, until it is older than its age'),
+  dockerfile: ContextPath.optional().describe('path of the Dockerfile in the context; Dockerfile when absent'),
+  overlay: ContextPath.optional().describe(
+    'path in the context of instructions that are built on top, with no context of their own; several images can have the same ones',
+  ),
+  target: z.string().min(1).max(128).optional().describe('stage to build; the last one when absent'),
+  max_age_seconds: queryInt(LIMITS.image_age_seconds.min, LIMITS.image_age_seconds.max)
+    .optional()
+    .describe('a result of the same content that is older is built again; images.max_image_age_seconds when absent'),
+  no_cache: queryBool.optional().describe('build every step again, whatever is there'),
+})
+export type BuildQuery = z.infer<typeof BuildQuery>
+
+/** In a header and not in the address, which servers on the way write to their logs. */
+export const BUILD_ARGS_HEADER = 'x-build-args'
+export const BuildHeaders = z.object({
+  [BUILD_ARGS_HEADER]: z
+    .string()
+    .transform((text, context) => {
+      try {
+        return JSON.parse(text) as unknown
+      } catch {
+        context.addIssue({ code: 'custom', message: 'is not JSON' })
+        return z.NEVER
+      }
+    })
+    .pipe(Env)
+    .optional()
+    .describe('JSON object of build arguments, every character beyond ASCII escaped'),
+})
+
+export const BuildStep = z.object({
+  step: z.int(),
+  steps: z.int(),
+  instruction: z.string(),
+  cached: z.boolean().describe('false until the engine says that it has the result of this step'),
+})
+export type BuildStep = z.infer<typeof BuildStep>
+export const BuildOutput = z.object({ text: z.string().describe('whole lines') })
+export const BuildDone = z.object({
+  image: Image,
+  cached: z.boolean().describe('true when nothing had to be built'),
+  built_at: Timestamp,
+})
+export type BuildDone = z.infer<typeof BuildDone>
 
 export const ImageRemoved = z.object({
   id: z.string(),

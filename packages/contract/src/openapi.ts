@@ -23,7 +23,11 @@ export function openapi(version: string): Record<string, unknown> {
 }
 
 function operation(name: RouteName, route: Route): Record<string, unknown> {
-  const parameters = [...parametersOf(route.params, 'path'), ...parametersOf(route.query, 'query')]
+  const parameters = [
+    ...parametersOf(route.params, 'path'),
+    ...parametersOf(route.query, 'query'),
+    ...parametersOf(route.headers, 'header'),
+  ]
   if (route.creates)
     parameters.push({ name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string', maxLength: 128 } })
   return {
@@ -36,7 +40,7 @@ function operation(name: RouteName, route: Route): Record<string, unknown> {
   }
 }
 
-function parametersOf(schema: z.ZodType | undefined, place: 'path' | 'query'): Record<string, unknown>[] {
+function parametersOf(schema: z.ZodType | undefined, place: 'path' | 'query' | 'header'): Record<string, unknown>[] {
   if (!schema) return []
   const json = jsonSchema(schema) as { properties?: Record<string, { description?: string }>; required?: string[] }
   return Object.entries(json.properties ?? {}).map(([name, property]) => ({

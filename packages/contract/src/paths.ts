@@ -48,6 +48,7 @@ export const PATHS = {
   getImage: { method: 'GET', path: '/v1/images/{ref}', kind: 'json' },
   deleteImage: { method: 'DELETE', path: '/v1/images/{ref}', kind: 'json' },
   pullImage: { method: 'POST', path: '/v1/images/pull', kind: 'sse' },
+  buildImage: { method: 'POST', path: '/v1/images/build', kind: 'sse' },
   importImage: { method: 'POST', path: '/v1/images/import', kind: 'sse' },
   putSecret: { method: 'PUT', path: '/v1/secrets/{name}', kind: 'json' },
   listSecrets: { method: 'GET', path: '/v1/secrets', kind: 'json' },

@@ -16,6 +16,8 @@ export type RouteSchemas = {
   params?: z.ZodType
   query?: z.ZodType
   body?: z.ZodType
+  /** Those that the route reads, in small letters. */
+  headers?: z.ZodType
   /** The request body is raw bytes of any size. */
   rawBody?: string
   reply: z.ZodType
@@ -279,6 +281,16 @@ const SCHEMAS = {
       .describe('events: progress, once the body has come; then done or error'),
     errors: ['IMAGE_NOT_ALLOWED', ...stored],
   },
+  buildImage: {
+    summary: 'Build an image from a Dockerfile. The body is a tar (also with gzip) with the Dockerfile and its files',
+    query: images.BuildQuery,
+    headers: images.BuildHeaders,
+    rawBody: 'application/x-tar',
+    reply: z
+      .union([images.BuildStep, images.BuildOutput, images.ImageProgress, images.BuildDone])
+      .describe('events: step, output, progress, once the body has come; then done or error'),
+    errors: ['IMAGE_BUILD_FAILED', 'ARCHIVE_UNSAFE', 'FILE_NOT_FOUND', 'BODY_TOO_LARGE', 'BACKEND_UNAVAILABLE', ...pulled],
+  },
   putSecret: {
     summary: 'Keep a secret, in place of the one of that name if there is one',
     params: secretName,
@@ -328,6 +340,7 @@ type Sent<N extends RouteName, K extends string> =
 /** What a handler receives, parsed. */
 export type RouteParams<N extends RouteName> = Parsed<N, 'params'>
 export type RouteQuery<N extends RouteName> = Parsed<N, 'query'>
+export type RouteHeaders<N extends RouteName> = Parsed<N, 'headers'>
 export type RouteBody<N extends RouteName> = Parsed<N, 'body'>
 export type RouteReply<N extends RouteName> = Parsed<N, 'reply'>
 /** What a client sends. */

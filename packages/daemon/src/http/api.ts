@@ -1,5 +1,5 @@
 // What the HTTP side works with, and the shape of a handler for each route of the contract.
-import type { PATHS, RouteBody, RouteName, RouteParams, RouteQuery, RouteReply } from '@sandglass/contract'
+import type { PATHS, RouteBody, RouteHeaders, RouteName, RouteParams, RouteQuery, RouteReply } from '@sandglass/contract'
 import type { FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import type { Logger } from '../log.ts'
@@ -17,6 +17,7 @@ export type Call<N extends RouteName> = {
   params: RouteParams<N>
   query: RouteQuery<N>
   body: RouteBody<N>
+  headers: RouteHeaders<N>
   request: FastifyRequest
   /** Aborts when the client goes away or the daemon stops. */
   signal: AbortSignal

@@ -98,6 +98,7 @@ export function createApp(api: Api): FastifyInstance {
       query: route.query?.parse(request.query),
       // A request without a body asks for the defaults.
       body: route.body?.parse(request.body ?? {}),
+      headers: route.headers?.parse(request.headers),
       request,
       // Made when first asked for: most requests need neither.
       get signal() {

@@ -3,7 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 
 const ALLOWED = {
   'access-control-allow-methods': 'GET, POST, PUT, DELETE',
-  'access-control-allow-headers': 'authorization, content-type, idempotency-key, last-event-id, range, x-request-id',
+  'access-control-allow-headers':
+    'authorization, content-type, idempotency-key, last-event-id, range, x-build-args, x-request-id',
   'access-control-max-age': '600',
 }
 

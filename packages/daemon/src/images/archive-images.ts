@@ -24,12 +24,16 @@ const REF_NAME = 'org.opencontainers.image.ref.name'
 const FULL_NAME = 'io.containerd.image.name'
 const PLAIN_LAYER = 'application/vnd.oci.image.layer.v1.tar'
 
-/** `reference` names the one image of an archive, whatever it is called in there. */
-export async function archivedImages(spool: Spool, image: string, reference: string | undefined): Promise<ArchivedImage[]> {
+/** Under the names that they have in there, which may be none. */
+export async function archivedImages(spool: Spool, image: string): Promise<ArchivedImage[]> {
   const saved = await spool.text(image, 'manifest.json')
   const index = await spool.text(image, 'index.json')
   if (!saved && !index) throw invalid(image, 'its archive has neither manifest.json (docker save) nor index.json (an OCI layout)')
-  const found = saved ? await savedImages(spool, image, saved) : await layoutImages(spool, image, index ?? Buffer.alloc(0))
+  return saved ? await savedImages(spool, image, saved) : await layoutImages(spool, image, index ?? Buffer.alloc(0))
+}
+
+/** `reference` names the one image of an archive, whatever it is called in there. */
+export function named(found: readonly ArchivedImage[], reference: string | undefined): readonly ArchivedImage[] {
   if (reference === undefined) {
     if (found.some(({ references }) => references.length === 0))
       throw new SandglassError('INVALID_REQUEST', {
@@ -120,7 +124,7 @@ function required(spool: Spool, image: string, name: string): SpooledFile {
 }
 
 /** docker save has no manifest of the kind that registries have. Its digest is that of the one that says the same. */
-function manifestDigest(config: Buffer, layers: readonly ArchivedLayer[]): string {
+export function manifestDigest(config: Buffer, layers: readonly ArchivedLayer[]): string {
   const manifest: Manifest & { schemaVersion: 2 } = {
     schemaVersion: 2,
     config: { mediaType: 'application/vnd.oci.image.config.v1+json', digest: digestOf(config), size: config.length },

@@ -1,13 +1,16 @@
 // What the verbs of images work with; the daemon's world has it.
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Config } from '@sandglass/contract'
+import type { Config, Image } from '@sandglass/contract'
 import type { Backend } from '../backends/backend.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/open.ts'
 import { Blobs } from './blobs.ts'
+import type { BuildWork } from './build/build-layer.ts'
+import { Slots } from './build/slots.ts'
 import { Holds } from './holds.ts'
-import type { SharedPull } from './shared-pull.ts'
+import type { Progress } from './progress.ts'
+import type { SharedWork } from './shared-work.ts'
 
 export type ImageWorld = {
   readonly config: Readonly<Config>
@@ -25,12 +28,18 @@ export type ImageState = {
   /** Ids and digests that something under way needs. */
   readonly held: Holds
   /** Pulls under way, by name. */
-  readonly pulls: Map<string, SharedPull>
+  readonly pulls: Map<string, SharedWork<Image, Progress>>
   /** Layers that are being written, by digest. */
   readonly arriving: Map<string, Promise<void>>
   /** Settles with the last removal that was asked for. */
   pruning: Promise<unknown>
+  /** Builds under way, by their key. */
+  readonly builds: Map<string, BuildWork>
+  readonly buildSlots: Slots
 }
+
+/** A step of a build takes what images.build_memory_mb and build_cpu_cores say. */
+const BUILDS_AT_ONCE = 2
 
 /** Below images/ in the data folder. */
 export function imageState(dataDir: string): ImageState {
@@ -42,6 +51,8 @@ export function imageState(dataDir: string): ImageState {
     pulls: new Map(),
     arriving: new Map(),
     pruning: Promise.resolve(),
+    builds: new Map(),
+    buildSlots: new Slots(BUILDS_AT_ONCE),
   }
 }
 

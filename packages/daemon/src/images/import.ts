@@ -3,9 +3,10 @@ import type { Readable } from 'node:stream'
 import type { Image } from '@sandglass/contract'
 import { fileCompression } from '../layers/compression.ts'
 import { openLayer } from '../layers/layer-tar.ts'
+import type { ImageRow } from '../store/tables.ts'
 import { admit, admitStored } from './admit.ts'
 import { requireAllowed } from './allowed.ts'
-import { type ArchivedImage, type ArchivedLayer, archivedImages } from './archive-images.ts'
+import { type ArchivedImage, type ArchivedLayer, archivedImages, named } from './archive-images.ts'
 import { Budget } from './budget.ts'
 import { type ImageWorld, reserveBytes } from './image-world.ts'
 import type { LayerRecord } from './layer-record.ts'
@@ -31,21 +32,23 @@ export async function importArchive(
   if (reference !== undefined) requireAllowed(world.config, reference)
   const spool = await spoolArchive(world, name, body, signal)
   try {
-    const found = await archivedImages(spool, name, reference)
+    const found = named(await archivedImages(spool, name), reference)
     for (const image of found) for (const given of image.references) requireAllowed(world.config, given)
     const progress = new Progress()
-    return { progress, done: store(world, spool, name, found, progress, signal) }
+    return { progress, done: storeImages(world, spool, name, found, 'archive', progress, signal) }
   } catch (error) {
     await spool.remove()
     throw error
   }
 }
 
-async function store(
+/** Removes the spool. */
+export async function storeImages(
   world: ImageWorld,
   spool: Spool,
   name: string,
   found: readonly ArchivedImage[],
+  source: ImageRow['source'],
   progress: Progress,
   signal: AbortSignal,
 ): Promise<Image[]> {
@@ -58,7 +61,7 @@ async function store(
     for (const { file } of found.flatMap(({ layers }) => layers))
       progress.set({ digest: file.digest, phase: 'waiting', done_bytes: 0, total_bytes: file.size })
     const images: Image[] = []
-    for (const image of found) images.push(await storeOne(world, name, image, progress, signal))
+    for (const image of found) images.push(await storeOne(world, name, image, source, progress, signal))
     return images
   } finally {
     release()
@@ -72,6 +75,7 @@ async function storeOne(
   world: ImageWorld,
   name: string,
   image: ArchivedImage,
+  source: ImageRow['source'],
   progress: Progress,
   signal: AbortSignal,
 ): Promise<Image> {
@@ -80,7 +84,7 @@ async function storeOne(
   const budget = new Budget(name, world.config.images.max_bytes, await reserveBytes(world))
   const layers: LayerRecord[] = []
   for (const layer of image.layers) layers.push(await storeLayer(world, name, layer, budget, progress, signal))
-  return await admit(world, { ...image, source: 'archive', layers })
+  return await admit(world, { ...image, source, layers })
 }
 
 async function storeLayer(

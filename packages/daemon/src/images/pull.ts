@@ -7,11 +7,11 @@ import { downloadLayer, type LayerPull, type WantedLayer } from './download-laye
 import { freeBytes, type ImageWorld, reserveBytes } from './image-world.ts'
 import type { LayerRecord } from './layer-record.ts'
 import { invalid, type Manifest, parseConfig, parseManifest, pickPlatform } from './manifest.ts'
-import type { Progress } from './progress.ts'
+import { Progress } from './progress.ts'
 import { prune } from './prune.ts'
 import { idPrefix, parseReference, type Reference } from './reference.ts'
 import { Registry } from './registry/registry.ts'
-import { SharedPull } from './shared-pull.ts'
+import { SharedWork } from './shared-work.ts'
 
 /** Layers on their way at once. */
 const AT_ONCE = 3
@@ -34,9 +34,9 @@ export function pullImage(world: ImageWorld, wanted: string, signal: AbortSignal
   return { progress: shared.progress, done: shared.join(signal) }
 }
 
-function start(world: ImageWorld, reference: Reference): SharedPull {
+function start(world: ImageWorld, reference: Reference): SharedWork<Image, Progress> {
   const { pulls } = world.images
-  const shared: SharedPull = new SharedPull(async (progress, signal) => {
+  const shared: SharedWork<Image, Progress> = new SharedWork(new Progress(), async (progress, signal) => {
     try {
       return await pull(world, reference, progress, signal)
     } finally {

@@ -1,7 +1,7 @@
 // The rows of images and the names that lead to them.
 import { SandglassError } from '@sandglass/contract'
 import type { Store } from './open.ts'
-import type { ImageRow } from './tables.ts'
+import type { ImageBuildRow, ImageRow } from './tables.ts'
 
 export type NamedImage = ImageRow & { references: string[] }
 export type ImagePage = { limit: number; offset: number; cursor?: string | undefined }
@@ -12,7 +12,9 @@ export async function admitImage(db: Store, row: ImageRow, references: readonly 
     await trx
       .insertInto('images')
       .values(row)
-      .onConflict(conflict => conflict.column('id').doUpdateSet({ layers: row.layers, size_bytes: row.size_bytes, last_used_at: row.last_used_at }))
+      .onConflict(conflict =>
+        conflict.column('id').doUpdateSet({ layers: row.layers, size_bytes: row.size_bytes, last_used_at: row.last_used_at }),
+      )
       .execute()
     for (const reference of references)
       await trx.replaceInto('image_references').values({ reference, image_id: row.id, resolved_at: row.last_used_at }).execute()
@@ -67,6 +69,32 @@ export async function listImages(
     found.slice(0, page.limit).map(async row => ({ ...row, references: await referencesOf(db, row.id) })),
   )
   return { rows, total: Number(n), nextCursor: last ? cursorOf(last) : null }
+}
+
+/** When a name was last found to lead where it leads. */
+export async function referenceAge(db: Store, reference: string): Promise<number | undefined> {
+  const row = await db.selectFrom('image_references').select('resolved_at').where('reference', '=', reference).executeTakeFirst()
+  return row?.resolved_at
+}
+
+export const findBuild = (db: Store, key: string): Promise<ImageBuildRow | undefined> =>
+  db.selectFrom('image_builds').selectAll().where('key', '=', key).executeTakeFirst()
+
+export async function recordBuild(db: Store, row: ImageBuildRow): Promise<void> {
+  await db.replaceInto('image_builds').values(row).execute()
+}
+
+/** Ids of built images that no name leads to, newest first. */
+export async function namelessBuilds(db: Store, since: number, limit: number): Promise<string[]> {
+  const rows = await db
+    .selectFrom('image_builds')
+    .select('image_id')
+    .where('built_at', '>', since)
+    .where('image_id', 'not in', eb => eb.selectFrom('image_references').select('image_id'))
+    .orderBy('built_at', 'desc')
+    .limit(limit)
+    .execute()
+  return rows.map(row => row.image_id)
 }
 
 export const allImages = (db: Store): Promise<ImageRow[]> => db.selectFrom('images').selectAll().execute()

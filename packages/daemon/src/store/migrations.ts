@@ -68,7 +68,15 @@ const SECRETS = [
   ) strict`,
 ]
 
-const MIGRATIONS: readonly (readonly string[])[] = [FIRST, IMAGES, SECRETS]
+const BUILDS = [
+  `create table image_builds (
+    key text primary key, image_id text not null references images (id) on delete cascade, built_at integer not null
+  ) strict, without rowid`,
+  'create index image_builds_image on image_builds (image_id)',
+  'create index image_builds_age on image_builds (built_at)',
+]
+
+const MIGRATIONS: readonly (readonly string[])[] = [FIRST, IMAGES, SECRETS, BUILDS]
 
 /** Brings the schema up to date, each step in a transaction; refuses a database that a later version wrote. */
 export async function migrate(db: Kysely<Tables>): Promise<void> {

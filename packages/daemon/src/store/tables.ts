@@ -10,6 +10,7 @@ export interface Tables {
   idempotency: IdempotencyTable
   images: ImageTable
   image_references: { reference: string; image_id: string; resolved_at: number }
+  image_builds: ImageBuildRow
   secrets: SecretTable
   meta: { name: string; value: string }
 }
@@ -104,5 +105,7 @@ interface SecretTable {
 export type SessionRow = Selectable<SessionTable>
 export type EventRow = Selectable<EventTable>
 export type ImageRow = Selectable<ImageTable>
+/** What was built, by a digest of what it was built from. */
+export type ImageBuildRow = { key: string; image_id: string; built_at: number }
 export type IdempotencyRow = Selectable<IdempotencyTable>
 export type SecretRow = Selectable<SecretTable>

@@ -50,6 +50,16 @@ export type Replies = {
     offset: number
     nextCursor: string | null
   }
+  listPreparations: {
+    items: {
+      backend: string
+      image: string
+      /** what is being done, for people */
+      step: string
+      /** UTC time, ISO 8601 with milliseconds */
+      startedAt: string
+    }[]
+  }
   getSession: Replies['createSession']
   deleteSession: Replies['createSession']
   startSession: Replies['createSession']
@@ -300,6 +310,28 @@ export type Replies = {
     doneBytes: number
     totalBytes: number
   } | Replies['getImage']
+  buildImage: {
+    step: number
+    steps: number
+    instruction: string
+    /** false until the engine says that it has the result of this step */
+    cached: boolean
+  } | {
+    /** whole lines */
+    text: string
+  } | {
+    /** of the layer */
+    digest: string
+    phase: 'waiting' | 'downloading' | 'unpacking' | 'done'
+    doneBytes: number
+    totalBytes: number
+  } | {
+    image: Replies['getImage']
+    /** true when nothing had to be built */
+    cached: boolean
+    /** UTC time, ISO 8601 with milliseconds */
+    builtAt: string
+  }
   importImage: {
     /** of the layer */
     digest: string
@@ -583,6 +615,20 @@ export type Queries = {
     limit?: number
     offset?: number
     cursor?: string
+  }
+  buildImage: {
+    /** name of the image; without one it is had by its id, until it is older than its age */
+    reference?: string
+    /** path of the Dockerfile in the context; Dockerfile when absent */
+    dockerfile?: string
+    /** path in the context of instructions that are built on top, with no context of their own; several images can have the same ones */
+    overlay?: string
+    /** stage to build; the last one when absent */
+    target?: string
+    /** a result of the same content that is older is built again; images.max_image_age_seconds when absent */
+    maxAgeSeconds?: number
+    /** build every step again, whatever is there */
+    noCache?: boolean
   }
   importImage: {
     /** name of the image; for an archive that has none, or another one, and one image */

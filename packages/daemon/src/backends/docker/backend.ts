@@ -2,15 +2,17 @@
 import { randomBytes } from 'node:crypto'
 import { appendFile, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Duplex } from 'node:stream'
+import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import type { Backend, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, RootImage } from '../backend.ts'
+import type { Backend, ImageBuild, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, RootImage } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unenforced } from '../unenforced.ts'
+import { buildInEngine } from './build.ts'
+import { BuildCache } from './build-cache.ts'
 import { containerOptions, runnerConfig } from './container.ts'
 import { type EngineOptions, engineSays, openEngine, orNull, settled, statusOf } from './engine.ts'
 import { attach, dockerMachine, type Shown } from './machine.ts'
@@ -50,6 +52,7 @@ class DockerBackend implements Backend {
   #probed: { probe: Probe; until: number } | undefined
   #roots = new Map<string, Root>()
   #runnerVolume: string | undefined
+  #buildCache: BuildCache | undefined
 
   constructor(options: DockerOptions) {
     this.#options = options
@@ -91,6 +94,18 @@ class DockerBackend implements Backend {
       // A container may still have it; the next time it may not.
       await settled(engine.getImage(Id).remove({ force: true }), 404, 409)
     }
+  }
+
+  async buildImage<T>(build: ImageBuild, take: (archive: Readable) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const engine = await this.#available()
+    await mkdir(this.#images, { recursive: true, mode: 0o700 })
+    this.#buildCache ??= new BuildCache(engine, join(this.#images, 'docker-builds.json'))
+    return await buildInEngine(
+      { engine, owner: this.#owner, scratch: this.#images, cache: this.#buildCache },
+      build,
+      take,
+      signal,
+    )
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {

@@ -34,22 +34,35 @@ export async function ensureImage(
   const digest = createHash('sha256').update(config).digest('hex')
   const id = `sha256:${digest}`
   if ((await orNull(engine.getImage(id).inspect())) !== null) return id
-  const archive = pack()
-  const sent = send(archive, layers, config, digest)
-  const reply = await engine.loadImage(addAbortSignal(signal, Readable.from(archive)))
-  await sent
-  await said(reply)
+  await loadImage(engine, { layers, config, name: null }, signal)
   return id
 }
 
-async function send(archive: Pack, layers: readonly LayerFile[], config: string, digest: string): Promise<void> {
+export interface SentImage {
+  readonly layers: readonly LayerFile[]
+  readonly config: string
+  /** SECURITY: null, or one that nobody else has: a name of the user's own images could be taken over. */
+  readonly name: string | null
+}
+
+export async function loadImage(engine: Docker, image: SentImage, signal: AbortSignal): Promise<void> {
+  const archive = pack()
+  const sent = send(archive, image)
+  const reply = await engine.loadImage(addAbortSignal(signal, Readable.from(archive)))
+  await sent
+  await said(reply)
+}
+
+async function send(archive: Pack, { layers, config, name }: SentImage): Promise<void> {
+  const digest = createHash('sha256').update(config).digest('hex')
   archive.entry({ name: `${digest}.json` }, config)
   for (const { path, diffId } of layers) {
     const { size } = await stat(path)
     await pipeline(createReadStream(path), archive.entry({ name: nameOf(diffId), size }))
   }
-  // SECURITY: untagged, so that no name of the user's own images can be taken over.
-  const manifest = [{ Config: `${digest}.json`, RepoTags: null, Layers: layers.map(({ diffId }) => nameOf(diffId)) }]
+  const manifest = [
+    { Config: `${digest}.json`, RepoTags: name === null ? null : [name], Layers: layers.map(({ diffId }) => nameOf(diffId)) },
+  ]
   archive.entry({ name: 'manifest.json' }, JSON.stringify(manifest))
   archive.finalize()
 }

@@ -44,13 +44,16 @@ export async function imageRoot(
   const top = await prepareTop(tops, image.id, () => lookInLayers(image, LOOKED_AT, signal))
   const scratch = await mkdtemp(join(imagesDir, 'docker-'))
   try {
-    const layers = await Promise.all(image.layers.map((layer, i) => layerFile(image, layer, join(scratch, `${i}.tar`), signal)))
+    const layers = await layerFiles(image, scratch, signal)
     const id = await folderLayer(join(tops, top.name), layer => ensureImage(engine, [...layers, layer], labels, signal))
     return { image: id, binds: [], user: top.user }
   } finally {
     await rm(scratch, { recursive: true, force: true })
   }
 }
+
+export const layerFiles = (image: LayeredImage, scratch: string, signal: AbortSignal): Promise<LayerFile[]> =>
+  Promise.all(image.layers.map((layer, i) => layerFile(image, layer, join(scratch, `${i}.tar`), signal)))
 
 /** Older engines do not know zstd: such a layer is sent as the tar that it holds. */
 async function layerFile(

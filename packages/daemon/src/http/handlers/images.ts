@@ -1,4 +1,5 @@
 import type { ImageProgress } from '@sandglass/contract'
+import { buildImage } from '../../images/build/build.ts'
 import { importArchive } from '../../images/import.ts'
 import { getImage, listImages } from '../../images/list.ts'
 import { pullImage } from '../../images/pull.ts'
@@ -15,6 +16,8 @@ export const imageHandlers = ({ world }: Api) =>
       const { progress, done } = pullImage(world, body.reference, signal)
       return numbered(steps(progress.follow(), done))
     },
+    buildImage: async ({ query, headers, request, signal }) =>
+      numbered(await buildImage(world, request.raw, { ...query, build_args: headers['x-build-args'] ?? {} }, signal)),
     importImage: async ({ query, request, signal }) => {
       const { progress, done } = await importArchive(world, request.raw, query.reference, signal)
       return numbered(

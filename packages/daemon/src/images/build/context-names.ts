@@ -2,7 +2,15 @@
 // nothing but files, folders and links.
 import { posix } from 'node:path'
 import { LIMITS, SandglassError } from '@sandglass/contract'
-import type { Headers } from 'tar-stream'
+import type { Header } from 'tar-stream'
+
+type Given = Partial<Header> & Pick<Header, 'name'>
+/** What of a header is passed on. */
+export type Admitted = Pick<Header, 'name' | 'mode' | 'mtime' | 'uid' | 'gid'> & {
+  type: 'file' | 'directory' | 'symlink' | 'link'
+  linkname?: string
+  size?: number
+}
 
 export class ContextNames {
   readonly #kinds = new Map<string, 'file' | 'directory' | 'symlink'>()
@@ -10,7 +18,7 @@ export class ContextNames {
   readonly #implied = new Set<string>()
 
   /** The header that is passed on; null for the top folder itself. */
-  admit({ name: given, type, mode = 0o644, mtime, linkname, size }: Headers): Headers | null {
+  admit({ name: given, type, mode = 0o644, mtime, linkname, size }: Given): Admitted | null {
     const name = plain(given)
     if (name === '.') return null
     if (this.#kinds.size >= LIMITS.build_context_entries.max)
@@ -21,7 +29,7 @@ export class ContextNames {
       })
     if (this.#kinds.has(name)) throw unsafe(given, 'is there twice')
     this.#enter(given, name)
-    const header: Headers = { name, mode: mode & 0o7777, mtime: mtime ?? new Date(0), uid: 0, gid: 0 }
+    const header = { name, mode: mode & 0o7777, mtime: mtime ?? new Date(0), uid: 0, gid: 0 }
     switch (type) {
       case 'directory':
         this.#kinds.set(name, 'directory')

@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { LIMITS, SandglassError } from '@sandglass/contract'
-import { extract, type Headers, pack } from 'tar-stream'
+import { extract, pack } from 'tar-stream'
 import type { ImageWorld } from '../image-world.ts'
 import { openRoom, type Room } from '../room.ts'
 import { uncompressed } from '../spool.ts'
-import { ContextNames } from './context-names.ts'
+import { type Admitted, ContextNames } from './context-names.ts'
 
 /** A Dockerfile and an overlay under these names are for the build alone, and no files of it. */
 export const RESERVED = ['.sandglass.dockerfile', '.sandglass.overlay']
@@ -82,15 +82,19 @@ async function copy(
     }
     copied.finalize()
   }
-  const written = pipeline(copied, createWriteStream(path, { flags: 'wx', mode: 0o600 }), { signal })
-  const reading = read().catch(error => {
+  // What fails ends the others.
+  const fail = (error: Error) => {
     copied.destroy(error)
     archive.destroy(error)
     throw error
-  })
-  const ends = await Promise.allSettled([reading, pipeline(await uncompressed(body), archive, { signal }), written])
+  }
+  const reading = read().catch(fail)
+  const coming = uncompressed(body)
+    .then(tar => pipeline(tar, archive, { signal }))
+    .catch(fail)
+  const written = pipeline(copied, createWriteStream(path, { flags: 'wx', mode: 0o600 }), { signal })
   // The first is the one that knows why.
-  for (const end of ends) if (end.status === 'rejected') throw end.reason
+  for (const end of await Promise.allSettled([reading, coming, written])) if (end.status === 'rejected') throw end.reason
   const hash = createHash('sha256')
   for (const name of [...lines.keys()].sort()) hash.update(`${JSON.stringify(name)} ${lines.get(name)}\n`)
   return hash.digest('hex')
@@ -98,7 +102,7 @@ async function copy(
 
 function contentOf(
   entry: AsyncIterable<Buffer>,
-  { name, size = 0 }: Headers,
+  { name, size = 0 }: Admitted,
   wanted: ReadonlySet<string>,
   kept: Map<string, string>,
   room: Room,

@@ -11,7 +11,8 @@ export interface Instruction {
 }
 
 export interface Dockerfile {
-  readonly escape: '\\' | '`'
+  /** What joins a line to the next. */
+  readonly joiner: '\\' | '`'
   readonly instructions: readonly Instruction[]
 }
 
@@ -22,8 +23,8 @@ const HEREDOC = /(^|\s)\d*<<-?["']?[A-Za-z_]/
 /** `name` is what the file is called in messages. */
 export function parseDockerfile(name: string, text: string): Dockerfile {
   const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/)
-  const escape = escapeOf(name, lines)
-  const isContinued = escape === '\\' ? /\\[ \t]*$/ : /`[ \t]*$/
+  const joiner = joinerOf(name, lines)
+  const isContinued = joiner === '\\' ? /\\[ \t]*$/ : /`[ \t]*$/
   const instructions: Instruction[] = []
   for (let at = 0; at < lines.length; at++) {
     const line = at + 1
@@ -45,21 +46,21 @@ export function parseDockerfile(name: string, text: string): Dockerfile {
       throw wrong(name, line, 'has a here-document, which the builder does not know', 'write the lines with && and \\ instead')
     instructions.push({ line, word: word.toUpperCase(), rest })
   }
-  return { escape, instructions }
+  return { joiner, instructions }
 }
 
 export const wrong = (name: string, line: number, issue: string, next = 'mend the Dockerfile') =>
   new SandglassError('INVALID_REQUEST', { issue: `${name} line ${line} ${issue}`, next })
 
 /** Directives stand in front of everything else. Those that choose another builder have no meaning here. */
-function escapeOf(name: string, lines: readonly string[]): Dockerfile['escape'] {
-  let escape: Dockerfile['escape'] = '\\'
+function joinerOf(name: string, lines: readonly string[]): Dockerfile['joiner'] {
+  let joiner: Dockerfile['joiner'] = '\\'
   for (const [at, text] of lines.entries()) {
     const [, key, value] = DIRECTIVE.exec(text) ?? []
     if (key === undefined) break
     if (key.toLowerCase() !== 'escape') continue
     if (value !== '\\' && value !== '`') throw wrong(name, at + 1, 'has an escape that is neither \\ nor `')
-    escape = value
+    joiner = value
   }
-  return escape
+  return joiner
 }

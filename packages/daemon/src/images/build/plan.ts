@@ -22,12 +22,12 @@ export interface PlanOptions {
 type Piece = string | { readonly base: number }
 
 /** What follows the stage that is asked for is left out. */
-export function planBuild({ escape, instructions }: Dockerfile, options: PlanOptions): Plan {
+export function planBuild({ joiner, instructions }: Dockerfile, options: PlanOptions): Plan {
   const { name } = options
   const values = new Map(Object.entries(GIVEN))
   const bases: string[] = []
   const stages: string[] = []
-  const pieces: Piece[] = escape === '\\' ? [] : [`# escape=${escape}\n`]
+  const pieces: Piece[] = joiner === '\\' ? [] : [`# escape=${joiner}\n`]
   const baseOf = (reference: string): Piece => {
     if (!bases.includes(reference)) bases.push(reference)
     return { base: bases.indexOf(reference) }

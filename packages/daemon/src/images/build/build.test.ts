@@ -1,0 +1,282 @@
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import Docker from 'dockerode'
+import { afterAll, describe, expect, it } from 'vitest'
+import { testEngine } from '../../backends/docker/engine.fixture.ts'
+import { temporaryFolder, until } from '../../daemon.fixture.ts'
+import { type BuildDaemon, type BuildDaemonOptions, buildDaemon, smallImage } from './build-daemon.fixture.ts'
+
+const engine = await testEngine()
+const client = new Docker({ socketPath: engine.endpoint.replace('unix://', '') })
+afterAll(() => engine.stop())
+
+const base = await smallImage()
+const RANDOM = '/proc/sys/kernel/random/uuid'
+
+async function daemonWithBase(options: BuildDaemonOptions = {}): Promise<BuildDaemon> {
+  const daemon = await buildDaemon(engine, options)
+  await daemon.importImage(base, 'small:1')
+  return daemon
+}
+
+/** A registry of this machine that nobody listens as. */
+async function offline(): Promise<string> {
+  const file = join(await temporaryFolder(), 'config.yaml')
+  await writeFile(file, "registries: { '127.0.0.1:1': { plain_http: true } }\n", { mode: 0o600 })
+  return file
+}
+
+describe('a build', () => {
+  it('of two stages with COPY, RUN, ENV and USER runs on oci and on docker', async () => {
+    const daemon = await daemonWithBase()
+    const built = await daemon.build(
+      {
+        Dockerfile: [
+          'ARG BASE=nothing',
+          `FROM ${'$'}{BASE} AS maker`,
+          'ARG GREETING',
+          'COPY src /src',
+          'RUN cat /src/a /src/deep/b > /made && \\',
+          '  # a comment in the middle',
+          '  echo "$GREETING" >> /made',
+          'FROM $BASE',
+          'COPY --from=maker /made /opt/made',
+          'ENV FROM_BUILD=yes',
+          'RUN id -u > /opt/builder',
+          'USER sandbox',
+        ].join('\n'),
+        'src/a': 'A',
+        'src/deep/b': 'B\n',
+      },
+      { query: { reference: 'app:1' }, args: { BASE: 'small:1', GREETING: 'hello' } },
+    )
+    expect(built.error).toBeUndefined()
+    expect(built.steps.map(({ instruction }) => instruction)).toContain('FROM small:1 AS maker')
+    expect(built.done).toMatchObject({ cached: false, image: { references: ['docker.io/library/app:1'], source: 'build' } })
+    const command = 'cat /opt/made /opt/builder; echo $FROM_BUILD; id -un; ls -A /src 2>&1'
+    for (const backend of ['oci', 'docker'])
+      expect(await daemon.run('app:1', backend, command)).toBe('AB\nhello\n0\nyes\nsandbox\nls: /src: No such file or directory')
+  })
+
+  it('is done once for the same content, and again when one byte of it changes', async () => {
+    const daemon = await daemonWithBase()
+    const files = { Dockerfile: `FROM small:1\nCOPY f /f\nRUN cat ${RANDOM} > /id\n`, f: 'one' }
+    const first = await daemon.build(files, { query: { reference: 'app:1' } })
+    const second = await daemon.build(files, { query: { reference: 'app:2' } })
+    expect(first.done).toMatchObject({ cached: false })
+    expect(second.done).toMatchObject({ cached: true, built_at: first.done?.built_at, image: { id: first.done?.image.id } })
+    expect(second.done?.image.references).toEqual(['docker.io/library/app:1', 'docker.io/library/app:2'])
+    expect(second.steps).toEqual([])
+    const others = [
+      { ...files, f: 'two' },
+      { ...files, g: '' },
+      { ...files, Dockerfile: `${files.Dockerfile}ENV A=1\n` },
+    ]
+    for (const changed of others) expect((await daemon.build(changed)).done).toMatchObject({ cached: false })
+    expect((await daemon.build(files, { args: { UNUSED: '1' } })).done).toMatchObject({ cached: false })
+    expect((await daemon.build(files)).done).toMatchObject({ cached: true })
+  })
+
+  it('begins behind the steps that did not change, and runs them all when it is told to', async () => {
+    const daemon = await daemonWithBase()
+    const files = { Dockerfile: `FROM small:1\nRUN cat ${RANDOM} > /id\nCOPY f /f\n`, f: 'one' }
+    const first = await daemon.build(files)
+    const changed = await daemon.build({ ...files, f: 'two' })
+    const idIn = (built: typeof first) => daemon.run(built.done?.image.id ?? '', 'oci', 'cat /id')
+    expect(changed.steps.filter(({ cached }) => cached).map(({ step }) => step)).toEqual([2])
+    expect(await idIn(changed)).toBe(await idIn(first))
+    const anew = await daemon.build(files, { query: { no_cache: true } })
+    expect(anew.done).toMatchObject({ cached: false })
+    expect(await idIn(anew)).not.toBe(await idIn(first))
+  })
+
+  it('is done again, every step of it, when its result is older than its age', async () => {
+    let now = Date.now()
+    const daemon = await daemonWithBase({ now: () => now, images: { max_image_age_seconds: 1000 } })
+    const files = { Dockerfile: `FROM small:1\nRUN cat ${RANDOM} > /id\n` }
+    const ids: (string | undefined)[] = []
+    const build = async (query = {}) => {
+      const { done } = await daemon.build(files, { query: { reference: 'app:1', ...query } })
+      ids.push(done?.image.id)
+      return done?.cached
+    }
+    expect(await build()).toBe(false)
+    now += 999_000
+    expect(await build()).toBe(true)
+    expect(await build({ max_age_seconds: 2000 })).toBe(true)
+    expect(await build({ max_age_seconds: 10 })).toBe(false)
+    now += 1_001_000
+    expect(await build({ max_age_seconds: 2000 })).toBe(true)
+    expect(await build()).toBe(false)
+    expect(new Set(ids).size).toBe(3)
+  })
+
+  it('with an overlay stands on the same project image, and the overlay alone is built when it changes', async () => {
+    const daemon = await daemonWithBase()
+    const build = (overlay: string) =>
+      daemon.build(
+        { Dockerfile: `FROM small:1\nRUN cat ${RANDOM} > /id; true\n`, '.sandglass.overlay': overlay },
+        { query: { reference: 'app:1', overlay: '.sandglass.overlay' } },
+      )
+    const first = await build('ENV TOOLS=1\nRUN echo tools > /tools\n')
+    expect(first.steps.map(({ steps }) => steps)).toEqual([2, 2, 3, 3, 3])
+    const id = await daemon.run('app:1', 'oci', 'cat /id')
+    expect((await build('ENV TOOLS=1\nRUN echo tools > /tools\n')).done).toMatchObject({ cached: true })
+    const other = await build('RUN echo other > /tools\n')
+    expect(other.steps.map(({ instruction }) => instruction.split(' ')[0])).toEqual(['FROM', 'RUN'])
+    expect(await daemon.run('app:1', 'oci', 'cat /tools /id')).toBe(`other\n${id}`)
+    expect((await build('FROM small:1\n')).error).toMatchObject({
+      code: 'INVALID_REQUEST',
+      message: '.sandglass.overlay line 1 has FROM, and an overlay starts from what was built',
+    })
+  })
+
+  it('leaves nothing in the engine but a bounded number of steps, and nothing in the data folder', async () => {
+    const daemon = await daemonWithBase()
+    for (let i = 0; i < 9; i++) await daemon.build({ Dockerfile: `FROM small:1\nLABEL n=${i}\n` })
+    const images = await client.listImages({ all: true })
+    expect(images.flatMap(({ RepoTags }) => RepoTags ?? []).filter(tag => tag.startsWith('sandglass.invalid'))).toEqual([])
+    expect(await client.listContainers({ all: true })).toEqual([])
+    expect(await readdir(join(daemon.dataDir, 'images', 'import'))).toEqual([])
+    const before = images.length
+    for (let i = 9; i < 11; i++) await daemon.build({ Dockerfile: `FROM small:1\nLABEL n=${i}\n` })
+    expect((await client.listImages({ all: true })).length).toBe(before)
+  })
+})
+
+describe('what a build may use', () => {
+  it('is checked against allowed_images before anything is brought', async () => {
+    const daemon = await buildDaemon(engine, { flags: { 'allowed-images': ['small:1,app:1'] } })
+    await daemon.importImage(base, 'small:1')
+    const build = async (dockerfile: string, reference = 'app:1') =>
+      (await daemon.build({ Dockerfile: dockerfile, overlay: 'ENV A=1\n' }, { query: { reference, overlay: 'overlay' } })).error
+    expect(await build('FROM small:1\n')).toBeUndefined()
+    expect(await build('FROM small:1\n', 'other:1')).toMatchObject({ code: 'IMAGE_NOT_ALLOWED', detail: { image: 'other:1' } })
+    for (const dockerfile of ['FROM busybox\n', 'FROM small:1\nCOPY --from=busybox /x /x\n', 'ARG B=busybox\nFROM $B\n'])
+      expect(await build(dockerfile)).toMatchObject({ code: 'IMAGE_NOT_ALLOWED', detail: { image: 'busybox' } })
+  })
+
+  it('is in the store: an image of the engine itself is not found', async () => {
+    const daemon = await daemonWithBase({ flags: { config: [await offline()] } })
+    await client.getImage((await client.listImages())[0]?.Id ?? '').tag({ repo: '127.0.0.1:1/mine', tag: '1' })
+    const { error } = await daemon.build({ Dockerfile: 'FROM 127.0.0.1:1/mine:1\n' })
+    expect(error?.code).toBe('REGISTRY_FAILED')
+    await client.getImage('127.0.0.1:1/mine:1').remove()
+  })
+
+  it('as an argument that looks like a secret is shown in no output, no error, no image and no log', async () => {
+    const daemon = await daemonWithBase()
+    const SECRET = 'hunter2-hunter2'
+    const args = { NPM_TOKEN: SECRET, PLAIN: 'plain-value' }
+    const files = { Dockerfile: 'FROM small:1\nARG NPM_TOKEN\nARG PLAIN\nRUN echo "with $NPM_TOKEN $PLAIN"\n' }
+    const built = await daemon.build(files, { args, query: { reference: 'app:1' } })
+    expect(built.output).toBe('with *** plain-value\n')
+    const failed = await daemon.build({ Dockerfile: `${files.Dockerfile}RUN echo $NPM_TOKEN; exit 1\n` }, { args })
+    expect(failed.error?.detail.output).toEqual(['***'])
+    const row = await daemon.world.store
+      .selectFrom('images')
+      .select('config')
+      .where('id', '=', built.done?.image.id ?? '')
+      .executeTakeFirst()
+    expect(row?.config).toContain('NPM_TOKEN=***')
+    const everything = JSON.stringify([built, failed, row, daemon.logged])
+    expect(everything).not.toContain(SECRET)
+    expect(row?.config).not.toContain('plain-value')
+    const histories = await Promise.all((await client.listImages({ all: true })).map(({ Id }) => client.getImage(Id).history()))
+    expect(JSON.stringify(histories)).not.toContain(SECRET)
+  })
+})
+
+describe('two who ask for the same build at once', () => {
+  it('wait for one build and hear the same', async () => {
+    const daemon = await daemonWithBase()
+    const files = { Dockerfile: `FROM small:1\nRUN echo begun; sleep 2; cat ${RANDOM}\n` }
+    const [one, two] = await Promise.all([
+      daemon.build(files, { query: { reference: 'a:1' } }),
+      daemon.build(files, { query: { reference: 'b:1' } }),
+    ])
+    expect(one.done?.image.id).toBe(two.done?.image.id)
+    expect(one.output).toMatch(/begun\n.{36}\n/)
+    expect(two.output).toBe(one.output)
+    expect((await daemon.build(files)).done?.image.references).toEqual(['docker.io/library/a:1', 'docker.io/library/b:1'])
+  })
+
+  it('lose nothing when one of them leaves, and the build ends when both have left', async () => {
+    const daemon = await daemonWithBase()
+    const first = new AbortController()
+    const second = new AbortController()
+    const files = { Dockerfile: 'FROM small:1\nRUN sleep 1000\n' }
+    const hears = async (signal: AbortSignal) => {
+      const reply = (await daemon.stream(files, { signal })).body?.getReader()
+      expect(new TextDecoder().decode((await reply?.read())?.value)).toContain('event: step')
+    }
+    await hears(first.signal)
+    await until(async () => (await client.listContainers()).length === 1)
+    await hears(second.signal)
+    first.abort()
+    await daemon.call('GET', '/v1/images')
+    expect([...daemon.world.images.builds.values()].map(work => work.isGivenUp)).toEqual([false])
+    expect(await client.listContainers()).toHaveLength(1)
+    second.abort()
+    await until(async () => (await client.listContainers({ all: true })).length === 0)
+    await until(async () => (await readdir(join(daemon.dataDir, 'images', 'import'))).length === 0)
+  })
+})
+
+describe('a build that fails', () => {
+  it('tells the step, its instruction, its exit code and the last lines of its output', async () => {
+    const daemon = await daemonWithBase()
+    const lines = Array.from({ length: 40 }, (_, i) => `echo line-${i}`).join('; ')
+    const failed = await daemon.build(
+      { Dockerfile: `FROM small:1\nRUN true\nRUN ${lines}; echo oops >&2; exit 3\nRUN true\n` },
+      { query: { reference: 'app:1' } },
+    )
+    expect(failed.error).toMatchObject({
+      code: 'IMAGE_BUILD_FAILED',
+      detail: { image: 'app:1', step: 3, steps: 4, exit_code: 3 },
+    })
+    expect(failed.error?.message).toMatch(/^image app:1 was not built: step 3 of 4 \(RUN echo line-0.*\) ended with exit code 3$/)
+    expect(failed.error?.detail.output).toHaveLength(20)
+    expect(failed.error?.detail.output).toContain('line-39')
+    expect((await daemon.call('GET', '/v1/images/app:1')).status).toBe(404)
+    expect(await client.listContainers({ all: true })).toEqual([])
+  })
+
+  it('says what is wrong with the Dockerfile', async () => {
+    const daemon = await daemonWithBase()
+    const wrong: [dockerfile: string, code: string, text: string][] = [
+      ['FROM small:1\nCOPY missing /x\n', 'IMAGE_BUILD_FAILED', 'step 2 of 2 (COPY missing /x) failed'],
+      ['FROM small:1\nFROB x\n', 'IMAGE_BUILD_FAILED', 'FROB'],
+      ['FROM small:1\nRUN --mount=type=cache,target=/x true\n', 'IMAGE_BUILD_FAILED', 'BuildKit'],
+      ['RUN true\n', 'INVALID_REQUEST', 'Dockerfile line 1 has RUN'],
+    ]
+    for (const [dockerfile, code, text] of wrong)
+      expect((await daemon.build({ Dockerfile: dockerfile })).error).toMatchObject({
+        code,
+        message: expect.stringContaining(text),
+      })
+    const { error } = await daemon.build({ other: 'FROM small:1\n' })
+    expect(error).toMatchObject({
+      code: 'FILE_NOT_FOUND',
+      message: 'no such file or directory in the files of the build: Dockerfile',
+    })
+  })
+
+  it('because it never ends leaves no container', async () => {
+    const daemon = await daemonWithBase({ images: { build_timeout_seconds: 2 } })
+    const { error } = await daemon.build({ Dockerfile: 'FROM small:1\nRUN echo begun; sleep 1000\n' })
+    expect(error).toMatchObject({
+      code: 'IMAGE_BUILD_FAILED',
+      message: expect.stringContaining('step 2 of 2 (RUN echo begun; sleep 1000) failed: the build took longer than 2 seconds'),
+    })
+    expect(await client.listContainers({ all: true })).toEqual([])
+    expect(await readdir(join(daemon.dataDir, 'images', 'import'))).toEqual([])
+  })
+
+  it('for want of an engine says what to install', async () => {
+    const daemon = await buildDaemon({ endpoint: 'unix:///nonexistent/docker.sock' })
+    const { status, error } = await daemon.build({ Dockerfile: 'FROM small:1\n' })
+    expect(status).toBe(503)
+    expect(error).toMatchObject({ code: 'BACKEND_UNAVAILABLE', message: expect.stringContaining('apt-get install docker.io') })
+  })
+})

@@ -1,0 +1,52 @@
+// What an engine has built, into the store.
+import type { Readable } from 'node:stream'
+import type { Image } from '@sandglass/contract'
+import { archivedImages, manifestDigest } from '../archive-images.ts'
+import type { ImageWorld } from '../image-world.ts'
+import { storeImages } from '../import.ts'
+import { digestOf, invalid } from '../manifest.ts'
+import { Progress } from '../progress.ts'
+import { spoolArchive } from '../spool.ts'
+import { progressEvents } from './bases.ts'
+import type { BuildLog } from './build-log.ts'
+import { withoutArgs } from './secret-args.ts'
+
+export interface Taking {
+  readonly name: string
+  readonly buildArgs: Readonly<Record<string, string>>
+  readonly log: BuildLog
+  /** Called with its id once it is stored; it has no name yet, and would be removed without what this notes. */
+  readonly note: (id: string) => Promise<void>
+}
+
+export async function takeBuilt(
+  world: ImageWorld,
+  archive: Readable,
+  { name, buildArgs, log, note }: Taking,
+  signal: AbortSignal,
+): Promise<Image> {
+  const spool = await spoolArchive(world, name, archive, signal)
+  try {
+    const [found, ...more] = await archivedImages(spool, name)
+    if (!found || more.length > 0) throw invalid(name, 'the engine gave something else than one image')
+    const config = withoutArgs(found.config, buildArgs)
+    const built = { ...found, config, manifestDigest: manifestDigest(config, found.layers), references: [] }
+    const release = world.images.held.hold([digestOf(config)])
+    try {
+      const progress = new Progress()
+      const told = tell(progress, log)
+      const [image] = await storeImages(world, spool, name, [built], 'build', progress, signal).finally(() => told)
+      if (!image) throw invalid(name, 'the engine gave no image')
+      await note(image.id)
+      return image
+    } finally {
+      release()
+    }
+  } finally {
+    await spool.remove()
+  }
+}
+
+async function tell(progress: Progress, log: BuildLog): Promise<void> {
+  for await (const event of progressEvents(progress.follow())) log.add(event)
+}
