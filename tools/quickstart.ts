@@ -1,4 +1,5 @@
 // `npm run quickstart`: a first session on a daemon of its own, step by step, with the time each step took.
+import { setTimeout as delay } from 'node:timers/promises'
 import { SandglassError, type Session } from '@sandglass/sdk'
 import { acceptLimits } from './accept-limits.ts'
 import { type PrivateDaemon, startPrivateDaemon } from './private-daemon.ts'
@@ -45,7 +46,7 @@ async function firstSession(allowUnenforced: readonly string[] = []): Promise<{ 
     startPrivateDaemon({ allowUnenforced, signal: interrupted.signal }),
   )
   try {
-    return { daemon, session: await create(daemon) }
+    return { daemon, session: await createSomehow(daemon) }
   } catch (error) {
     await daemon.stop()
     if (!(error instanceof SandglassError) || !error.is('LIMIT_UNENFORCEABLE') || allowUnenforced.length > 0) throw error
@@ -58,13 +59,38 @@ async function firstSession(allowUnenforced: readonly string[] = []): Promise<{ 
   }
 }
 
-async function create(daemon: PrivateDaemon): Promise<Session> {
-  const session = await timed('create a session', () => daemon.client.createSession())
+/** With oci, whatever its limits here; with what this machine can run where oci cannot. */
+async function createSomehow(daemon: PrivateDaemon): Promise<Session> {
+  try {
+    return await create(daemon, 'oci')
+  } catch (error) {
+    if (!(error instanceof SandglassError) || !error.is('BACKEND_UNAVAILABLE')) throw error
+    console.log(`   note: ${error.detail.why}`)
+    return await create(daemon, 'auto')
+  }
+}
+
+async function create(daemon: PrivateDaemon, backend: 'oci' | 'auto'): Promise<Session> {
+  const told = new AbortController()
+  const telling = tellPreparations(daemon, told.signal)
+  const made = timed('create a session', () => daemon.client.createSession({ backend }))
+  const session = await made.finally(() => told.abort())
+  await telling
   const { name, cpuCores, memoryMb, diskMb, unenforced } = session.info
   show(
     `${name}: ${cpuCores} cores, ${memoryMb} MiB of memory, ${diskMb} MiB of disk${unenforced.length > 0 ? ` (not enforced: ${unenforced.join(', ')})` : ''}`,
   )
   return session
+}
+
+async function tellPreparations({ client }: PrivateDaemon, signal: AbortSignal): Promise<void> {
+  let last = ''
+  while (!signal.aborted) {
+    const step = (await client.preparations().catch(() => []))[0]?.step ?? ''
+    if (step !== last && step !== '') show(step)
+    last = step
+    await delay(1000, undefined, { signal }).catch(() => undefined)
+  }
 }
 
 async function run(session: Session, cmd: string, remark = ''): Promise<void> {
