@@ -78,6 +78,8 @@ script bsdutils
 tar tar
 curl curl
 busybox busybox-static
+docker-registry docker-registry
+htpasswd apache2-utils
 openssl openssl
 python3 python3
 git git

@@ -11,7 +11,7 @@ import (
 const (
 	blockBytes = 64 << 10
 	// How much is written between two looks at the disk.
-	lookEvery = 32 << 20
+	lookEvery = 8 << 20
 )
 
 var zeros [blockBytes]byte

@@ -17,7 +17,7 @@ import type { Registry } from './registry/registry.ts'
 import { takeLayer } from './take-layer.ts'
 
 const MiB = 1024 * 1024
-const LOOK_EVERY = 32 * MiB
+const LOOK_EVERY = 8 * MiB
 
 export interface WantedLayer extends WantedBlob {
   readonly diffId: string
