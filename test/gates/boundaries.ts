@@ -32,6 +32,7 @@ export const BOUNDARIES: Boundary[] = [
       `${DAEMON}/main.ts`,
       `${DAEMON}/doctor.ts`,
       'node:',
+      '@balena/dockerignore',
       'ws',
       'yaml',
       'zod',

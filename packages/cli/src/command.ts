@@ -14,6 +14,8 @@ export type Flag = {
   isPath?: boolean
   /** On unless turned off, so help and completion show --no-NAME. */
   isOn?: boolean
+  /** The first word of the command that it belongs to; with another it is not known. */
+  only?: string
   about: string
 }
 

@@ -1,6 +1,7 @@
 // One run of the command line: find the command, read its flags, run it, turn what went wrong into a line and an exit code.
 import type { Command, Context, Input } from './command.ts'
 import { isCommand, loadCommand } from './commands.ts'
+import { optionsOf } from './options-of.ts'
 import { parseInput, splitCommand, text, unknownCommand } from './parse.ts'
 
 /** What a failure is told about: the command that ran, once it is known. */
@@ -26,7 +27,7 @@ export async function main(): Promise<void> {
 
 async function run(named: NonNullable<Named>, env: Context['env']): Promise<number> {
   const { name, command, argv } = named
-  const input = parseInput(argv, command.options)
+  const input = parseInput(argv, optionsOf(command, argv))
   if (input.flags.help) return showHelp(command, name)
   const self = context(env, input.flags, named)
   return runNoting(command, input, self)

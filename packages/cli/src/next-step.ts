@@ -1,6 +1,7 @@
 import { SandglassError, SESSION_ID, SESSION_NAME } from '@sandglass/contract/tables'
 import type { Command, Environment } from './command.ts'
 import { nearest } from './nearest.ts'
+import { optionsOf } from './options-of.ts'
 import { parseInput } from './parse.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -31,14 +32,14 @@ function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, { name, comma
 
 /** The argument that the daemon could take neither for an id nor for a name. */
 const strangeName = ({ command, argv }: Run): string | undefined =>
-  parseInput(argv, command.options).args.find(word => !SESSION_ID.test(word) && !SESSION_NAME.test(word))
+  parseInput(argv, optionsOf(command, argv)).args.find(word => !SESSION_ID.test(word) && !SESSION_NAME.test(word))
 
 async function withNearestSession(
   error: SandglassError<'SESSION_NOT_FOUND'>,
   { command, argv }: Run,
   env: Environment,
 ): Promise<SandglassError> {
-  const { config } = parseInput(argv, command.options).flags
+  const { config } = parseInput(argv, optionsOf(command, argv)).flags
   const [{ sessionNames }, { loadSettings }] = await Promise.all([import('./complete/sessions.ts'), import('./settings.ts')])
   const names = await sessionNames({ settings: () => loadSettings(typeof config === 'string' ? config : undefined, env) })
   const meant = nearest(error.detail.id.toLowerCase(), names)

@@ -4,10 +4,19 @@ import { toCamel } from './case.ts'
 import { bodyOf, streamError } from './follow.ts'
 import { readEvents } from './sse.ts'
 import { type ResponseLike, type Transport, unreachable } from './transport.ts'
-import type { Cancel, ImageInfo, ImageProgress, ImageRemoved } from './wire-types.ts'
+import type { BuildResult, BuildStep, Cancel, ImageInfo, ImageProgress, ImageRemoved, Query } from './wire-types.ts'
 
 /** `onProgress` is told how far each layer is, several times a second. */
 export type ImageOptions = { onProgress?: (layer: ImageProgress) => void } & Cancel
+
+export type BuildOptions = NonNullable<Query<'buildImage'>> & {
+  /** Values of the Dockerfile's ARGs. A step can write them into the image: they are no place for secrets. */
+  buildArgs?: Record<string, string>
+  /** Told when a step begins, and again when it turns out that it need not be run. */
+  onStep?: (step: BuildStep) => void
+  /** Told what the steps print, in whole lines. */
+  onOutput?: (text: string) => void
+} & ImageOptions
 
 /** Root filesystems that sessions start from. */
 export class Images {
@@ -20,7 +29,7 @@ export class Images {
   /** Brings an image from its registry into the store. What came of a pull that was given up is not downloaded again. */
   async pull(reference: string, { signal, onProgress }: ImageOptions = {}): Promise<ImageInfo> {
     const response = await this.#transport.open('pullImage', { body: { reference }, headers: STREAM, signal })
-    return (await this.#finish(response, onProgress, signal)) as ImageInfo
+    return (await this.#finish(response, { progress: onProgress }, signal)) as ImageInfo
   }
 
   /** The images of a docker save archive or of an OCI layout, as a tar. `reference` names the one image of an archive. */
@@ -28,7 +37,15 @@ export class Images {
     const { reference, onProgress, signal } = options
     const headers = { ...STREAM, 'content-type': 'application/x-tar' }
     const response = await this.#transport.open('importImage', { query: { reference }, raw: body, headers, signal })
-    return ((await this.#finish(response, onProgress, signal)) as { items: ImageInfo[] }).items
+    return ((await this.#finish(response, { progress: onProgress }, signal)) as { items: ImageInfo[] }).items
+  }
+
+  /** An image from a Dockerfile. `body` is a tar with it and its files. What has the same content and is not too old is not built again. */
+  async build(body: BodySource, options: BuildOptions = {}): Promise<BuildResult> {
+    const { buildArgs, onStep, onOutput, onProgress, signal, ...query } = options
+    const headers = { ...STREAM, 'content-type': 'application/x-tar', ...(buildArgs ? { 'x-build-args': ascii(buildArgs) } : {}) }
+    const response = await this.#transport.open('buildImage', { query, raw: body, headers, signal })
+    return (await this.#finish(response, { progress: onProgress, step: onStep, output: onOutput }, signal)) as BuildResult
   }
 
   /** Every image in the store, newest first. */
@@ -53,14 +70,12 @@ export class Images {
     return this.#transport.json('deleteImage', { params: { ref }, signal })
   }
 
-  async #finish(
-    response: ResponseLike,
-    onProgress: ImageOptions['onProgress'],
-    signal: AbortSignal | undefined,
-  ): Promise<unknown> {
+  async #finish(response: ResponseLike, listeners: Listeners, signal: AbortSignal | undefined): Promise<unknown> {
     try {
       for await (const event of readEvents(bodyOf(response))) {
-        if (event.type === 'progress') onProgress?.(toCamel(JSON.parse(event.data)) as ImageProgress)
+        if (event.type === 'progress') listeners.progress?.(toCamel(JSON.parse(event.data)) as ImageProgress)
+        else if (event.type === 'step') listeners.step?.(toCamel(JSON.parse(event.data)) as BuildStep)
+        else if (event.type === 'output') listeners.output?.((JSON.parse(event.data) as { text: string }).text)
         else if (event.type === 'done') return toCamel(JSON.parse(event.data))
         else if (event.type === 'error') throw streamError(event)
       }
@@ -71,5 +86,15 @@ export class Images {
     throw unreachable(this.#transport.options.baseUrl, new Error('the stream ended before the work did'))
   }
 }
+
+type Listeners = {
+  progress: ImageOptions['onProgress']
+  step?: BuildOptions['onStep']
+  output?: BuildOptions['onOutput']
+}
+
+/** JSON that a header can carry. */
+const ascii = (value: unknown) =>
+  JSON.stringify(value).replaceAll(/[\u007f-\uffff]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
 const STREAM = { accept: 'text/event-stream' }

@@ -16,6 +16,8 @@ export type SessionStats = Reply<'sessionStats'>
 export type SecretInfo = Reply<'putSecret'>
 export type ImageInfo = Reply<'getImage'>
 export type ImageProgress = Extract<Reply<'pullImage'>, { phase: string }>
+export type BuildStep = Extract<Reply<'buildImage'>, { instruction: string }>
+export type BuildResult = Extract<Reply<'buildImage'>, { cached: boolean; image: unknown }>
 export type ImageRemoved = Reply<'deleteImage'>
 export type Port = Reply<'listPorts'>['items'][number]
 

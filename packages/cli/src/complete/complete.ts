@@ -2,6 +2,7 @@
 // explanation behind a tab; `:files` on a line of its own asks the shell to offer files of this machine as well.
 import type { Command, Context, Flag } from '../command.ts'
 import { COMMAND_NAMES, GLOBAL_FLAGS, isCommand, loadCommand } from '../commands.ts'
+import { optionsOf } from '../options-of.ts'
 import { splitCommand } from '../parse.ts'
 import { locations } from './locations.ts'
 import { sessionNames } from './sessions.ts'
@@ -24,7 +25,8 @@ async function candidates(words: readonly string[], context: Context): Promise<C
   if (name === undefined) return current.startsWith('-') ? flagNames({}, current) : commandNames(current)
   if (!isCommand(name) || before.includes('--')) return { words: [] }
   const command = await loadCommand(name)
-  const options: Command['options'] = { ...command.options, ...GLOBAL_FLAGS }
+  const own = optionsOf(command, rest)
+  const options: Command['options'] = { ...own, ...GLOBAL_FLAGS }
   const assigned = /^(--[^=]+)=(.*)$/s.exec(current)
   if (assigned) {
     const found = flagValues(flagOf(assigned[1] ?? '', options), assigned[2] ?? '')
@@ -32,7 +34,7 @@ async function candidates(words: readonly string[], context: Context): Promise<C
   }
   const awaiting = flagOf(before.at(-1) ?? '', options)
   if (awaiting?.type === 'string') return flagValues(awaiting, current)
-  if (current.startsWith('-') && current !== '-') return flagNames(command.options, current)
+  if (current.startsWith('-') && current !== '-') return flagNames(own, current)
   return argument(command, positionals(rest, options), current, context)
 }
 

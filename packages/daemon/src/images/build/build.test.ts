@@ -127,7 +127,7 @@ describe('a build', () => {
     expect(await daemon.run('app:1', 'oci', 'cat /tools /id')).toBe(`other\n${id}`)
     expect((await build('FROM small:1\n')).error).toMatchObject({
       code: 'INVALID_REQUEST',
-      message: '.sandglass.overlay line 1 has FROM, and an overlay starts from what was built',
+      message: 'the overlay line 1 has FROM, and an overlay starts from what was built',
     })
   })
 

@@ -9,7 +9,7 @@ import { getImage } from '../list.ts'
 import { idPrefix, parseReference } from '../reference.ts'
 import { type Builder, type Built, buildLayer, type LayerBuild } from './build-layer.ts'
 import type { BuildEvent } from './build-log.ts'
-import { type BuildContext, receiveContext } from './context.ts'
+import { type BuildContext, RESERVED, receiveContext } from './context.ts'
 import { parseDockerfile, wrong } from './dockerfile.ts'
 import { type Plan, type PlanOptions, planBuild } from './plan.ts'
 
@@ -27,16 +27,16 @@ export async function buildImage(
   const { dockerfile = 'Dockerfile', overlay, build_args, target } = request
   const reference = request.reference === undefined ? undefined : nameOf(world, request.reference)
   const builder = await findBuilder(world)
-  const name = request.reference ?? dockerfile
+  const name = request.reference ?? shownAs(dockerfile, 'Dockerfile')
   const context = await receiveContext(world, name, body, [dockerfile, ...(overlay === undefined ? [] : [overlay])], signal)
   try {
     const options: PlanOptions = {
-      name: dockerfile,
+      name: shownAs(dockerfile, 'Dockerfile'),
       buildArgs: build_args,
       fetches: world.config.images.build_network === 'host',
     }
-    const plan = planBuild(parseDockerfile(dockerfile, textOf(context, dockerfile)), { ...options, target })
-    const top = overlay === undefined ? undefined : overlayOn(overlay, textOf(context, overlay), options)
+    const plan = planBuild(parseDockerfile(options.name, textOf(context, dockerfile)), { ...options, target })
+    const top = overlay === undefined ? undefined : overlayOn(shownAs(overlay, 'the overlay'), textOf(context, overlay), options)
     const age = request.max_age_seconds ?? world.config.images.max_image_age_seconds
     const common = { builder, name, buildArgs: build_args, maxAgeMs: age * 1000, noCache: request.no_cache ?? false }
     return run(world, { ...common, plan, context }, top, reference, signal)
@@ -85,6 +85,9 @@ function nameOf({ config }: ImageWorld, given: string): string {
   requireAllowed(config, given)
   return name
 }
+
+/** Names that the command line makes up mean nothing to who gave the file. */
+const shownAs = (path: string, what: string) => (RESERVED.includes(path) ? what : path)
 
 function textOf(context: BuildContext, path: string): string {
   const text = context.text(path)
