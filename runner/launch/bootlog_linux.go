@@ -39,11 +39,19 @@ func readText(file *os.File) string {
 	return strings.TrimRight(string(buffer[:n]), "\x00")
 }
 
-func lastLine(text string) string {
+// clue is what a program's complaint most likely is: it says what is wrong first or last, and between them how it is used.
+func clue(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	line := lines[len(lines)-1]
+	first, last := bounded(lines[0]), bounded(lines[len(lines)-1])
+	if first == last {
+		return last
+	}
+	return first + " … " + last
+}
+
+func bounded(line string) string {
 	if len(line) > 500 {
-		line = line[:500]
+		return line[:500]
 	}
 	return line
 }

@@ -28,6 +28,8 @@ type runtimePlan struct {
 	// Untouched are mounts that the runtime may change nothing of.
 	Untouched []string `json:"untouched"`
 	OpenFiles uint64   `json:"open_files"`
+	// Verify: what the runtime made is looked at before it is used.
+	Verify bool `json:"verify"`
 }
 
 // An ociRuntime is the runtime's process. Until it is configured it waits in the middle of reading config.json, which is a pipe.
@@ -151,7 +153,7 @@ func (r *ociRuntime) run(bundle []byte, limits []rlimit, log string) (int, error
 		return 0, fmt.Errorf("write boot log: %w", err)
 	}
 	if runErr != nil {
-		return 0, fmt.Errorf("%s: %w: %s", filepath.Base(r.cmd.Args[0]), runErr, lastLine(said))
+		return 0, fmt.Errorf("%s: %w: %s", filepath.Base(r.cmd.Args[0]), runErr, clue(said))
 	}
 	if err := setReadonly(r.plan.Untouched, false); err != nil {
 		return 0, err
@@ -205,7 +207,7 @@ func deleteMachine(runtime []string, id string) error {
 	cmd := &exec.Cmd{Path: argv[0], Args: argv, Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}}
 	said, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s delete: %w: %s", filepath.Base(argv[0]), err, lastLine(string(said)))
+		return fmt.Errorf("%s delete: %w: %s", filepath.Base(argv[0]), err, clue(string(said)))
 	}
 	return nil
 }

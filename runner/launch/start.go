@@ -88,6 +88,12 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 		return err
 	}
 	r.mark("runtime")
+	if run.plan.Verify {
+		if err := run.verify(pid, users); err != nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be anywhere
+			return fmt.Errorf("%s: %w", filepath.Base(run.plan.Argv[0]), err)
+		}
+	}
 	if j.WantFilter {
 		r.Filter = run.filter(pid)
 	}

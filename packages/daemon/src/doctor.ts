@@ -1,7 +1,7 @@
 // What this host can and cannot do, and the command that mends each.
 import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname } from 'node:path'
-import type { Backend } from './backends/backend.ts'
+import type { Backend, RuntimeReport } from './backends/backend.ts'
 import type { Loaded } from './config/load.ts'
 import { plainCredentials } from './plain-credentials.ts'
 import type { RunnerBinary } from './runner-binary.ts'
@@ -68,6 +68,7 @@ async function checkBackend({ config, filePath }: Loaded, backend: Backend): Pro
   const refused = probe.unenforceable.filter(limit => !allowed.includes(limit))
   return [
     { name, status: 'ok', detail: `${probe.detail}, ${KERNELS[probe.kernel]}`, fix: null },
+    ...((await backend.runtimes?.()) ?? []).map(runtime => runtimeCheck(name, runtime)),
     ...limitsCheck(`${name}: limits`, 'weaker', allowed, 'not enforced here, as the configuration allows', null),
     ...limitsCheck(
       `${name}: limits`,
@@ -78,6 +79,12 @@ async function checkBackend({ config, filePath }: Loaded, backend: Backend): Pro
     ),
     ...probe.weaker.map(({ what, fix }) => ({ name, status: 'weaker' as const, detail: what, fix })),
   ]
+}
+
+/** A runtime that is named and cannot be used harms only sessions that ask for it. */
+function runtimeCheck(backend: string, { name, version, why, fix }: RuntimeReport): Check {
+  const status = version === null ? 'missing' : 'ok'
+  return { name: `${backend}: runtime ${name}`, status, detail: version ?? why ?? 'does not run', fix }
 }
 
 /** One line for all limits: they have one cause. */

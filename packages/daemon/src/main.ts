@@ -108,7 +108,7 @@ async function openBackends({ config }: Loaded, dataDir: string) {
   const { api_endpoint: endpoint, tls_ca: tlsCa, tls_cert: tlsCert, tls_key: tlsKey } = docker
   // In the order that `auto` tries them.
   return [
-    await openOci({ dataDir, runtime: oci.runtime, runnerPath }),
+    await openOci({ dataDir, runtime: oci.runtime, runtimes: oci.runtimes, runnerPath }),
     openDocker({ dataDir, runnerPath, endpoint, tlsCa, tlsCert, tlsKey }),
     openMicrovm({
       dataDir,

@@ -82,6 +82,14 @@ export interface Probe {
   readonly kernel: 'shared' | 'own'
 }
 
+/** An OCI runtime that sessions may ask for, as `doctor` tells of it. Without a version it cannot be used, and `why` says so. */
+export interface RuntimeReport {
+  readonly name: string
+  readonly version: string | null
+  readonly why: string | null
+  readonly fix: string | null
+}
+
 export interface MachineStats {
   readonly cpuUsageUsec: number
   readonly memoryBytes: number
@@ -101,12 +109,41 @@ export interface Room {
 /** What is asked of a machine that a host may not be able to give at all, whatever the image. */
 export type MachineWishes = Pick<MachineSpec, 'readonlyRootfs' | 'network' | 'mounts' | 'nestedVirt' | 'runtime'>
 
+/** A Dockerfile and what belongs to it. */
+export interface ImageBuild {
+  /** For messages. */
+  readonly name: string
+  /** What FROM and COPY --from lead to. SECURITY: the builder looks for no other image. */
+  readonly bases: readonly LayeredImage[]
+  /** The text, with these names in place of the bases', in their order. */
+  dockerfile(names: readonly string[]): string
+  /** File with its files as a tar, of which the first `bytes` are everything but its end; null for a build without files. */
+  readonly context: { readonly path: string; readonly bytes: number } | null
+  /** Text of the .dockerignore among them. */
+  readonly dockerignore: string | undefined
+  readonly buildArgs: Readonly<Record<string, string>>
+  readonly network: 'none' | 'default' | 'host'
+  /** Of each step. */
+  readonly memoryMb: number
+  readonly cpuCores: number
+  /** Steps of earlier builds that are not older may be used again; null for none. */
+  readonly maxCacheAgeMs: number | null
+  /** Whether a later build may use steps of this one. */
+  readonly keepsCache: boolean
+  /** Told once when a step begins, and again if it need not be run. */
+  readonly onStep: (step: { step: number; steps: number; instruction: string; cached: boolean }) => void
+  /** Whole lines. */
+  readonly onOutput: (text: string) => void
+}
+
 export interface Backend {
   readonly name: string
   /** Cheap enough to call on every readiness check: what costs is remembered. */
   probe(): Promise<Probe>
   /** Throws for a wish that no machine here can have, so that no session is made with it; start throws the same. Absent where there is none. */
   refuse?(wishes: MachineWishes): Promise<void>
+  /** Absent where a session cannot choose one. */
+  runtimes?(): Promise<readonly RuntimeReport[]>
   /** Makes an image ready to start from; quick when it is. `say` is told of each step that takes long. */
   prepare(image: RootImage, signal: AbortSignal, say?: (step: string) => void): Promise<void>
   /**
@@ -116,6 +153,11 @@ export interface Backend {
   receiveLayer?(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked>
   /** Removes what it has made of other images than these. `held` are digests that one on its way has. Absent where it makes nothing of images. */
   pruneImages?(kept: readonly LayeredImage[], held: ReadonlySet<string>): Promise<void>
+  /**
+   * Builds an image, and gives it to `take` as docker save would write it. On failure or abort no step of it runs any more. IMAGE_BUILD_FAILED
+   * tells the step. Absent where nothing can build.
+   */
+  buildImage?<T>(build: ImageBuild, take: (archive: Readable) => Promise<T>, signal: AbortSignal): Promise<T>
   /**
    * Starts a machine, with the disk it had if it ran before. Resolves once the runner listens; limits were read back by then.
    * On failure or abort nothing is left of this attempt: a disk that existed before stays.

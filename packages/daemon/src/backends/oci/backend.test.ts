@@ -29,9 +29,8 @@ describe('the oci backend', () => {
     'reports a runtime called %s that fails with its own words, and leaves nothing behind',
     async name => {
       const runtime = join(dataDir, name)
-      writeFileSync(runtime, '#!/bin/sh\n[ "$1" = --version ] && echo broken 1 && exit\necho something is wrong >&2\nexit 1\n', {
-        mode: 0o755,
-      })
+      const script = `[ "$1" = --version ] && echo ${name} version 1 && exit\necho something is wrong >&2\nexit 1`
+      writeFileSync(runtime, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
       const backend = await openOci({ dataDir, runtime, runnerPath })
       await expect(backend.start(specOf(subject), AbortSignal.timeout(10_000))).rejects.toThrow('something is wrong')
       expect(await backend.residents()).toEqual([])

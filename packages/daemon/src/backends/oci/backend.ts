@@ -5,28 +5,28 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Unpacked, UnpackLimits } from '../../layers/layer-folders.ts'
-import type { Backend, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, Room, RootImage } from '../backend.ts'
+import type {
+  Backend,
+  LayeredImage,
+  Machine,
+  MachineSpec,
+  MachineWishes,
+  Probe,
+  Room,
+  RootImage,
+  RuntimeReport,
+} from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unenforced } from '../unenforced.ts'
 import { CompiledSeccomp, removeCompiledFiles } from './compiled-seccomp.ts'
-import { lostGroups, usableCgroups } from './delegation.ts'
 import { EmptyDisks } from './disks.ts'
+import { Ending } from './ending.ts'
 import { inUserNamespace } from './enter-userns.ts'
 import { IdSlots } from './id-ranges.ts'
-import {
-  type EndHost,
-  endJob,
-  hasLeft,
-  keptFiles,
-  preparation,
-  runtimeArgv,
-  type StartInput,
-  startJob,
-  sweepJob,
-} from './jobs.ts'
+import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
 import { LaunchError, Launcher } from './launcher.ts'
 import { ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
@@ -35,17 +35,18 @@ import { pruneImages, runnerName } from './prune-images.ts'
 import { isAlive, type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
 import { type Rootfs, RootImages } from './root-images.ts'
 import { placeRunner } from './runner-file.ts'
+import { Runtimes } from './runtimes.ts'
 
 export interface OciOptions {
   readonly dataDir: string
-  /** crun, runc, a path, or auto. */
+  /** crun, runc, one of `runtimes`, a path, or auto: what a session that asks for none gets. */
   readonly runtime: string
+  /** Further runtimes that a session may ask for, by name. */
+  readonly runtimes?: Readonly<Record<string, string>>
   readonly runnerPath: string
 }
 
 const START_DEADLINE_MS = 30_000
-const END_DEADLINE_MS = 60_000
-const SWEEP_DEADLINE_MS = 10_000
 const DEFAULT_DISK_MB = 1024
 
 export async function openOci(options: OciOptions): Promise<Backend> {
@@ -62,8 +63,9 @@ export async function openOci(options: OciOptions): Promise<Backend> {
     await mkdir(dir, { recursive: true, mode: 0o700 })
   const runnerFile = await placeRunner(options.runnerPath, paths.images)
   const launcher = new Launcher(runnerFile)
-  const examined = await examine(paths.dataDir, options.runtime, launcher)
-  const backend = new OciBackend(paths, options, launcher, runnerFile, examined)
+  const runtimes = new Runtimes(options.runtime, options.runtimes ?? {})
+  const examined = await examine(paths.dataDir, runtimes, launcher)
+  const backend = new OciBackend(paths, runtimes, launcher, runnerFile, examined)
   await backend.load()
   return backend
 }
@@ -71,23 +73,25 @@ export async function openOci(options: OciOptions): Promise<Backend> {
 class OciBackend implements Backend {
   readonly name = 'oci'
   readonly #paths: OciPaths
-  readonly #options: OciOptions
+  readonly #runtimes: Runtimes
+  readonly #ending: Ending
   readonly #launcher: Launcher
   readonly #runnerFile: string
   readonly #profile = seccompProfile(process.arch)
+  readonly #compiled = new CompiledSeccomp()
   readonly #turns = new Turns()
   readonly #room: DiskRoom
   readonly #images: RootImages
   #examined: Examined
   #slots: IdSlots
   #disks: EmptyDisks | null = null
-  #compiled: CompiledSeccomp | null = null
 
-  constructor(paths: OciPaths, options: OciOptions, launcher: Launcher, runnerFile: string, examined: Examined) {
+  constructor(paths: OciPaths, runtimes: Runtimes, launcher: Launcher, runnerFile: string, examined: Examined) {
     this.#paths = paths
     this.#room = new DiskRoom(paths.sessions)
-    this.#options = options
+    this.#runtimes = runtimes
     this.#launcher = launcher
+    this.#ending = new Ending(paths, runtimes, launcher)
     this.#runnerFile = runnerFile
     this.#images = new RootImages(paths, launcher, runnerFile, inUserNamespace())
     this.#examined = examined
@@ -99,11 +103,10 @@ class OciBackend implements Backend {
     const { host } = this.#examined
     const records = await this.#records()
     for (const { slot } of records) this.#slots.claim(slot)
-    await this.#endLost(records)
+    await this.#ending.endLost(host, records)
     await writeFile(this.#paths.users, '')
     await removeCompiledFiles(this.#paths.run)
     if (host === null) return
-    if (host.kind !== 'other') this.#compiled = new CompiledSeccomp()
     if (host.mkfs !== null) {
       this.#disks = new EmptyDisks(this.#paths.disks, host.mkfs)
       await this.#disks.path(DEFAULT_DISK_MB)
@@ -116,7 +119,7 @@ class OciBackend implements Backend {
   /** Looks again while nothing could be used, so that installing what is missing needs no restart. */
   async probe(): Promise<Probe> {
     if (this.#examined.host === null) {
-      this.#examined = await examine(this.#paths.dataDir, this.#options.runtime, this.#launcher)
+      this.#examined = await examine(this.#paths.dataDir, this.#runtimes, this.#launcher)
       if (this.#examined.host !== null) {
         this.#slots = new IdSlots(this.#examined.host.pool, this.#paths.dataDir)
         await this.load()
@@ -142,8 +145,12 @@ class OciBackend implements Backend {
     return await this.#turns.take(spec.id, async () => await this.#start(spec, signal))
   }
 
-  async refuse({ readonlyRootfs, network, mounts, nestedVirt }: MachineWishes): Promise<void> {
-    const { noWritableRoot } = await this.#host()
+  async runtimes(): Promise<readonly RuntimeReport[]> {
+    return await this.#runtimes.report()
+  }
+
+  async refuse({ readonlyRootfs, network, mounts, nestedVirt, runtime }: MachineWishes): Promise<void> {
+    const { noWritableRoot } = await this.#hostWith(runtime)
     const unsupported = (what: string) => new SandglassError('UNSUPPORTED', { what })
     if (!readonlyRootfs && noWritableRoot !== null) throw unsupported(noWritableRoot)
     if (network !== 'none') throw unsupported(`network ${network} with oci: docker and microvm have it`)
@@ -180,7 +187,7 @@ class OciBackend implements Backend {
     await this.#turns.take(id, async () => {
       const folder = this.#paths.session(id)
       const record = await readRecord(folder)
-      if (record === null) await this.#endLost(await this.#records())
+      if (record === null) await this.#ending.endLost(this.#examined.host, await this.#records())
       if (!(await this.residents()).includes(id)) return
       await this.#end(id, record, false)
       await rm(folder, { recursive: true, force: true })
@@ -199,7 +206,7 @@ class OciBackend implements Backend {
   }
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
-    const host = await this.#host()
+    const host = await this.#hostWith(spec.runtime)
     const limits = unenforced(this.name, this.#examined.probe, spec.allowUnenforced)
     await this.refuse(spec)
     const rootfs = await this.#images.rootfs(host, spec.image, signal)
@@ -220,6 +227,7 @@ class OciBackend implements Backend {
       slot,
       token: randomBytes(32).toString('base64url'),
       runtime: runtimeArgv(host, this.#paths),
+      hiddenMounts: [...host.hiddenMounts],
       readonlyRootfs: spec.readonlyRootfs,
       diskMb: before?.diskMb ?? spec.diskMb,
       unenforced: [...limits],
@@ -228,15 +236,19 @@ class OciBackend implements Backend {
     try {
       const input = await this.#startInput(host, spec, rootfs, record.diskMb)
       const deadline = AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)])
-      const { state, filter } = await this.#launcher.start(name => {
+      const job = (name: string) => {
         group = name
         return startJob(host, this.#paths, { ...input, record: { ...record, group } })
-      }, deadline)
+      }
+      // The launcher that waits has prepared for the main runtime.
+      const unprepared = (name: string) => preparation(host, this.#paths, name, null, null)
+      const isMain = host.runtime === this.#examined.host?.runtime
+      const { state, filter } = await this.#launcher.start(job, deadline, isMain ? undefined : unprepared)
       if (state === undefined) throw new LaunchError('the launcher gave no state')
-      if (filter !== undefined) this.#compiled?.keep(Buffer.from(filter, 'base64'))
+      if (filter !== undefined) this.#compiled.keep(host, Buffer.from(filter, 'base64'))
       return ociMachine(host, this.#paths, { ...record, group }, state, this.#ends)
     } catch (error) {
-      this.#compiled?.forget()
+      this.#compiled.forget(host)
       // Whatever happened, nothing of this attempt stays; a disk that was there before does.
       if (group !== '') await this.#end(spec.id, { ...record, group }, false)
       if (before === null) {
@@ -260,24 +272,13 @@ class OciBackend implements Backend {
       emptyDisk: this.#disks === null ? null : await this.#disks.path(diskMb),
       kept: host.mkfs === null && existsSync(tar) ? tar : null,
       seccomp: this.#profile,
-      compiledSeccomp: this.#compiled?.get() ?? null,
-      wantFilter: this.#compiled?.get() === null,
+      compiledSeccomp: this.#compiled.get(host),
+      wantFilter: this.#compiled.wants(host),
     }
   }
 
   async #end(id: string, record: MachineRecord | null, keepFiles: boolean): Promise<void> {
-    const state = await readState(this.#paths.session(id))
-    await this.#launcher.run(
-      endJob(this.#endHost(), this.#paths, id, record, state, keepFiles),
-      AbortSignal.timeout(END_DEADLINE_MS),
-    )
-  }
-
-  /** Ending needs less than starting: a runtime that is gone is no reason to leave a machine running. */
-  #endHost(): EndHost {
-    const { host } = this.#examined
-    if (host !== null) return { ...host, runtime: runtimeArgv(host, this.#paths) }
-    return { runtime: [], cgroups: usableCgroups(!inUserNamespace(), `${this.#paths.cgroupParent}-trial`), hiddenMounts: [] }
+    await this.#ending.end(this.#examined.host, id, record, keepFiles)
   }
 
   async #records(): Promise<MachineRecord[]> {
@@ -285,14 +286,10 @@ class OciBackend implements Backend {
     return found.filter(record => record !== null)
   }
 
-  /** SECURITY: a machine that no record names could not be found again by its id. What runs in a group of nobody's is killed. */
-  async #endLost(records: readonly MachineRecord[]): Promise<void> {
-    const { cgroups } = this.#endHost()
-    if (cgroups === null) return
-    const known = new Set([...this.#launcher.groups(), ...records.map(({ group }) => group)])
-    const names = lostGroups(cgroups, this.#paths.cgroupParent, known)
-    if (names.length === 0) return
-    await this.#launcher.run(sweepJob(cgroups, this.#paths, names), AbortSignal.timeout(SWEEP_DEADLINE_MS))
+  /** The host with the runtime that a session asks for. */
+  async #hostWith(runtime: string | null): Promise<Host> {
+    const host = await this.#host()
+    return runtime === null ? host : { ...host, ...(await this.#runtimes.asked(runtime, host.cgroups)) }
   }
 
   /** SECURITY: with nothing to isolate with, nothing runs. */

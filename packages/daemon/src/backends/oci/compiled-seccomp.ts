@@ -2,24 +2,33 @@
 // handed back at later ones.
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Runtime } from './runtimes.ts'
 
-/** SECURITY: kept in memory alone. A file would be trusted at every start, whatever a full disk or another program made of it. */
+/**
+ * By the runtime that compiled it; of one that is not known nothing is taken over. SECURITY: kept in memory alone. A file would be trusted at
+ * every start, whatever a full disk or another program made of it.
+ */
 export class CompiledSeccomp {
-  #compiled: Buffer | null = null
+  readonly #compiled = new Map<string, Buffer>()
 
-  get(): Buffer | null {
-    return this.#compiled
+  get({ runtime }: Runtime): Buffer | null {
+    return this.#compiled.get(runtime) ?? null
+  }
+
+  /** Whether the launcher is to say what the runtime made of the profile. */
+  wants({ runtime, kind }: Runtime): boolean {
+    return kind !== 'other' && !this.#compiled.has(runtime)
   }
 
   /** Takes over what the runtime made of the profile when it started a machine. */
-  keep(compiled: Buffer): void {
+  keep(by: Runtime, compiled: Buffer): void {
     // Whole 8-byte instructions, or it is something else.
-    if (this.#compiled === null && compiled.length > 0 && compiled.length % 8 === 0) this.#compiled = compiled
+    if (this.wants(by) && compiled.length > 0 && compiled.length % 8 === 0) this.#compiled.set(by.runtime, compiled)
   }
 
   /** After a start with it that failed: the next one compiles again. */
-  forget(): void {
-    this.#compiled = null
+  forget({ runtime }: Runtime): void {
+    this.#compiled.delete(runtime)
   }
 }
 

@@ -141,6 +141,7 @@ function runtimeAtStart(host: Host, paths: OciPaths, id: string): object {
     hide_mounts: host.hiddenMounts,
     untouched: [],
     open_files: host.openFiles,
+    verify: host.kind === 'other',
   }
 }
 
@@ -180,7 +181,7 @@ export function endJob(
       socket: paths.socket(id),
       state,
       groups: host.cgroups === null || record === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, record.group),
-      hide_mounts: host.hiddenMounts,
+      hide_mounts: record?.hiddenMounts ?? host.hiddenMounts,
       image: diskImage(paths, id),
       keep: keepFiles ? keptFiles(paths, id) : '',
       shown: shownOnDisk(true),

@@ -75,14 +75,26 @@ export class Launcher {
     return await this.#run('plain', () => job, signal)
   }
 
-  /** Starts a machine in the cgroups that the launcher says it is in. */
-  async start(job: (group: string) => object, signal: AbortSignal): Promise<Result> {
-    return await this.#run('start', job, signal)
+  /**
+   * Starts a machine in the cgroups that the launcher says it is in. With a preparation of its own, one that has not prepared for anything else
+   * does it.
+   */
+  async start(
+    job: (group: string) => object,
+    signal: AbortSignal,
+    preparation?: (group: string) => Preparation,
+  ): Promise<Result> {
+    return await this.#run('start', job, signal, preparation)
   }
 
-  async #run(kind: Kind, job: (group: string) => object, signal: AbortSignal): Promise<Result> {
+  async #run(
+    kind: Kind,
+    job: (group: string) => object,
+    signal: AbortSignal,
+    preparation?: (group: string) => Preparation,
+  ): Promise<Result> {
     signal.throwIfAborted()
-    const { child, group } = this.#take(kind)
+    const { child, group } = preparation === undefined ? this.#take(kind) : this.#spawn(preparation)
     this.#busy.add(group)
     const kill = () => child.kill('SIGKILL')
     signal.addEventListener('abort', kill, { once: true })
@@ -101,7 +113,7 @@ export class Launcher {
 
   #warm(kind: Kind): void {
     if (this.#waiting.has(kind)) return
-    const waiting = this.#spawn(kind)
+    const waiting = this.#spawn(this.#preparationOf(kind))
     this.#waiting.set(kind, waiting)
     const { child } = waiting
     child.once('exit', () => {
@@ -114,22 +126,25 @@ export class Launcher {
 
   #take(kind: Kind): Waiting {
     const waiting = this.#waiting.get(kind)
-    if (waiting === undefined) return this.#spawn(kind)
+    if (waiting === undefined) return this.#spawn(this.#preparationOf(kind))
     this.#waiting.delete(kind)
     waiting.child.ref()
     for (const stream of waiting.child.stdio) if (stream instanceof Socket) stream.ref()
     return waiting
   }
 
-  #spawn(kind: Kind): Waiting {
+  #preparationOf(kind: Kind): ((group: string) => Preparation) | null {
+    return kind === 'plain' ? null : this.#preparation
+  }
+
+  #spawn(preparation: ((group: string) => Preparation) | null): Waiting {
     // Its own session: Ctrl-C at the daemon's terminal must not reach a half-made sandbox. No environment: the daemon's may hold keys.
     const child = spawn(this.#program, ['launch'], { stdio: 'pipe', detached: true, cwd: '/', env: {} })
     // A launcher that cannot be started or dies early shows as a missing reply.
     child.on('error', () => child.stdout.destroy())
     child.stdin.on('error', () => child.stdin.destroy())
     const group = randomBytes(8).toString('hex')
-    if (kind === 'plain' || this.#preparation === null) return { child, group }
-    child.stdin.write(`${JSON.stringify({ prepare: this.#preparation(group) })}\n`)
+    if (preparation !== null) child.stdin.write(`${JSON.stringify({ prepare: preparation(group) })}\n`)
     return { child, group }
   }
 }

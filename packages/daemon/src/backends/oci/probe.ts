@@ -1,29 +1,22 @@
 // Finds out what this host can do, by trying: the runtime, mounts, disks, cgroups, ids.
-import { execFile } from 'node:child_process'
 import { existsSync, lstatSync, readFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
-import { basename, isAbsolute, join } from 'node:path'
-import { promisify } from 'node:util'
+import { join } from 'node:path'
 import type { LimitKind, Probe } from '../backend.ts'
-import { type CgroupLayout, missingControllers, parentName, readLayout } from './cgroups.ts'
+import { type CgroupLayout, missingControllers, parentName } from './cgroups.ts'
 import { usableCgroups } from './delegation.ts'
 import { inUserNamespace, userNamespaceProblem } from './enter-userns.ts'
+import { findProgram } from './find-program.ts'
 import { fullPool, type IdPool, mappedPool } from './id-ranges.ts'
 import { LaunchError, type Launcher, type Probed } from './launcher.ts'
+import { type Runtime, type Runtimes, runtimeUse } from './runtimes.ts'
 import { moreSubIds } from './sub-ids.ts'
 
 /** What a machine is made with here. */
-export interface Host {
-  readonly runtime: string
-  /** What is known of crun and runc saves time: they can be started before their configuration is known, and their records be thrown away. */
-  readonly kind: 'crun' | 'runc' | 'other'
-  /** The runtime is started inside the machine's cgroups and keeps out of them; otherwise it makes its own below. */
-  readonly bornInGroups: boolean
+export interface Host extends Runtime {
   readonly rootless: boolean
   readonly pool: IdPool
   readonly cgroups: CgroupLayout | null
-  /** Mounts that the runtime must not see: crun refuses to run while a hybrid host's unified mount shows controllers. */
-  readonly hiddenMounts: readonly string[]
   /** The program that formats disks; null where disks are in memory. */
   readonly mkfs: string | null
   /** Whether a host folder can be shown through an overlay of the machine's own, instead of a bind mount that shares its inodes. */
@@ -44,19 +37,17 @@ export interface Examined {
   readonly probe: Probe
 }
 
-const PROGRAM_DIRS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 /** Folders that hold nothing a runtime needs: what is mounted on one is seen by one launcher alone. */
 const STAGES = ['/mnt', '/media', '/srv', '/opt', '/home', '/tmp']
 const INSTALL = 'sudo apt-get install -y crun'
 const WANTED_OPEN_FILES = 65_536
 const UNLIMITED = 1_048_576
-const run = promisify(execFile)
 
-export async function examine(dataDir: string, wanted: string, launcher: Launcher): Promise<Examined> {
-  const runtime = findRuntime(wanted)
+export async function examine(dataDir: string, runtimes: Runtimes, launcher: Launcher): Promise<Examined> {
+  const runtime = runtimes.main()
   if (runtime === null) {
-    const missing = wanted === 'auto' ? 'neither crun nor runc is installed' : `the OCI runtime ${wanted} is not installed`
-    return unavailable(missing, wanted === 'runc' ? 'sudo apt-get install -y runc' : INSTALL)
+    const { why, fix } = runtimes.missingMain()
+    return unavailable(why, fix)
   }
   const rootless = inUserNamespace()
   if (process.getuid?.() !== 0) {
@@ -66,7 +57,7 @@ export async function examine(dataDir: string, wanted: string, launcher: Launche
       problem?.fix ?? 'start it with `sandglass serve`',
     )
   }
-  const version = await runtimeVersion(runtime)
+  const version = await runtimes.version(runtime)
   if (version === null) return unavailable(`${runtime} does not run`, INSTALL)
   const can = await tryMounts(dataDir, launcher)
   if (can.mounts !== '') return unavailable(`mounts are refused: ${can.mounts}`, 'run the daemon as root, or outside a container')
@@ -74,20 +65,13 @@ export async function examine(dataDir: string, wanted: string, launcher: Launche
     ? mappedPool(readFileSync('/proc/self/uid_map', 'utf8'), readFileSync('/proc/self/gid_map', 'utf8'))
     : fullPool()
   if (pool.slots === 0) return unavailable('fewer than 1024 sub-ids are mapped', moreSubIds())
-  const stage = STAGES.find(
-    dir => isOpenFolder(dir) && ![dataDir, runtime].some(path => path === dir || path.startsWith(`${dir}/`)),
-  )
+  const needed = [dataDir, ...runtimes.paths()]
+  const stage = STAGES.find(dir => isOpenFolder(dir) && !needed.some(path => path === dir || path.startsWith(`${dir}/`)))
   if (stage === undefined)
     return unavailable(`none of ${STAGES.join(', ')} is a folder that everybody may enter`, 'sudo install -d -m 755 /mnt')
   const cgroups = usableCgroups(!rootless, `${parentName(dataDir)}-trial`)
-  const kind = kindOf(runtime)
-  const mounted = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
   const host: Host = {
-    runtime,
-    kind,
-    // On v2 runc guards devices with a program of its own, which it attaches to the group that it makes.
-    bornInGroups: kind === 'crun' || (kind === 'runc' && cgroups?.version !== 2),
-    hiddenMounts: kind === 'crun' && mounted?.version === 1 && mounted.unified !== null ? [mounted.unified] : [],
+    ...runtimeUse(runtime, version, cgroups),
     rootless,
     pool,
     cgroups,
@@ -144,31 +128,6 @@ function delegationFix(host: Host): string {
 
 function unavailable(why: string, fix: string): Examined {
   return { host: null, probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [], kernel: 'shared' } }
-}
-
-function kindOf(runtime: string): Host['kind'] {
-  const name = basename(runtime)
-  return name === 'crun' || name === 'runc' ? name : 'other'
-}
-
-function findRuntime(wanted: string): string | null {
-  if (isAbsolute(wanted)) return existsSync(wanted) ? wanted : null
-  return wanted === 'auto' ? (findProgram('crun') ?? findProgram('runc')) : findProgram(wanted)
-}
-
-// Fixed folders: what runs as root must not depend on who set PATH.
-function findProgram(name: string): string | null {
-  return PROGRAM_DIRS.map(dir => join(dir, name)).find(path => existsSync(path)) ?? null
-}
-
-async function runtimeVersion(path: string): Promise<string | null> {
-  try {
-    const { stdout } = await run(path, ['--version'])
-    return stdout.split('\n')[0] ?? path
-  } catch (error) {
-    if (error instanceof Error) return null
-    throw error
-  }
 }
 
 async function tryMounts(dataDir: string, launcher: Launcher): Promise<Probed> {

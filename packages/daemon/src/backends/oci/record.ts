@@ -23,7 +23,9 @@ const MachineRecord = z.object({
   /** Name of its cgroups, below the daemon's. */
   group: z.string().regex(GROUP_NAME),
   token: z.string(),
+  /** What ends it, whatever the configuration says by then: the runtime's argv, and the mounts that it must not see. */
   runtime: z.array(z.string()),
+  hiddenMounts: z.array(z.string()).optional(),
   readonlyRootfs: z.boolean(),
   diskMb: z.int(),
   unenforced: z.array(Limit),

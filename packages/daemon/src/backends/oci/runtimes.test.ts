@@ -1,14 +1,14 @@
 // What differs between OCI runtimes, and what must not.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
 import { KERNEL } from '../conformance/kernel.ts'
-import { inBox, specOf, until } from '../conformance/subject.ts'
+import { boxOf, inBox, specOf, until } from '../conformance/subject.ts'
 import { openOci } from './backend.ts'
 import { GROUP_NAME, parentName } from './cgroups.ts'
 import { readState } from './record.ts'
@@ -23,14 +23,25 @@ const subjectOf = (runtime: string) => ({
 })
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 
+/** runc, which does not say that it is. `change` is a program of sed for its configuration, and `argv` what it is called with. */
+function runtimeCalled(name: string, change = '', argv = '"$@"'): string {
+  const path = join(dataDir, name)
+  const isRun = `for word; do [ "$bundle" = next ] && bundle=$word; [ "$word" = --bundle ] && bundle=next; done`
+  const configure = `[ -z "$bundle" ] || { text=$(sed '${change}' "$bundle/config.json"); rm "$bundle/config.json"; echo "$text" >"$bundle/config.json"; }`
+  writeFileSync(
+    path,
+    `#!/bin/sh\n[ "$1" = --version ] && echo ${name} 1 && exit\n${change === '' ? '' : `${isRun}\n${configure}\n`}exec /usr/sbin/runc ${argv}\n`,
+    { mode: 0o755 },
+  )
+  return path
+}
+
 const FILTERED = 'Seccomp:\t2\nSeccomp_filters:\t1'
 const DEVICES = '/sys/fs/cgroup/devices'
 const hasDevices = readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${DEVICES} `)
 
-describe('a runtime that is only known by its path', () => {
-  const path = join(dataDir, 'some-runtime')
-  symlinkSync('/usr/sbin/runc', path)
-  const subject = subjectOf(path)
+describe('a runtime that nothing is known of', () => {
+  const subject = subjectOf(runtimeCalled('some-runtime'))
 
   it('starts a machine within its limits, and forgets it', async () => {
     const backend = await subject.open()
@@ -52,6 +63,107 @@ describe('a runtime that is only known by its path', () => {
     await next.discard(machine.id)
     expect(await machine.isRunning()).toBe(false)
     expect(await next.residents()).not.toContain(machine.id)
+  })
+})
+
+describe('the runtime that a session asks for', () => {
+  const copy = join(dataDir, 'copied')
+  const open = (runtime = 'crun') =>
+    openOci({ dataDir, runtime, runtimes: { copied: copy, absent: '/no/such/runtime' }, runnerPath })
+  const subject = { open, starter: [], allowUnenforced: [] }
+  copyFileSync('/usr/sbin/runc', copy)
+  const argvOf = (id: string): string[] => JSON.parse(readFileSync(join(dataDir, 'sessions', id, 'config.json'), 'utf8')).runtime
+
+  it.each([
+    [null, '/crun'],
+    ['crun', '/crun'],
+    ['runc', '/runc'],
+    ['copied', '/copied'],
+  ])('is %s: the machine is made with it, within its limits, and again after a stop', async (runtime, path) => {
+    const backend = await open()
+    const spec = specOf(subject, { runtime, memoryMb: 300 })
+    for (const _ of ['first', 'again']) {
+      const box = boxOf(await backend.start(spec, AbortSignal.timeout(20_000)), spec, {})
+      expect((await box.run('echo $((6 * 7))')).output).toContain('42')
+      expect((await box.machine.stats()).memoryLimit).toBe(300 * 1024 * 1024)
+      expect(argvOf(spec.id)[0]).toMatch(new RegExp(`${path}$`))
+      box.link.close()
+      await box.machine.stop()
+    }
+    await backend.discard(spec.id)
+    expect(traces(spec.id)).toEqual([])
+  })
+
+  it.each(['/usr/sbin/runc', '../sbin/runc', './runc', 'sh', 'auto', 'constructor', ''])(
+    'is %j, which is no name of a runtime: refused, and nothing is started',
+    async runtime => {
+      const backend = await open()
+      await expect(backend.refuse?.(specOf(subject, { runtime }))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+      await expect(backend.start(specOf(subject, { runtime }), AbortSignal.timeout(5000))).rejects.toMatchObject({
+        code: 'UNSUPPORTED',
+      })
+      expect(await backend.residents()).toEqual([])
+    },
+  )
+
+  it('is not installed: says what to do', async () => {
+    const backend = await open()
+    await expect(backend.refuse?.(specOf(subject, { runtime: 'absent' }))).rejects.toMatchObject({
+      code: 'BACKEND_UNAVAILABLE',
+      message: expect.stringContaining('/no/such/runtime; put it there, or change backends.oci.runtimes.absent'),
+    })
+  })
+
+  it('is gone from the configuration: a machine that has it still ends', async () => {
+    const machine = await (await open()).start(specOf(subject, { runtime: 'copied' }), AbortSignal.timeout(20_000))
+    const next = await openOci({ dataDir, runtime: 'crun', runnerPath })
+    expect((await next.recover()).map(({ id }) => id)).toEqual([machine.id])
+    await next.discard(machine.id)
+    expect(await machine.isRunning()).toBe(false)
+    expect(traces(machine.id)).toEqual([])
+  })
+
+  it('may be the one of the configuration, by its name', async () => {
+    expect(await (await open('copied')).probe()).toMatchObject({
+      available: true,
+      detail: expect.stringContaining('runc version'),
+    })
+    expect(await (await open('absent')).probe()).toMatchObject({
+      available: false,
+      why: expect.stringContaining('/no/such/runtime'),
+    })
+  })
+
+  it('is told with its version, and one that cannot be used with the reason', async () => {
+    expect(await (await open()).runtimes?.()).toMatchObject([
+      { name: 'crun', version: expect.stringContaining('crun version') },
+      { name: 'runc', version: expect.stringContaining('runc version') },
+      { name: 'copied', version: expect.stringContaining('runc version') },
+      { name: 'absent', version: null, why: expect.stringContaining('is not there') },
+    ])
+  })
+})
+
+describe('a runtime that does less than it is told', () => {
+  it.each([
+    ['no-filter', 's/"seccomp":{.*"maskedPaths"/"maskedPaths"/', /no filter of system calls/],
+    ['own-users', 's/{"type":"user","path":"[^"]*"}/{"type":"user"}/', /not put the sandbox in its user namespace/],
+    ['host-network', 's/{"type":"network"},//; s/"sysctl":{[^}]*},//', /no net namespace of its own|ended at once/],
+  ])('%s: starts nothing, and says why', async (name, change, why) => {
+    const subject = subjectOf(runtimeCalled(name, change))
+    const backend = await subject.open()
+    const spec = specOf(subject)
+    await expect(backend.start(spec, AbortSignal.timeout(20_000))).rejects.toThrow(why)
+    expect(await backend.residents()).toEqual([])
+    expect(traces(spec.id)).toEqual([])
+  })
+
+  it('hands no socket on: starts nothing, and says why', async () => {
+    // What it inherits in their place is something else.
+    const subject = subjectOf(runtimeCalled('no-socket', '', '"$@" 3</dev/null'))
+    const backend = await subject.open()
+    await expect(backend.start(specOf(subject), AbortSignal.timeout(20_000))).rejects.toThrow(/--preserve-fds|ended at once/)
+    expect(await backend.residents()).toEqual([])
   })
 })
 

@@ -1,0 +1,64 @@
+// Ends machines, and whatever may be left of one.
+
+import { lostGroups, usableCgroups } from './delegation.ts'
+import { inUserNamespace } from './enter-userns.ts'
+import { type EndHost, endJob, runtimeArgv, sweepJob } from './jobs.ts'
+import { LaunchError, type Launcher } from './launcher.ts'
+import type { OciPaths } from './paths.ts'
+import type { Host } from './probe.ts'
+import { type MachineRecord, readState } from './record.ts'
+import type { Runtimes } from './runtimes.ts'
+
+const END_DEADLINE_MS = 60_000
+const SWEEP_DEADLINE_MS = 10_000
+
+export class Ending {
+  readonly #paths: OciPaths
+  readonly #runtimes: Runtimes
+  readonly #launcher: Launcher
+
+  constructor(paths: OciPaths, runtimes: Runtimes, launcher: Launcher) {
+    this.#paths = paths
+    this.#runtimes = runtimes
+    this.#launcher = launcher
+  }
+
+  /** `host` is null where nothing can be started: a runtime that is gone is no reason to leave a machine running. */
+  async end(host: Host | null, id: string, record: MachineRecord | null, keepFiles: boolean): Promise<void> {
+    const state = await readState(this.#paths.session(id))
+    const deadline = AbortSignal.timeout(END_DEADLINE_MS)
+    let failure: LaunchError | null = null
+    for (const tried of await this.#hosts(host, record)) {
+      try {
+        await this.#launcher.run(endJob(tried, this.#paths, id, record, state, keepFiles), deadline)
+        return
+      } catch (error) {
+        if (!(error instanceof LaunchError)) throw error
+        failure ??= error
+      }
+    }
+    if (failure !== null) throw failure
+  }
+
+  /** SECURITY: a machine that no record names could not be found again by its id. What runs in a group of nobody's is killed. */
+  async endLost(host: Host | null, records: readonly MachineRecord[]): Promise<void> {
+    const { cgroups } = this.#host(host)
+    if (cgroups === null) return
+    const known = new Set([...this.#launcher.groups(), ...records.map(({ group }) => group)])
+    const names = lostGroups(cgroups, this.#paths.cgroupParent, known)
+    if (names.length === 0) return
+    await this.#launcher.run(sweepJob(cgroups, this.#paths, names), AbortSignal.timeout(SWEEP_DEADLINE_MS))
+  }
+
+  /** Without its record, any runtime may have started the machine, and the others do not know what to make of what it left. */
+  async #hosts(host: Host | null, record: MachineRecord | null): Promise<EndHost[]> {
+    if (record !== null || host === null) return [this.#host(host)]
+    const others = await this.#runtimes.others(host)
+    return [host, ...others.map(other => ({ ...host, ...other }))].map(tried => this.#host(tried))
+  }
+
+  #host(host: Host | null): EndHost {
+    if (host !== null) return { ...host, runtime: runtimeArgv(host, this.#paths) }
+    return { runtime: [], cgroups: usableCgroups(!inUserNamespace(), `${this.#paths.cgroupParent}-trial`), hiddenMounts: [] }
+  }
+}
