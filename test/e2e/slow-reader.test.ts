@@ -46,7 +46,7 @@ function upgrade(path: string) {
 const [BINARY, PONG] = [0x82, 0x8a]
 
 /** The mask is all zero, so that the payload stays as it is. */
-function clientFrame(head: number, payload: Buffer): Buffer {
+function clientFrame(head: number, payload: Buffer): Buffer<ArrayBuffer> {
   return Buffer.concat([Buffer.from([head, 0x80 | payload.length, 0, 0, 0, 0]), payload])
 }
 

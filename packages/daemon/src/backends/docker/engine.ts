@@ -12,8 +12,6 @@ export interface EngineOptions {
 }
 
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
-/** For small questions. A pull or a load takes what it takes. */
-export const ASK_TIMEOUT_MS = 30_000
 
 export async function openEngine(options: EngineOptions): Promise<Docker> {
   const { default: Client } = await import('dockerode')
