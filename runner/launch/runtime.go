@@ -32,19 +32,16 @@ type runtimePlan struct {
 	Verify bool `json:"verify"`
 }
 
-// An ociRuntime is the runtime's process. Until it is configured it waits in the middle of reading config.json, which is a pipe.
+// An ociRuntime is the runtime's process. Until it is configured it waits for somebody to write to config.json, which is a pipe.
 type ociRuntime struct {
 	plan   *runtimePlan
 	cmd    *exec.Cmd
-	config *os.File // the pipe
+	pipe   place
 	output *os.File
 	// What the machine's first process inherits: its listening socket and, in a pipe, its own configuration.
 	listener       *os.File
 	toldTo, toldBy *os.File
 }
-
-// A pipe holds a little more than this.
-const pipeBytes = 60 << 10
 
 // start runs the runtime up to where it needs its configuration.
 func (p *runtimePlan) start() (*ociRuntime, error) {
@@ -103,9 +100,8 @@ func (r *ociRuntime) open() error {
 		return fmt.Errorf("make bundle: %w", err)
 	}
 	var err error
-	// Open both ways: neither this process nor the runtime waits for the other to open its end.
-	if r.config, err = os.OpenFile(pipe, os.O_RDWR, 0); err != nil {
-		return fmt.Errorf("make bundle: %w", err)
+	if r.pipe, err = openPath(pipe); err != nil {
+		return err
 	}
 	if r.output, err = boundedFile(bootLogBytes); err != nil {
 		return err
@@ -128,7 +124,7 @@ func (r *ociRuntime) stop() {
 func (r *ociRuntime) tell(data []byte) error {
 	defer r.toldBy.Close()
 	// Nobody reads yet: what does not fit in the pipe would wait for ever.
-	if len(data) > pipeBytes {
+	if len(data) > 60<<10 {
 		return fmt.Errorf("the runner's configuration is too long: %d bytes", len(data))
 	}
 	if _, err := r.toldBy.Write(data); err != nil {
@@ -169,13 +165,8 @@ func (r *ociRuntime) run(bundle []byte, limits []rlimit, log string) (int, error
 	return pid, nil
 }
 
-// configure gives the runtime its config.json. One that has opened the pipe gets it there; one that opens it later, or again, finds a file.
+// configure gives the runtime its config.json. One that has found the pipe gets it there; one that looks later, or again, finds a file.
 func (r *ociRuntime) configure(bundle []byte) error {
-	defer r.config.Close()
-	// Perhaps nobody reads from the pipe any more: what does not fit would wait for ever.
-	if len(bundle) > pipeBytes {
-		return fmt.Errorf("the bundle is too long: %d bytes", len(bundle))
-	}
 	file := filepath.Join(r.plan.bundle(), "config.json")
 	if err := os.WriteFile(file+".new", bundle, 0o600); err != nil {
 		return fmt.Errorf("write bundle: %w", err)
@@ -183,9 +174,13 @@ func (r *ociRuntime) configure(bundle []byte) error {
 	if err := os.Rename(file+".new", file); err != nil {
 		return fmt.Errorf("write bundle: %w", err)
 	}
-	if _, err := r.config.Write(bundle); err != nil {
-		return fmt.Errorf("hand the bundle over: %w", err)
-	}
+	// Opening waits for the runtime to open its end: for ever, if it found the file. Should it get less than all, it says so itself.
+	go func() {
+		if pipe, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", r.pipe.fd), os.O_WRONLY, 0); err == nil {
+			_, _ = pipe.Write(bundle)
+			pipe.Close()
+		}
+	}()
 	return nil
 }
 
