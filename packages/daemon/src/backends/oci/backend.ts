@@ -273,7 +273,8 @@ class OciBackend implements Backend {
       kept: host.mkfs === null && existsSync(tar) ? tar : null,
       seccomp: this.#profile,
       compiledSeccomp: this.#compiled.get(host),
-      wantFilter: this.#compiled.wants(host),
+      // What runc compiled is had through the kernel, which tells root alone.
+      wantFilter: this.#compiled.wants(host) && (host.kind === 'crun' || !host.rootless),
     }
   }
 
