@@ -21,9 +21,6 @@ const sigpending, machineSignals = 11, 4096
 //
 // SECURITY: its owner is the id that the sandbox's root is outside. The kernel charges queued signals, inotify instances and
 // the like to the owner too, in the namespace above: with one owner for all, one sandbox could take what all of them share.
-//
-// A namespace needs a process to be born in. The child is this program again, traced, so that it stops at its exec before its
-// first instruction; it is killed there, and the descriptor keeps the namespace.
 func userNamespace(ids []idRange) (*os.File, error) {
 	maps := make([]syscall.SysProcIDMap, len(ids))
 	for i, r := range ids {
@@ -36,33 +33,60 @@ func userNamespace(ids []idRange) (*os.File, error) {
 	}
 	var pid int
 	err := asUser(ids[0].Outside, func() (err error) {
-		pid, err = syscall.ForkExec("/proc/self/exe", []string{"runner", "launch"}, &syscall.ProcAttr{
-			Sys: &syscall.SysProcAttr{
-				Cloneflags: syscall.CLONE_NEWUSER, UidMappings: maps, GidMappings: maps, GidMappingsEnableSetgroups: true,
-				Ptrace: true, Pdeathsig: syscall.SIGKILL,
-			},
-		})
+		pid, err = forkInNamespace(maps, maps)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make a user namespace: %w", err)
+		return nil, err
 	}
+	return namespaceOf(pid)
+}
+
+// newUserNamespace makes one that belongs to this process's own user, and that only serves to say a map.
+func newUserNamespace(uids, gids []syscall.SysProcIDMap) (*os.File, error) {
+	pid, err := forkInNamespace(uids, gids)
+	if err != nil {
+		return nil, err
+	}
+	return namespaceOf(pid)
+}
+
+// forkInNamespace makes the process that a namespace needs to be born in. It is this program again, traced, so that it stops at its
+// exec before its first instruction.
+func forkInNamespace(uids, gids []syscall.SysProcIDMap) (int, error) {
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{"runner", "launch"}, &syscall.ProcAttr{
+		Sys: &syscall.SysProcAttr{
+			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: uids, GidMappings: gids, GidMappingsEnableSetgroups: true,
+			Ptrace: true, Pdeathsig: syscall.SIGKILL,
+		},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("make a user namespace: %w", err)
+	}
+	return pid, nil
+}
+
+// namespaceOf takes over the namespace of such a process, and ends it: the descriptor keeps the namespace.
+func namespaceOf(pid int) (*os.File, error) {
 	ns, openErr := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
 	killErr := syscall.Kill(pid, syscall.SIGKILL)
 	var status syscall.WaitStatus
 	for {
-		_, err = syscall.Wait4(pid, &status, 0, nil)
+		_, err := syscall.Wait4(pid, &status, 0, nil)
 		if err == syscall.EINTR || (err == nil && status.Stopped()) {
 			continue
+		}
+		if killErr == nil {
+			killErr = err
 		}
 		break
 	}
 	if openErr != nil {
 		return nil, fmt.Errorf("open the user namespace: %w", openErr)
 	}
-	if killErr != nil || err != nil {
+	if killErr != nil {
 		ns.Close()
-		return nil, fmt.Errorf("end the user namespace's first process: %v, %v", killErr, err)
+		return nil, fmt.Errorf("end the user namespace's first process: %w", killErr)
 	}
 	return ns, nil
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"syscall"
-	"unsafe"
 )
 
 // A lookJob asks what an image has at some paths, links followed as its own programs would.
@@ -33,7 +32,7 @@ func look(j *lookJob) (map[string]looked, error) {
 		return nil, err
 	}
 	defer target.close()
-	if err := j.Stack.mount(target, nil, ""); err != nil {
+	if err := j.Stack.mount(target, nil, "", ""); err != nil {
 		return nil, err
 	}
 	root, err := openPath(j.Folder)
@@ -84,12 +83,5 @@ func lookAt(root place, path string) (looked, error) {
 }
 
 func openInRoot(root place, path string, flags uint64) (int, syscall.Errno) {
-	p, err := syscall.BytePtrFromString(path)
-	if err != nil {
-		return -1, syscall.EINVAL
-	}
-	const noMagicLinks, inRoot = 0x2, 0x10
-	how := struct{ flags, mode, resolve uint64 }{syscall.O_CLOEXEC | flags, 0, noMagicLinks | inRoot}
-	fd, _, errno := syscall.Syscall6(sysOpenat2, uintptr(root.fd), uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
-	return int(fd), errno
+	return openFrom(root.fd, path, flags, noMagicLinks|inRoot)
 }

@@ -158,18 +158,30 @@ func mountPoint(rootfs, target string) (place, error) {
 		return root, err
 	}
 	defer root.close()
-	relative, err := syscall.BytePtrFromString(strings.TrimPrefix(filepath.Clean(target), "/"))
-	if err != nil {
-		return place{}, fmt.Errorf("mount point %s: %w", target, err)
-	}
-	const noMagicLinks, noSymlinks, beneath = 0x2, 0x4, 0x8
-	how := struct{ flags, mode, resolve uint64 }{syscall.O_CLOEXEC | oPath, 0, noMagicLinks | noSymlinks | beneath}
-	fd, _, errno := syscall.Syscall6(sysOpenat2, uintptr(root.fd), uintptr(unsafe.Pointer(relative)), uintptr(unsafe.Pointer(&how)),
-		unsafe.Sizeof(how), 0, 0)
+	fd, errno := openFrom(root.fd, strings.TrimPrefix(filepath.Clean(target), "/"), oPath, noMagicLinks|noSymlinks|beneath)
 	if errno != 0 {
 		return place{}, fmt.Errorf("mount point %s: %w", target, errno)
 	}
-	return place{target, int(fd)}, nil
+	return place{target, fd}, nil
+}
+
+// How the kernel is to follow a path.
+const (
+	noMagicLinks = 0x2
+	noSymlinks   = 0x4
+	beneath      = 0x8
+	inRoot       = 0x10
+)
+
+// openFrom opens a path that begins at a folder, following it only as far as resolve lets it.
+func openFrom(folder int, path string, flags, resolve uint64) (int, syscall.Errno) {
+	p, err := syscall.BytePtrFromString(path)
+	if err != nil {
+		return -1, syscall.EINVAL
+	}
+	how := struct{ flags, mode, resolve uint64 }{syscall.O_CLOEXEC | flags, 0, resolve}
+	fd, _, errno := syscall.Syscall6(sysOpenat2, uintptr(folder), uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+	return int(fd), errno
 }
 
 // bind shows source at target with attributes added.

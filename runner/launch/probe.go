@@ -46,7 +46,7 @@ func probeOverlay(j *probeJob) error {
 	}
 	defer folder.close()
 	l := layer{Empty: j.Folder}
-	return l.showPrivate("/usr", folder)
+	return l.showPrivate("/usr", folder, "")
 }
 
 func probeLoop() error {

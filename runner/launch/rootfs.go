@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -52,6 +53,8 @@ type layer struct {
 	Empty string `json:"empty,omitempty"`
 	// Stack is an image's layers, in place of Source.
 	Stack *stack `json:"stack,omitempty"`
+	// places is a folder with what this layer lacks to mount on; "" for nothing.
+	places string
 }
 
 // mount makes the disk ready, taking the spare one if that fits, and tells where it is.
@@ -112,10 +115,19 @@ func mountLoop(image, target string) error {
 }
 
 // buildRootfs puts the root filesystem together, parents before children.
-func buildRootfs(j *startJob, mounted string, users *os.File) error {
-	for _, l := range j.Layers {
+func buildRootfs(j *startJob, mounted string, users *os.File, held []heldFolder) error {
+	for i := range j.Layers {
+		l := &j.Layers[i]
 		if err := l.show(j.Rootfs, mounted, users); err != nil {
 			return err
+		}
+		if missing := j.missingPlaces(i); len(missing) > 0 {
+			if err := l.addPlaces(j.Rootfs, filepath.Join(mounted, "places", strconv.Itoa(i)), missing); err != nil {
+				return err
+			}
+			if err := l.show(j.Rootfs, mounted, users); err != nil {
+				return err
+			}
 		}
 	}
 	for _, s := range j.Disk.Shown {
@@ -133,7 +145,7 @@ func buildRootfs(j *startJob, mounted string, users *os.File) error {
 			return err
 		}
 	}
-	return nil
+	return attachFolders(j.Rootfs, held)
 }
 
 func (l *layer) show(rootfs, mounted string, users *os.File) error {
@@ -151,7 +163,7 @@ func (l *layer) show(rootfs, mounted string, users *os.File) error {
 	if l.Empty == "" {
 		return bind(l.Source, target, attrReadonly|attrNosuid|attrNodev, l.Recursive)
 	}
-	if err := l.showPrivate(l.Source, target); err != nil || !l.Recursive {
+	if err := l.showPrivate(l.Source, target, l.places); err != nil || !l.Recursive {
 		return err
 	}
 	below, err := mountsBelow(l.Source)
@@ -163,7 +175,7 @@ func (l *layer) show(rootfs, mounted string, users *os.File) error {
 		if err != nil {
 			return err
 		}
-		err = l.showPrivate(filepath.Join(l.Source, path), inner)
+		err = l.showPrivate(filepath.Join(l.Source, path), inner, "")
 		inner.close()
 		if err != nil {
 			return err
@@ -172,22 +184,26 @@ func (l *layer) show(rootfs, mounted string, users *os.File) error {
 	return nil
 }
 
-// showPrivate shows a folder read-only through an overlay of the machine's own.
+// showPrivate shows a folder read-only through an overlay of the machine's own, under the folder over unless that is "".
 //
 // SECURITY: with a bind mount every machine and the host would share the very inodes: whoever watches one sees when others
 // use it, and whoever locks it locks it for all.
-func (l *layer) showPrivate(source string, target place) error {
-	lower, err := openPath(source)
+func (l *layer) showPrivate(source string, target place, over string) error {
+	upper, lower := over, source
+	if over == "" {
+		upper, lower = source, l.Empty
+	}
+	first, err := openPath(upper)
 	if err != nil {
 		return err
 	}
-	defer lower.close()
-	empty, err := openPath(l.Empty)
+	defer first.close()
+	second, err := openPath(lower)
 	if err != nil {
 		return err
 	}
-	defer empty.close()
-	return overlay(target, "lowerdir="+lower.path()+":"+empty.path()+","+followNothing)
+	defer second.close()
+	return overlay(target, "lowerdir="+first.path()+":"+second.path()+","+followNothing)
 }
 
 // showWritable shows a writable view of a layer whose owners are shifted into the sandbox's ids.

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"unsafe"
 )
 
 // A stack is the layers of an image: folders below one folder, highest first.
@@ -20,8 +19,8 @@ type stack struct {
 	UserXattrs bool `json:"user_xattrs"`
 }
 
-// mount shows the union of the layers at target. more are options beyond those that name the layers.
-func (s *stack) mount(target place, users *os.File, more string) error {
+// mount shows the union of the layers at target, under the folder over unless that is "". more are options beyond those that name the layers.
+func (s *stack) mount(target place, users *os.File, over, more string) error {
 	base, err := s.open(users)
 	if err != nil {
 		return err
@@ -31,7 +30,15 @@ func (s *stack) mount(target place, users *os.File, more string) error {
 		// The overlay keeps what it needs. Nothing of the sandbox has to see the folder that every image is in.
 		defer syscall.Unmount(s.Scratch, syscall.MNT_DETACH)
 	}
-	lowers := make([]string, 0, len(s.Names))
+	lowers := make([]string, 0, len(s.Names)+1)
+	if over != "" {
+		top, err := openPath(over)
+		if err != nil {
+			return err
+		}
+		defer top.close()
+		lowers = append(lowers, top.path())
+	}
 	for _, name := range s.Names {
 		lower, err := openBelow(base, name)
 		if err != nil {
@@ -75,23 +82,17 @@ func (s *stack) open(users *os.File) (place, error) {
 
 // openBelow holds a folder below another. A link on the way is refused.
 func openBelow(base place, name string) (place, error) {
-	p, err := syscall.BytePtrFromString(name)
-	if err != nil {
-		return place{}, fmt.Errorf("open layer %s: %w", name, err)
-	}
-	const noMagicLinks, noSymlinks, beneath = 0x2, 0x4, 0x8
-	how := struct{ flags, mode, resolve uint64 }{syscall.O_CLOEXEC | syscall.O_DIRECTORY | oPath, 0, noMagicLinks | noSymlinks | beneath}
-	fd, _, errno := syscall.Syscall6(sysOpenat2, uintptr(base.fd), uintptr(unsafe.Pointer(p)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+	fd, errno := openFrom(base.fd, name, syscall.O_DIRECTORY|oPath, noMagicLinks|noSymlinks|beneath)
 	if errno != 0 {
 		return place{}, fmt.Errorf("open layer %s: %w", name, errno)
 	}
-	return place{name, int(fd)}, nil
+	return place{name, fd}, nil
 }
 
 // showStack shows an image: as it is, or under an upper layer on the disk.
 func (l *layer) showStack(target place, mounted string, users *os.File) error {
 	if l.Upper == "" {
-		return l.Stack.mount(target, users, "")
+		return l.Stack.mount(target, users, l.places, "")
 	}
 	upper, err := openPath(filepath.Join(mounted, l.Upper))
 	if err != nil {
@@ -103,5 +104,5 @@ func (l *layer) showStack(target place, mounted string, users *os.File) error {
 		return err
 	}
 	defer work.close()
-	return l.Stack.mount(target, users, ",upperdir="+upper.path()+",workdir="+work.path()+",metacopy=off,index=off")
+	return l.Stack.mount(target, users, "", ",upperdir="+upper.path()+",workdir="+work.path()+",metacopy=off,index=off")
 }

@@ -23,9 +23,11 @@ type startJob struct {
 	Disk   disk            `json:"disk"`
 	// Rootfs is where the root filesystem is put together: a folder that anybody may reach, because the runtime looks it up
 	// with the rights of an id that owns nothing on the host.
-	Rootfs string    `json:"rootfs"`
-	Layers []layer   `json:"layers"`
-	IDs    []idRange `json:"ids"`
+	Rootfs string  `json:"rootfs"`
+	Layers []layer `json:"layers"`
+	// Folders are the host's own, those above before those below.
+	Folders []folder  `json:"folders"`
+	IDs     []idRange `json:"ids"`
 	// Users is an empty file at which the runtime finds the machine's user namespace.
 	Users   string   `json:"users"`
 	Rlimits []rlimit `json:"rlimits"`
@@ -48,6 +50,10 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	if err := j.makeFolder(); err != nil {
 		return err
 	}
+	held, err := holdFolders(j.Folders)
+	if err != nil {
+		return err
+	}
 	r.mark("folder")
 	mounted, err := j.Disk.mount(j.Folder, prepared.Disk)
 	if err != nil {
@@ -63,7 +69,7 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 		return fmt.Errorf("show the user namespace to the runtime: %w", err)
 	}
 	r.mark("user namespace")
-	if err := buildRootfs(j, mounted, users); err != nil {
+	if err := buildRootfs(j, mounted, users, held); err != nil {
 		return err
 	}
 	r.mark("rootfs")

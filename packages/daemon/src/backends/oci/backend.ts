@@ -25,6 +25,7 @@ import { CompiledSeccomp, removeCompiledFiles } from './compiled-seccomp.ts'
 import { EmptyDisks } from './disks.ts'
 import { Ending } from './ending.ts'
 import { inUserNamespace } from './enter-userns.ts'
+import { refuseMounts } from './host-folders.ts'
 import { IdSlots } from './id-ranges.ts'
 import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
 import { LaunchError, Launcher } from './launcher.ts'
@@ -150,12 +151,12 @@ class OciBackend implements Backend {
   }
 
   async refuse({ readonlyRootfs, network, mounts, nestedVirt, runtime }: MachineWishes): Promise<void> {
-    const { noWritableRoot } = await this.#hostWith(runtime)
+    const host = await this.#hostWith(runtime)
     const unsupported = (what: string) => new SandglassError('UNSUPPORTED', { what })
-    if (!readonlyRootfs && noWritableRoot !== null) throw unsupported(noWritableRoot)
+    if (!readonlyRootfs && host.noWritableRoot !== null) throw unsupported(host.noWritableRoot)
     if (network !== 'none') throw unsupported(`network ${network} with oci: docker and microvm have it`)
-    if (mounts.length > 0) throw unsupported('mounts with oci: docker and microvm have them')
     if (nestedVirt) throw unsupported('nested virtualisation with oci: microvm has it')
+    await refuseMounts(host, mounts)
   }
 
   async recover(): Promise<Machine[]> {

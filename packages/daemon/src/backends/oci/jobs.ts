@@ -8,6 +8,7 @@ import type { SeccompProfile } from '../seccomp.ts'
 import { ociBundle, RUNNER_PATH } from './bundle.ts'
 import { type CgroupLayout, groupsOf, leftGroups, mountsOf, RUNTIME_GROUP, wayHome } from './cgroups.ts'
 import { SPARE_DISK } from './disks.ts'
+import { hostFolders } from './host-folders.ts'
 import { type IdRange, outsideId } from './id-ranges.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
@@ -101,6 +102,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       },
       rootfs: host.stage,
       layers,
+      folders: hostFolders(host, spec.mounts, ids),
       ids,
       users: paths.users,
       rlimits: rlimits(host.openFiles, processes),

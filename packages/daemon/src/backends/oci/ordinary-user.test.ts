@@ -1,11 +1,11 @@
 // The same suite as an ordinary user. Outside a user namespace this file runs itself again inside one, as a user who is not root.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
-import { type Subject, specOf } from '../conformance/subject.ts'
+import { inBox, type Subject, specOf } from '../conformance/subject.ts'
 import { conformance } from '../conformance.ts'
 import { ORDINARY_USER, WITHOUT_CGROUP } from '../limitations.ts'
 import { openOci } from './backend.ts'
@@ -59,6 +59,24 @@ function inside(): void {
       await next.discard(machine.id)
       expect(await machine.isRunning()).toBe(false)
       expect(await next.residents()).not.toContain(machine.id)
+    })
+
+    test('a folder of the host is shown as anybody may read it, and a writable one is refused', async () => {
+      const backend = await subject.open()
+      const source = mkdtempSync(join(dataDir, 'shared-'))
+      chmodSync(source, 0o755)
+      for (const [name, mode] of [['open', 0o644] as const, ['closed', 0o600] as const])
+        writeFileSync(join(source, name), name, { mode })
+      const mounts = ['/workspace/shared', '/data/shared'].map(target => ({ source, target, readonly: true }))
+      await inBox(backend, subject, { mounts }, async ({ run }) => {
+        for (const { target } of mounts) {
+          expect((await run(`cat ${target}/open`)).output).toBe('open')
+          expect((await run(`cat ${target}/closed`)).output).toContain('Permission denied')
+          expect((await run(`touch ${target}/made`)).output).toContain('Read-only file system')
+        }
+      })
+      const writable = specOf(subject, { mounts: [{ source, target: '/workspace/shared', readonly: false }] })
+      await expect(backend.refuse?.(writable)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
     })
 
     test('a writable root is refused', async () => {

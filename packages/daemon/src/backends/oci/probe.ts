@@ -96,7 +96,7 @@ function describe(host: Host, version: string): Probe {
   const weaker = []
   if (host.rootless)
     weaker.push({
-      what: 'the daemon runs as an ordinary user: the root filesystem is always read-only',
+      what: 'the daemon runs as an ordinary user: the root filesystem is always read-only, and so are folders of the host',
       fix: 'run the daemon as root',
     })
   if (host.mkfs === null) {
