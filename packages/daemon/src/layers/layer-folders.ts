@@ -77,6 +77,7 @@ export class LayerFolders {
     const said = collected(child.stdout)
     const complaint = collected(child.stderr)
     const ended = new Promise<void>((resolve, reject) => child.once('error', reject).once('close', () => resolve()))
+    ended.catch(() => undefined) // told below, once the tar has been let go of
     try {
       await pipeline(tar, child.stdin, { signal })
     } catch (error) {
