@@ -30,6 +30,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "unpack" {
 		os.Exit(unpack.Main(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "restack" {
+		os.Exit(unpack.Restack(os.Args[2:]))
+	}
 	if err := start(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "runner:", err)
 		os.Exit(1)
@@ -116,6 +119,9 @@ func prepareProcess(cfg *config) error {
 	debug.SetGCPercent(25) // memory matters more than speed: the runner is idle most of its life
 	syscall.Umask(0o022)
 	reserveThreads(cfg.Threads)
+	if err := limitProcesses(cfg.Processes); err != nil {
+		return err
+	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core dumps: %w", err)
 	}
@@ -134,6 +140,18 @@ func prepareProcess(cfg *config) error {
 		return err
 	}
 	return filterCalls(cfg.Seccomp)
+}
+
+// limitProcesses is for starters that cannot limit the runner themselves without limiting what else their user runs.
+func limitProcesses(most uint64) error {
+	if most == 0 {
+		return nil
+	}
+	const rlimitNproc = 6
+	if err := syscall.Setrlimit(rlimitNproc, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+		return fmt.Errorf("limit processes: %w", err)
+	}
+	return nil
 }
 
 // closeOnExec keeps descriptors that the runner was started with from its children.

@@ -33,6 +33,10 @@ func Enter(args []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The kernel has it from the file, which is named otherwise.
+	if err := os.WriteFile("/proc/self/comm", []byte(filepath.Base(runnerPath)), 0); err != nil {
+		return nil, fmt.Errorf("take the runner's name: %w", err)
+	}
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return nil, fmt.Errorf("keep mounts private: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 const Program = "/init"
 
 // Loopback are the addresses that lo has in every machine.
-var Loopback = []string{"127.0.0.53/8"}
+var Loopback = []string{"127.0.0.1/8", "127.0.0.53/8"}
 
 // Main is the life of the machine. It never returns: the machine is off when it is over.
 func Main() {

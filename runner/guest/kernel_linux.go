@@ -26,6 +26,8 @@ var kernelSettings = map[string]string{
 	"kernel/perf_event_paranoid":          "3",
 	"kernel/io_uring_disabled":            "2",
 	"kernel/core_pattern":                 "/dev/null",
+	// As in a container: what is asked for is given, and the limit counts what is used.
+	"vm/overcommit_memory":                "1",
 	"vm/unprivileged_userfaultfd":         "0",
 	"net/ipv4/ip_unprivileged_port_start": "0",
 }

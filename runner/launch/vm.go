@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"syscall"
 )
 
@@ -17,16 +18,11 @@ type vmJob struct {
 	Sockets []string `json:"sockets"` // paths to listen on
 	Bridge  string   `json:"bridge"`  // host bridge to join, or ""
 	// Log gets what the machine prints on its console and what QEMU itself says; LogBytes bounds each of its two halves.
-	Log      string `json:"log"`
-	LogBytes int    `json:"log_bytes"`
-	// UID and GID are whom QEMU runs as; -1 for whoever runs this.
-	UID int `json:"uid"`
-	GID int `json:"gid"`
-	// SupplementaryGID is a group that QEMU needs for a device, or -1.
-	SupplementaryGID int      `json:"supplementary_gid"`
-	Jail             *vmJail  `json:"jail,omitempty"` // nil where this host allows none
-	Groups           []group  `json:"groups"`
-	Rlimits          []rlimit `json:"rlimits"`
+	Log      string   `json:"log"`
+	LogBytes int      `json:"log_bytes"`
+	Jail     *vmJail  `json:"jail,omitempty"` // nil where this host allows none
+	Groups   []group  `json:"groups"`
+	Rlimits  []rlimit `json:"rlimits"`
 }
 
 type vmFile struct {
@@ -82,6 +78,9 @@ func startVM(input *bufio.Reader) (*runningVM, error) {
 	}
 	if err := json.Unmarshal(line, j); err != nil {
 		return nil, fmt.Errorf("parse job: %w", err)
+	}
+	if err := forgetDescriptors(); err != nil {
+		return nil, err
 	}
 	log, err := openBoundedLog(j.Log, j.LogBytes)
 	if err != nil {
@@ -167,21 +166,20 @@ func (j *vmJob) open() ([]*os.File, error) {
 	return given, nil
 }
 
+// attributes shuts QEMU in: it has no rights, a root of its own, no network, and sees no other process.
+//
+// SECURITY: it is the first process of a user namespace in which nothing but its own id exists, and that id is nobody's outside.
 func (j *vmJob) attributes() (*syscall.SysProcAttr, error) {
-	attributes := &syscall.SysProcAttr{Setsid: true}
-	if j.UID >= 0 {
-		groups := []uint32{}
-		if j.SupplementaryGID >= 0 {
-			groups = append(groups, uint32(j.SupplementaryGID))
-		}
-		attributes.Credential = &syscall.Credential{Uid: uint32(j.UID), Gid: uint32(j.GID), Groups: groups}
-	}
 	if j.Jail == nil {
-		return attributes, nil
+		return &syscall.SysProcAttr{Setsid: true}, nil
 	}
-	attributes.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
-	attributes.Chroot = j.Jail.Path
-	return attributes, j.Jail.build(j.Files)
+	owner := []syscall.SysProcIDMap{{ContainerID: insideID, HostID: j.Jail.ID, Size: 1}}
+	return &syscall.SysProcAttr{
+		Setsid: true, Chroot: j.Jail.Path,
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+		UidMappings: owner, GidMappings: owner, GidMappingsEnableSetgroups: true,
+		Credential: &syscall.Credential{Uid: insideID, Gid: insideID, Groups: []uint32{}},
+	}, j.Jail.build(j.Files)
 }
 
 // awaitKeep kills the machine when the daemon is gone without having said that it is to stay.
@@ -207,6 +205,22 @@ func (v *runningVM) wait() string {
 		return fmt.Sprintf("QEMU ended with status %d", status.ExitStatus())
 	}
 	return "QEMU ended"
+}
+
+// forgetDescriptors keeps what this process was started with from QEMU.
+//
+// SECURITY: the daemon, or whoever started it, may have left any file open.
+func forgetDescriptors() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("list descriptors: %w", err)
+	}
+	for _, entry := range entries {
+		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+	return nil
 }
 
 func closeAll(files []*os.File) {

@@ -11,18 +11,22 @@ import (
 // other process, and the session's folder, the daemon's sockets and other sessions' files are not there.
 type vmJail struct {
 	Path string `json:"path"` // an empty folder to mount it on, in a mount namespace of its own
+	ID   int    `json:"id"`   // user and group that QEMU runs as, which nobody else has
 	// Programs are folders of the host, such as /usr; a link stays a link.
 	Programs []string `json:"programs"`
 	Devices  []string `json:"devices"`
 }
 
-const firstGiven = 3
+const (
+	firstGiven = 3
+	insideID   = 1000
+)
 
 func (v *vmJail) build(files []vmFile) error {
 	if err := enterPrivateMounts(); err != nil {
 		return err
 	}
-	if err := syscall.Mount("tmpfs", v.Path, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=755,size=1m"); err != nil {
+	if err := syscall.Mount("tmpfs", v.Path, "tmpfs", syscall.MS_NOSUID, "mode=755,size=1m"); err != nil {
 		return fmt.Errorf("mount jail: %w", err)
 	}
 	for _, path := range v.Programs {
@@ -31,7 +35,7 @@ func (v *vmJail) build(files []vmFile) error {
 		}
 	}
 	for _, path := range v.Devices {
-		if err := v.bind(path, path, syscall.MS_NOSUID|syscall.MS_NOEXEC); err != nil {
+		if err := v.device(path); err != nil {
 			return err
 		}
 	}
@@ -44,7 +48,7 @@ func (v *vmJail) build(files []vmFile) error {
 			return err
 		}
 	}
-	if err := syscall.Mount("", v.Path, "", syscall.MS_REMOUNT|syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV, ""); err != nil {
+	if err := syscall.Mount("", v.Path, "", syscall.MS_REMOUNT|syscall.MS_RDONLY|syscall.MS_NOSUID, ""); err != nil {
 		return fmt.Errorf("close jail: %w", err)
 	}
 	return nil
@@ -66,6 +70,28 @@ func (v *vmJail) show(path string) error {
 	target, err := os.Readlink(path)
 	if err == nil {
 		err = os.Symlink(target, filepath.Join(v.Path, path))
+	}
+	if err != nil {
+		return fmt.Errorf("show %s: %w", path, err)
+	}
+	return nil
+}
+
+// device shows a device of the host. Where that is possible it is one of QEMU's own, so that it needs no right to the host's.
+func (v *vmJail) device(path string) error {
+	var info syscall.Stat_t
+	if err := syscall.Stat(path, &info); err != nil {
+		return fmt.Errorf("show %s: %w", path, err)
+	}
+	target := filepath.Join(v.Path, path)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return fmt.Errorf("show %s: %w", path, err)
+	}
+	err := syscall.Mknod(target, syscall.S_IFCHR|0o600, int(info.Rdev))
+	if err == nil {
+		err = os.Chown(target, v.ID, v.ID)
+	} else if err == syscall.EPERM {
+		err = v.bind(path, path, syscall.MS_NOSUID|syscall.MS_NOEXEC)
 	}
 	if err != nil {
 		return fmt.Errorf("show %s: %w", path, err)

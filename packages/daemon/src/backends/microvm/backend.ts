@@ -41,13 +41,15 @@ class MicrovmBackend implements Backend {
   readonly #room: DiskRoom
   readonly #images: ImageDisks
   readonly #snapshots: Snapshots
+  /** Ids of machines whose record is not written yet, and of those that have been started since. */
+  readonly #claimed = new Map<string, number>()
   #examined: Promise<Examined> | null = null
 
   constructor(options: MicrovmOptions) {
     this.#options = options
     this.#paths = microvmPaths(options.dataDir)
     this.#room = new DiskRoom(this.#paths.sessions)
-    this.#images = new ImageDisks(this.#paths)
+    this.#images = new ImageDisks(this.#paths, options.runnerPath)
     this.#snapshots = new Snapshots(this.#paths, options.runnerPath)
   }
 
@@ -87,6 +89,7 @@ class MicrovmBackend implements Backend {
     await this.#turns.take(id, async () => {
       await this.#end(id, false)
       await rm(this.#paths.session(id), { recursive: true, force: true })
+      this.#claimed.delete(id)
     })
   }
 
@@ -114,6 +117,7 @@ class MicrovmBackend implements Backend {
       token: randomBytes(32).toString('base64url'),
       diskMb: before?.diskMb ?? spec.diskMb,
       diskFormat: before?.diskFormat ?? this.#options.diskFormat,
+      jailId: await this.#freeId(host, spec.id),
       unenforced: [],
     }
     await writeRecord(folder, record)
@@ -125,6 +129,7 @@ class MicrovmBackend implements Backend {
     } catch (error) {
       await this.#end(spec.id, false)
       const said = await lastWords(this.#paths.bootLog(spec.id))
+      this.#claimed.delete(spec.id)
       if (before === null) await rm(folder, { recursive: true, force: true })
       else await writeRecord(folder, before)
       signal.throwIfAborted()
@@ -175,7 +180,8 @@ class MicrovmBackend implements Backend {
     signal.throwIfAborted()
     await mkdir(this.#paths.run, { recursive: true, mode: 0o700 })
     const disk = join(this.#paths.session(id), diskFile(record.diskFormat))
-    const input = { id, shape, disk, durable: spec.persist, sockets, log: this.#paths.bootLog(id), snapshot, bridge: '' }
+    const { jailId } = record
+    const input = { id, shape, disk, durable: spec.persist, sockets, log: this.#paths.bootLog(id), snapshot, jailId, bridge: '' }
     const kept = await startKept(this.#options.runnerPath, id, vmJob(host, this.#paths, input))
     await beginSession(sockets.control, guestConfig(spec, record.token, image.user, []), signal)
     const state = { ...kept.qemu, keeper: kept.keeper }
@@ -197,6 +203,22 @@ class MicrovmBackend implements Backend {
       modules: [],
       extraArgs: this.#options.extraArgs,
     }
+  }
+
+  /** An id for this machine's QEMU that no other machine's has. The first is that of machines for snapshots. */
+  async #freeId({ jailIds }: Host, id: string): Promise<number | null> {
+    if (jailIds === null) return null
+    const records = await Promise.all((await this.residents()).map(other => readRecord(this.#paths.session(other))))
+    const taken = new Set([
+      ...this.#claimed.values(),
+      ...records.filter(record => record?.id !== id).map(record => record?.jailId),
+    ])
+    for (let number = jailIds.first + 1; number < jailIds.first + jailIds.count; number++) {
+      if (taken.has(number)) continue
+      this.#claimed.set(id, number)
+      return number
+    }
+    throw new SandglassError('HOST_FULL', { what: `all ${jailIds.count} user ids for virtual machines are taken` })
   }
 
   /** Ends whatever runs under this id; resolves when no process and no socket of it is left. */

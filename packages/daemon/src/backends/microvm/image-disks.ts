@@ -1,7 +1,7 @@
 // Images as disks: made once, kept while a session or the next start may need them.
-import { SandglassError } from '@sandglass/contract/tables'
 import type { RootImage } from '../backend.ts'
 import { prepareHostDisks } from './host-disk.ts'
+import { prepareLayerDisks } from './layer-disk.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 
@@ -21,11 +21,13 @@ const HOST_FRESH_MS = 60_000
 
 export class ImageDisks {
   readonly #paths: MicrovmPaths
+  readonly #runnerPath: string
   readonly #making = new Map<string, Promise<ImageDisk>>()
   #hostFreshUntil = 0
 
-  constructor(paths: MicrovmPaths) {
+  constructor(paths: MicrovmPaths, runnerPath: string) {
     this.#paths = paths
+    this.#runnerPath = runnerPath
   }
 
   /** The disk of an image, made if it is not there. Those who ask at the same time wait for the same one. */
@@ -46,7 +48,10 @@ export class ImageDisks {
   }
 
   async #make(host: Host, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
-    if (image.kind !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image: image.reference })
+    if (image.kind === 'layers') {
+      const tools = { ...host, runnerPath: this.#runnerPath }
+      return await prepareLayerDisks(tools, this.#paths, image, signal, say)
+    }
     const disks = await prepareHostDisks(host.mksquashfs, this.#paths, signal, say)
     return { ...disks, layers: 0, user: 'sandbox' }
   }

@@ -12,10 +12,10 @@ export interface VmJob {
   readonly bridge: string
   readonly log: string
   readonly log_bytes: number
-  readonly uid: number
-  readonly gid: number
-  readonly supplementary_gid: number
-  readonly jail?: { readonly path: string; readonly programs: readonly string[]; readonly devices: readonly string[] }
+  /** Absent where this host allows none. */
+  readonly jail?:
+    | { readonly path: string; readonly id: number; readonly programs: readonly string[]; readonly devices: readonly string[] }
+    | undefined
   readonly groups: readonly object[]
   readonly rlimits: readonly { readonly resource: number; readonly limit: number }[]
 }

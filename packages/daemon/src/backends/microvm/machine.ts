@@ -23,6 +23,8 @@ const LAST_LINES = 5
 export function microvmMachine(paths: MicrovmPaths, record: MicrovmRecord, state: MachineState, ends: Ends): Machine {
   const { id } = record
   const sockets = paths.sockets(id)
+  // A machine that stands still cannot be asked: what it used is what it used before.
+  let frozen: MachineStats | null = null
   return {
     id,
     containerId: id,
@@ -31,13 +33,16 @@ export function microvmMachine(paths: MicrovmPaths, record: MicrovmRecord, state
     mux: true,
     dial: () => dial(sockets.carrier),
     isRunning: async () => isAlive(state),
-    stats: () => stats(sockets.control),
+    stats: async () => frozen ?? (await stats(sockets.control)),
     epitaph: () => epitaph(paths, id, state),
     pause: async () => {
+      const last = await stats(sockets.control)
       await monitor(sockets.monitor, command => command('stop'))
+      frozen = last
     },
     resume: async () => {
       await monitor(sockets.monitor, command => command('cont'))
+      frozen = null
     },
     stop: () => ends.stop(id),
     destroy: () => ends.discard(id),

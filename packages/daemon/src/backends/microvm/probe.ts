@@ -8,6 +8,7 @@ import type { Probe } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
 import { type BootFiles, prepareBoot } from './boot-files.ts'
 import { findKernel } from './find-kernel.ts'
+import { type JailIds, jailIds, jailProblem } from './jail.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Accel } from './qemu-args.ts'
 import type { DiskFormat, DiskTools } from './session-disk.ts'
@@ -37,6 +38,9 @@ export interface Host {
   readonly kernelVersion: string
   readonly disks: DiskTools
   readonly mksquashfs: string
+  readonly sqfstar: string | null
+  /** Ids that QEMU may run as, each in a jail; null where this host allows none. */
+  readonly jailIds: JailIds | null
 }
 
 export interface Examined {
@@ -76,6 +80,8 @@ export async function examine(options: MicrovmOptions, paths: MicrovmPaths): Pro
       `sudo apt-get install -y ${KERNEL_PACKAGE}`,
     )
   const boot = await prepareBoot(kernel, options.runnerPath, paths.boot)
+  const ids = options.extraArgs.length > 0 ? null : jailIds()
+  const problem = ids === null ? noIds(options) : await jailProblem(paths, options.runnerPath, qemu, ids.first)
   const host: Host = {
     qemu,
     qemuVersion,
@@ -85,18 +91,32 @@ export async function examine(options: MicrovmOptions, paths: MicrovmPaths): Pro
     kernelVersion: kernel.version,
     disks: { mke2fs, qemuImg },
     mksquashfs,
+    sqfstar: findProgram('sqfstar'),
+    jailIds: problem === null ? ids : null,
   }
-  return { host, probe: available(host) }
+  return { host, probe: available(host, problem) }
 }
 
-function available(host: Host): Probe {
+function noIds({ extraArgs }: MicrovmOptions): string {
+  return extraArgs.length > 0 ? 'qemu_extra_args may name files' : 'this user has no ids to give away'
+}
+
+function available(host: Host, noJail: string | null): Probe {
   return {
     available: true,
     why: null,
     fix: null,
     detail: `QEMU ${host.qemuVersion} with ${host.accel === 'kvm' ? 'KVM' : 'TCG'}, Linux ${host.kernelVersion}`,
     unenforceable: [],
-    weaker: [],
+    weaker:
+      noJail === null
+        ? []
+        : [
+            {
+              what: `QEMU runs with the rights of the daemon, and not in a root of its own: ${noJail}`,
+              fix: 'run the daemon as root, outside a container',
+            },
+          ],
     kernel: 'own',
   }
 }

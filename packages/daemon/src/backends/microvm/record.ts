@@ -18,6 +18,8 @@ const MicrovmRecord = z.object({
   token: z.string(),
   diskMb: z.int(),
   diskFormat: z.enum(['qcow2', 'raw']),
+  /** Whom QEMU runs as; null where it is the daemon's own user. */
+  jailId: z.int().nullable(),
   unenforced: z.array(z.enum(['cpu', 'memory', 'pids', 'disk'])),
 })
 export type MicrovmRecord = z.infer<typeof MicrovmRecord>

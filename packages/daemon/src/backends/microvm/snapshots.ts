@@ -1,6 +1,7 @@
 // Memory snapshots of machines that wait for their session, one per shape: starting from one is a fraction of a boot.
 // SECURITY: a snapshot is taken before a machine is told anything of a session, and from one that no program of a user has run in.
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -21,13 +22,14 @@ const END_DEADLINE_MS = 10_000
 /** What the machine says when it waits. */
 const WAITING = 'sandglass: waiting for the session'
 const POLL_MS = 20
+const PAUSE_MS = 2000
 
 export class Snapshots {
   readonly #paths: MicrovmPaths
   readonly #runnerPath: string
-  /** Those that did not work are not tried again by this daemon. */
+  /** Asked for, made or not. */
   readonly #tried = new Set<string>()
-  #work: Promise<void> = Promise.resolve()
+  #work: Promise<unknown> = Promise.resolve()
 
   constructor(paths: MicrovmPaths, runnerPath: string) {
     this.#paths = paths
@@ -50,18 +52,25 @@ export class Snapshots {
 
   /** One that a machine did not start from is no use to others. */
   async remove(host: Host, shape: Shape): Promise<void> {
-    await rm(this.#file(shapeKey(shape, host)), { force: true })
+    const key = shapeKey(shape, host)
+    this.#tried.delete(key)
+    await rm(this.#file(key), { force: true })
   }
 
-  /** Makes one in the background, after those asked for before. Where that fails machines boot as before. */
+  /** Makes one in the background, a while after it was asked for and after those asked for before. Where that fails machines boot as before. */
   request(host: Host, shape: Shape): void {
     const key = shapeKey(shape, host)
     if (this.#tried.has(key)) return
     this.#tried.add(key)
-    this.#work = this.#work.then(() => this.#make(host, shape, key)).catch(() => undefined)
+    // Whoever asked has a session to use first.
+    setTimeout(() => {
+      this.#work = this.#work.then(() => this.#make(host, shape, key)).catch(() => this.#tried.delete(key))
+    }, PAUSE_MS).unref()
   }
 
   async #make(host: Host, shape: Shape, key: string): Promise<void> {
+    // The image may be gone meanwhile.
+    if (!existsSync(join(this.#paths.disks, shape.imageDisk)) || !existsSync(join(this.#paths.disks, shape.topDisk))) return
     const [id, path] = [`snapshot-${key}`, this.#file(key)]
     const folder = join(this.#paths.run, id)
     await rm(folder, { recursive: true, force: true })
@@ -72,7 +81,17 @@ export class Snapshots {
     let kept: Kept | null = null
     try {
       await createDisk(this.#paths.empty, host.disks, shape.diskFormat, shape.diskMb, disk)
-      const input = { id, shape, disk, durable: false, sockets, log, snapshot: null, bridge: '' }
+      const input = {
+        id,
+        shape,
+        disk,
+        durable: false,
+        sockets,
+        log,
+        snapshot: null,
+        jailId: host.jailIds?.first ?? null,
+        bridge: '',
+      }
       kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
       await this.#untilWaiting(kept, log)
       await this.#write(sockets.monitor, `${path}.new`)

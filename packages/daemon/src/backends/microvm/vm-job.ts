@@ -1,5 +1,6 @@
 // What the keeper is told to start a machine: the files it may use, and how it is shut in.
 import { join } from 'node:path'
+import { jailOf, QEMU_RLIMITS } from './jail.ts'
 import type { VmJob } from './keeper.ts'
 import type { MicrovmPaths, Sockets } from './paths.ts'
 import type { Host } from './probe.ts'
@@ -18,6 +19,8 @@ export interface VmInput {
   readonly log: string
   /** File to go on from, or null to boot. */
   readonly snapshot: string | null
+  /** Whom QEMU runs as; null where there is no jail. */
+  readonly jailId: number | null
   /** Host bridge to join, or ''. */
   readonly bridge: string
 }
@@ -48,10 +51,8 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
     bridge: input.bridge,
     log: input.log,
     log_bytes: LOG_BYTES,
-    uid: -1,
-    gid: -1,
-    supplementary_gid: -1,
+    jail: input.jailId === null ? undefined : jailOf(paths, host.qemu, input.jailId, host.accel === 'kvm'),
     groups: [],
-    rlimits: [],
+    rlimits: QEMU_RLIMITS,
   }
 }

@@ -1,0 +1,71 @@
+// Data folders for tests. They share what takes long to make: the disk of the host's programs, and snapshots.
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Backend } from '../backend.ts'
+import { specOf, until } from '../conformance/subject.ts'
+import { openMicrovm } from './backend.ts'
+import type { MicrovmOptions } from './probe.ts'
+
+const root = fileURLToPath(new URL('../../../../../', import.meta.url))
+const shared = join(root, '.cache', 'microvm')
+const WAIT_MS = 300_000
+
+/** A fresh data folder with what every test needs in it, and the options of a backend on it. */
+export async function testMicrovm(changes: Partial<MicrovmOptions> = {}): Promise<MicrovmOptions> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-vm-'))
+  mkdirSync(shared, { recursive: true })
+  symlinkSync(shared, join(dataDir, 'images'))
+  const options: MicrovmOptions = {
+    dataDir,
+    runnerPath: join(root, 'runner', 'bin', 'runner'),
+    qemu: 'auto',
+    kernel: 'auto',
+    accel: 'auto',
+    shareProto: 'virtiofs',
+    diskFormat: 'qcow2',
+    bridge: null,
+    extraArgs: [],
+    ...changes,
+  }
+  await oneAtATime(async () => {
+    const backend = openMicrovm(options)
+    await backend.prepare({ kind: 'host' }, AbortSignal.timeout(WAIT_MS))
+    await withSnapshot(backend, options)
+  })
+  return options
+}
+
+/** Makes sure that machines as most tests have them start from a snapshot. */
+async function withSnapshot(backend: Backend, { dataDir }: MicrovmOptions): Promise<void> {
+  const snapshots = () => (existsSync(join(shared, 'snapshots')) ? readdirSync(join(shared, 'snapshots')) : [])
+  const before = new Set(snapshots())
+  const machine = await backend.start(specOf({ allowUnenforced: [] }), AbortSignal.timeout(WAIT_MS))
+  const log = readFileSync(join(dataDir, 'sessions', machine.id, 'logs', 'boot.log'), 'utf8')
+  await machine.destroy()
+  if (log.includes('waiting for the session'))
+    await until('a snapshot', () => snapshots().some(name => name.endsWith('.vm') && !before.has(name)), WAIT_MS)
+}
+
+/** Test files run in processes of their own, and would make the same thing twice. */
+async function oneAtATime(work: () => Promise<void>): Promise<void> {
+  const lock = join(shared, 'lock')
+  await until('the lock of the shared folder', () => take(lock), WAIT_MS)
+  try {
+    await work()
+  } finally {
+    rmSync(lock)
+  }
+}
+
+/** A lock whose owner is dead is nobody's. */
+function take(lock: string): boolean {
+  try {
+    writeFileSync(lock, String(process.pid), { flag: 'wx' })
+    return true
+  } catch {
+    if (existsSync(lock) && !existsSync(`/proc/${readFileSync(lock, 'utf8')}`)) rmSync(lock, { force: true })
+    return false
+  }
+}

@@ -1,0 +1,20 @@
+import { rmSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { afterAll } from 'vitest'
+import { conformance } from '../conformance.ts'
+import { openMicrovm } from './backend.ts'
+import { testMicrovm } from './microvm.fixture.ts'
+
+const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
+const options = await testMicrovm()
+afterAll(() => rmSync(options.dataDir, { recursive: true, force: true }))
+
+conformance(
+  'microvm',
+  {
+    open: async () => openMicrovm(options),
+    starter: [process.execPath, starter, JSON.stringify(options)],
+    allowUnenforced: [],
+  },
+  {},
+)

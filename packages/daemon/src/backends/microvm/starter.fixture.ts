@@ -1,0 +1,9 @@
+// Starts a machine and waits to be killed: the daemon's part in tests of its death.
+import type { MachineSpec } from '../backend.ts'
+import { openMicrovm } from './backend.ts'
+
+const [options = '', spec = ''] = process.argv.slice(2)
+const backend = openMicrovm(JSON.parse(options))
+await backend.start(JSON.parse(spec) as MachineSpec, AbortSignal.timeout(60_000))
+process.stdout.write('started\n')
+setInterval(() => process.stdout.write(''), 60_000)

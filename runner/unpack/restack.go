@@ -1,0 +1,170 @@
+package unpack
+
+import (
+	"archive/tar"
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+)
+
+// Restack writes a layer of an image anew, as a part of a tar that has every layer in a folder of its own, with what an overlay wants in
+// place of the marks of a tar. Nothing of it touches a disk here, so it needs no rights.
+//
+// It reads the layer twice, in two processes: `--plan FILE` writes what has to be known before, `--folder NAME --with FILE` writes the
+// part of the tar to stdout. The caller puts the end mark after the last one. On stderr is a line in the form of a result.
+func Restack(args []string) int {
+	err := restack(args)
+	r := result{Ok: err == nil}
+	if err != nil {
+		r.Code, r.Entry, r.Issue = describe(err)
+	}
+	if err := json.NewEncoder(os.Stderr).Encode(r); err != nil || !r.Ok {
+		return 1
+	}
+	return 0
+}
+
+func restack(args []string) error {
+	set := flag.NewFlagSet("runner restack", flag.ContinueOnError)
+	planFile := set.String("plan", "", "file to write the plan to")
+	folder := set.String("folder", "", "folder of the layer")
+	with := set.String("with", "", "file with the plan")
+	if err := set.Parse(args); err != nil {
+		return err
+	}
+	input := bufio.NewReaderSize(os.Stdin, readBuffer)
+	switch {
+	case *planFile != "":
+		p, err := makePlan(input)
+		if err != nil {
+			return err
+		}
+		if err := writePlan(*planFile, p); err != nil {
+			return err
+		}
+	case *folder != "" && *with != "":
+		if err := writeLayer(input, *folder, *with); err != nil {
+			return err
+		}
+	default:
+		return errors.New("usage: runner restack --plan FILE, or --folder NAME --with FILE")
+	}
+	// What follows the archive's end mark is padding, and is part of what the caller checks.
+	if _, err := io.Copy(io.Discard, input); err != nil {
+		return fmt.Errorf("read stdin: %w", err)
+	}
+	return nil
+}
+
+func writePlan(file string, p *plan) error {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o600)
+}
+
+func writeLayer(input io.Reader, folder, planFile string) error {
+	data, err := os.ReadFile(planFile)
+	if err != nil {
+		return err
+	}
+	p := &plan{}
+	if err := json.Unmarshal(data, p); err != nil {
+		return fmt.Errorf("parse plan: %w", err)
+	}
+	buffered := bufio.NewWriterSize(os.Stdout, readBuffer)
+	out := tar.NewWriter(buffered)
+	if err := p.writeDirs(out, folder); err != nil {
+		return err
+	}
+	if err := p.writeEntries(out, tar.NewReader(input), folder); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return buffered.Flush()
+}
+
+func (p *plan) writeDirs(out *tar.Writer, folder string) error {
+	for _, d := range p.Dirs {
+		records := d.Xattrs
+		if d.Opaque {
+			if records == nil {
+				records = map[string]string{}
+			}
+			records[xattrPax+"trusted.overlay.opaque"] = "y"
+		}
+		header := &tar.Header{Typeflag: tar.TypeDir, Name: inFolder(folder, d.Name), Mode: d.Mode, Uid: d.UID, Gid: d.GID,
+			ModTime: time.Unix(d.Mtime, 0), PAXRecords: records, Format: tar.FormatPAX}
+		if err := writeHeader(out, header); err != nil {
+			return err
+		}
+	}
+	for _, name := range p.Whiteouts {
+		if err := writeHeader(out, &tar.Header{Typeflag: tar.TypeChar, Name: inFolder(folder, name), Format: tar.FormatPAX}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plan) writeEntries(out *tar.Writer, in *tar.Reader, folder string) error {
+	for number := 0; ; number++ {
+		header, err := in.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return invalid("", "not a whole tar archive: "+err.Error())
+		}
+		if p.Dropped[number] {
+			continue
+		}
+		name, ok := p.Names[number]
+		if !ok {
+			if name, err = safeName(header.Name); err != nil {
+				return err
+			}
+		}
+		fresh := &tar.Header{Typeflag: header.Typeflag, Name: inFolder(folder, name), Mode: header.Mode & 0o7777, Uid: header.Uid, Gid: header.Gid,
+			ModTime: header.ModTime.Truncate(time.Second), PAXRecords: harmless(header), Format: tar.FormatPAX, Linkname: header.Linkname}
+		switch header.Typeflag {
+		case tar.TypeLink:
+			fresh.Linkname = inFolder(folder, p.Links[number])
+		case tar.TypeSymlink, tar.TypeFifo:
+		default:
+			fresh.Typeflag, fresh.Size, fresh.Linkname = tar.TypeReg, header.Size, ""
+		}
+		if err := writeHeader(out, fresh); err != nil {
+			return err
+		}
+		if fresh.Typeflag == tar.TypeReg {
+			if _, err := io.Copy(out, in); err != nil {
+				return fmt.Errorf("write %s: %w", header.Name, err)
+			}
+		}
+	}
+}
+
+func writeHeader(out *tar.Writer, header *tar.Header) error {
+	if header.Uid < 0 || header.Uid > maxID || header.Gid < 0 || header.Gid > maxID {
+		return invalid(header.Name, "its owner is not an id")
+	}
+	if err := out.WriteHeader(header); err != nil {
+		return invalid(header.Name, err.Error())
+	}
+	return nil
+}
+
+func inFolder(folder, name string) string {
+	return strings.TrimPrefix(path.Join("/", folder, name), "/")
+}
