@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect } from 'vitest'
 import type { Backend, LayeredImage } from '../backend.ts'
 import { busyboxImage, busyboxLayer, type Entry, imageOf } from '../image.fixture.ts'
-import { type Box, boxOf, type Check, inBox, type Subject, type specOf } from './subject.ts'
+import { type Box, boxOf, type Check, inBox, type Subject, type specOf, startsInTime } from './subject.ts'
 
 const MOUNT_POINTS = ['dev', 'proc', 'sys', 'run', 'tmp', 'home', 'workspace', '.sandglass']
 
@@ -55,7 +55,7 @@ export const IMAGES: Readonly<Record<string, Check>> = {
       })
       box.link.close()
       await box.machine.stop()
-      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec, subject)
+      const again = boxOf(await backend.start(box.spec, startsInTime(subject)), box.spec, subject)
       expect((await again.run('ls -1 /opt; cat /opt/changed')).output).toBe('changed\nmade\nmine')
       again.link.close()
       await again.machine.destroy()

@@ -4,9 +4,10 @@ import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'vitest'
+import { openLink } from '../../runner-link/link.ts'
 import type { Backend } from '../backend.ts'
 import { traces } from './host-view.ts'
-import { boxOf, type Check, inBox, type Subject, specOf, until } from './subject.ts'
+import { boxOf, type Check, inBox, type Subject, specOf, startsInTime, until } from './subject.ts'
 
 export const LIFECYCLE: Record<string, Check> = {
   'a started machine runs commands as the user sandbox in /workspace': async (backend, subject) => {
@@ -18,11 +19,10 @@ export const LIFECYCLE: Record<string, Check> = {
 
   'a wrong token is refused': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
-      const stream = await box.machine.dial()
-      stream.write(`${JSON.stringify({ type: 'hello', version: 1, token: 'wrong' })}\n`)
-      const [answer] = await once(stream, 'data')
-      stream.destroy()
-      expect(String(answer)).toContain('UNAUTHORIZED')
+      const { id, mux } = box.machine
+      const link = openLink({ id, mux, dial: () => box.machine.dial(), token: 'x'.repeat(32) })
+      await expect(link.connect()).rejects.toMatchObject({ cause: { message: 'the runner refused the hello: UNAUTHORIZED' } })
+      link.close()
     })
   },
 
@@ -34,7 +34,7 @@ export const LIFECYCLE: Record<string, Check> = {
       await box.machine.stop()
       expect(await box.machine.isRunning()).toBe(false)
       expect(await backend.residents()).toContain(box.machine.id)
-      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec, subject)
+      const again = boxOf(await backend.start(box.spec, startsInTime(subject)), box.spec, subject)
       expect((await again.run('cat f ~/h; readlink d/g; stat -c %U:%a d')).output).toBe('kept\nmine\nf\nsandbox:700')
       again.link.close()
     })
@@ -66,7 +66,7 @@ export const LIFECYCLE: Record<string, Check> = {
   },
 
   'a paused machine can be destroyed': async (backend, subject) => {
-    const machine = await backend.start(specOf(subject), AbortSignal.timeout(20_000))
+    const machine = await backend.start(specOf(subject), startsInTime(subject))
     await machine.pause?.()
     await machine.destroy()
     expect(await machine.isRunning()).toBe(false)
@@ -75,7 +75,7 @@ export const LIFECYCLE: Record<string, Check> = {
 
   'destroy leaves nothing behind, and twice is the same as once': async (backend, subject) => {
     const spec = specOf(subject)
-    const box = boxOf(await backend.start(spec, AbortSignal.timeout(20_000)), spec, subject)
+    const box = boxOf(await backend.start(spec, startsInTime(subject)), spec, subject)
     await box.run('for i in 1 2 3 4 5; do setsid sleep 1000 & done; (trap "" TERM HUP INT; sleep 1000) & true')
     box.link.close()
     await box.machine.destroy()
@@ -92,7 +92,7 @@ export const LIFECYCLE: Record<string, Check> = {
       await box.link.request('shutdown', { grace_ms: 0 })
       await until('the machine is gone', async () => !(await box.machine.isRunning()))
       expect(await box.machine.epitaph()).toMatchObject({ outOfMemory: false })
-      const again = boxOf(await backend.start(box.spec, AbortSignal.timeout(20_000)), box.spec, subject)
+      const again = boxOf(await backend.start(box.spec, startsInTime(subject)), box.spec, subject)
       expect((await again.run('cat f')).output).toBe('kept')
       again.link.close()
     })
@@ -115,9 +115,7 @@ export const LIFECYCLE: Record<string, Check> = {
   },
 
   'ten machines start at once': async (backend, subject) => {
-    const machines = await Promise.all(
-      Array.from({ length: 10 }, () => backend.start(specOf(subject), AbortSignal.timeout(25_000))),
-    )
+    const machines = await Promise.all(Array.from({ length: 10 }, () => backend.start(specOf(subject), startsInTime(subject))))
     const answers = await Promise.all(
       machines.map(async machine => {
         const box = boxOf(machine, specOf(subject), subject)

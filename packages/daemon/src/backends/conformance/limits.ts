@@ -1,6 +1,6 @@
 // Limits hold against programs that try to pass them, and the machine lives on.
 import { expect } from 'vitest'
-import { boxOf, type Check, inBox, specOf } from './subject.ts'
+import { boxOf, type Check, inBox, specOf, startsInTime } from './subject.ts'
 
 export const LIMITS_HOLD: Record<string, Check> = {
   'statistics show what runs and the limits': async (backend, subject) => {
@@ -64,7 +64,7 @@ export const LIMITS_HOLD: Record<string, Check> = {
   "a full disk is that session's own": async (backend, subject) => {
     await inBox(backend, subject, { diskMb: 1024, memoryMb: 1536 }, async box => {
       const spec = specOf(subject)
-      const other = boxOf(await backend.start(spec, AbortSignal.timeout(20_000)), spec, subject)
+      const other = boxOf(await backend.start(spec, startsInTime(subject)), spec, subject)
       try {
         // fallocate takes the space without the time that writing it would.
         const { output } = await box.run(

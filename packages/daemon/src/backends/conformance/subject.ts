@@ -13,6 +13,8 @@ export interface Subject {
   readonly starter: readonly string[]
   /** Limits that this host cannot enforce for this backend. */
   readonly allowUnenforced: readonly LimitKind[]
+  /** How long a machine may take to start here; 20 seconds where absent. */
+  readonly startMs?: number
   /** The user with the most rights that a sandbox has; root where absent. Where it is not root, `asRoot` runs as that one. */
   readonly strongest?: 'sandbox'
 }
@@ -33,7 +35,7 @@ export interface Box {
   asRoot(command: string, timeoutMs?: number): Promise<Ran>
 }
 
-export function specOf(subject: Subject, changes: Partial<MachineSpec> = {}): MachineSpec {
+export function specOf(subject: Pick<Subject, 'allowUnenforced'>, changes: Partial<MachineSpec> = {}): MachineSpec {
   return {
     id: newId('sess_'),
     name: 'conforming',
@@ -62,7 +64,7 @@ export async function inBox(
   work: (box: Box) => Promise<void>,
 ): Promise<void> {
   const spec = specOf(subject, changes)
-  const machine = await backend.start(spec, AbortSignal.timeout(20_000))
+  const machine = await backend.start(spec, startsInTime(subject))
   const box = boxOf(machine, spec, subject)
   try {
     await work(box)
@@ -70,6 +72,10 @@ export async function inBox(
     box.link.close()
     await machine.destroy()
   }
+}
+
+export function startsInTime({ startMs = 20_000 }: Pick<Subject, 'startMs'>): AbortSignal {
+  return AbortSignal.timeout(startMs)
 }
 
 export function boxOf(machine: Machine, spec: MachineSpec, { strongest }: Pick<Subject, 'strongest'>): Box {
