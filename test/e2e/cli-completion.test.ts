@@ -40,6 +40,10 @@ describe('the candidates', () => {
     expect(await candidates('exec', 'box', '--user', '')).toEqual(['sandbox', 'root'])
     expect(await candidates('serve', '--log-level', 'd')).toEqual(['debug'])
     expect(await candidates('new', '--image', '')).toEqual([])
+    expect(await candidates('new', '--runtime', '')).toEqual(['crun', 'runc'])
+    expect(await candidates('new', '--network', 'b')).toEqual(['bridge'])
+    expect(await candidates('new', '--mount', '')).toEqual([':files'])
+    expect(await candidates('new', '--nested')).toEqual(['--nested-virt'])
   })
 
   test('a copy offers sessions, what is in them, and files of this machine on the other side', async () => {

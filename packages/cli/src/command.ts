@@ -10,6 +10,8 @@ export type Flag = {
   value?: string
   /** The values there are; help and completion show them. */
   choices?: readonly string[]
+  /** Values that completion offers, where there may be others. */
+  suggested?: readonly string[] | undefined
   /** The value is a path on this machine, for completion. */
   isPath?: boolean
   /** On unless turned off, so help and completion show --no-NAME. */

@@ -41,6 +41,22 @@ test('flags become a request that the contract accepts', () => {
   expect(spec()).toEqual({})
 })
 
+test('mounts are read-only unless they say otherwise, and their source may be relative', () => {
+  const made = spec('--mount', '/srv/data:/data', '--mount', 'src:/workspace/src:rw', '--runtime', 'runc', '--nested-virt')
+  expect(made).toEqual({
+    mounts: [
+      { source: '/srv/data', target: '/data', readonly: true },
+      { source: `${process.cwd()}/src`, target: '/workspace/src', readonly: false },
+    ],
+    runtime: 'runc',
+    nested_virt: true,
+  })
+  expect(SessionSpec.parse(made)).toEqual(made)
+  for (const text of ['/srv', ':/data', '/srv:', '/srv:/data:rx', '/a:/b:rw:x'])
+    expect(() => spec('--mount', text)).toThrow('--mount takes SRC:DST or SRC:DST:rw')
+  expect(() => spec('--mount', '/srv:data')).toThrow('must begin with /')
+})
+
 test('sizes may carry a unit', () => {
   expect(spec('--memory-mb', '2GB', '--disk-mb', '2048MiB')).toEqual({ memory_mb: 2048, disk_mb: 2048 })
 })

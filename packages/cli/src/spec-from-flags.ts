@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import { parseMegabytes } from '@sandglass/contract/tables'
 import { camelName, type SessionOptions } from '@sandglass/sdk'
 import type { Flag, Values } from './command.ts'
@@ -7,6 +8,9 @@ import { texts, usage } from './parse.ts'
 
 /** Said in the words of a flag where the field's own would not do. */
 const ABOUT: Readonly<Record<string, string>> = { persist: 'the same as --mode persistent' }
+
+/** What completion offers where there may be more. */
+const SUGGESTED: Readonly<Record<string, readonly string[]>> = { runtime: ['crun', 'runc'] }
 
 /** What is on by default, told as what turning it off does. */
 const TURNED_OFF: Readonly<Record<string, string>> = {
@@ -27,7 +31,8 @@ function optionOf(name: string, { kind, value, choices, about }: SessionFlag): F
   }
   const more =
     kind === 'megabytes' ? '; also with a unit, like 2GB' : kind === 'seconds' ? '; also with a unit, like 90s or 2h' : ''
-  return { type: 'string', multiple: kind === 'map', value, choices, about: about + more }
+  const multiple = kind === 'map' || kind === 'mount'
+  return { type: 'string', multiple, value, choices, suggested: SUGGESTED[name], isPath: kind === 'mount', about: about + more }
 }
 
 /** What to create, from the flags that were given. Ranges are the daemon's to check. */
@@ -36,10 +41,24 @@ export function specFromFlags(flags: Values): SessionOptions {
   for (const [name, { field, kind }] of Object.entries(SESSION_FLAGS)) {
     const given = flags[name]
     if (given === undefined) continue
-    spec[camelName(field)] =
-      typeof given === 'boolean' ? given : kind === 'map' ? mapFrom(name, texts(given)) : valueFrom(name, kind, String(given))
+    spec[camelName(field)] = typeof given === 'boolean' ? given : fieldFrom(name, kind, texts(given))
   }
   return spec
+}
+
+function fieldFrom(flag: string, kind: SessionFlag['kind'], given: readonly string[]): unknown {
+  if (kind === 'map') return mapFrom(flag, given)
+  return kind === 'mount' ? given.map(text => mountFrom(flag, text)) : valueFrom(flag, kind, String(given.at(-1)))
+}
+
+/** SRC:DST, read-only unless :rw follows. SRC may be relative to where the command runs. */
+function mountFrom(flag: string, text: string): { source: string; target: string; readonly: boolean } {
+  const [source = '', target = '', mode = 'ro', ...more] = text.split(':')
+  if (source === '' || target === '' || more.length > 0 || (mode !== 'ro' && mode !== 'rw'))
+    throw usage(`--${flag} takes SRC:DST or SRC:DST:rw, and not ${text}`)
+  if (!target.startsWith('/'))
+    throw usage(`--${flag} ${text}: where the sandbox sees it must begin with /, and ${target} does not`)
+  return { source: resolve(source), target, readonly: mode === 'ro' }
 }
 
 /** NAME=VALUE, any number of them. */

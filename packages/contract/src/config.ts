@@ -29,7 +29,11 @@ const AllowUnenforced = z
   .describe('limits that sessions may go without where this host cannot enforce them; any other is refused')
 
 const Oci = z.strictObject({
-  runtime: z.string().min(1).default('auto').describe('crun, runc, a path to another OCI runtime, or auto: crun, else runc'),
+  runtime: z
+    .string()
+    .min(1)
+    .default('auto')
+    .describe('crun, runc, one of runtimes, a path to another OCI runtime, or auto: crun, else runc'),
   runtimes: z
     .record(z.string().regex(/^[a-z][a-z0-9-]{0,40}$/), z.string().startsWith('/'))
     .default({})

@@ -14,10 +14,15 @@ export const BackendName = z
   .describe('what makes the machine; auto picks the first of oci, docker and microvm that this host can run')
 export const Mode = z.enum(['ephemeral', 'persistent']).describe('persistent belongs to an agent that comes back')
 
+const AbsolutePath = z
+  .string()
+  .max(4096)
+  .regex(/^\/[^\0]*$/, 'is not an absolute path')
+
 export const HostMount = z.strictObject({
-  source: z.string().startsWith('/').max(4096).describe('folder of the host'),
-  target: z.string().startsWith('/').max(4096).describe('where the sandbox sees it'),
-  readonly: z.boolean().default(true),
+  source: AbsolutePath.describe('folder of the host'),
+  target: AbsolutePath.describe('where the sandbox sees it'),
+  readonly: z.boolean().default(true).describe('false makes it writable, where its files can be those of its owner'),
 })
 
 export const SessionSpec = z.strictObject({
@@ -41,9 +46,15 @@ export const SessionSpec = z.strictObject({
     .min(1)
     .max(64)
     .optional()
-    .describe('OCI runtime, among those that backends.oci names: crun, runc or one of runtimes'),
+    .describe(
+      'OCI runtime of an oci session: crun, runc or one that backends.oci.runtimes names; backends.oci.runtime when absent',
+    ),
   nested_virt: z.boolean().optional().describe('hardware virtualisation inside; microvm alone, on when the host has it'),
-  mounts: z.array(HostMount).max(16).optional().describe('folders of the host, below the configured mount_roots'),
+  mounts: z
+    .array(HostMount)
+    .max(16)
+    .optional()
+    .describe('folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise'),
   ttl_seconds: within('session_ttl_seconds').optional(),
   timeout_sec: within('session_timeout_sec').nullable().optional(),
   persist: z.boolean().optional().describe('true is mode persistent'),
@@ -79,6 +90,9 @@ export const Session = z.object({
   pids_limit: z.int(),
   network: Network,
   readonly_rootfs: z.boolean(),
+  runtime: z.string().nullable().describe('OCI runtime that was asked for; null for the choice of the configuration'),
+  nested_virt: z.boolean(),
+  mounts: z.array(z.object(HostMount.shape)).describe('folders of the host, where they really are'),
   unenforced: z.array(z.string()).describe('limits that this host cannot enforce and the configuration allows to go without'),
   env_names: z.array(z.string()).describe('names of the environment variables'),
   env: z.record(z.string(), z.string()).optional().describe('their values, where reveal_env asks for them'),

@@ -21,9 +21,14 @@ export const command: Command = {
   },
 }
 
+type Mount = { source: string; target: string; readonly: boolean }
+const isMount = (item: unknown): item is Mount => typeof item === 'object' && item !== null && 'source' in item
+/** As --mount takes it. */
+const mountText = ({ source, target, readonly }: Mount) => `${source}:${target}${readonly ? '' : ':rw'}`
+
 function shown(value: unknown): string {
   if (value === null || value === undefined) return '-'
-  if (Array.isArray(value)) return printable(value.join(', ')) || '-'
+  if (Array.isArray(value)) return printable(value.map(item => (isMount(item) ? mountText(item) : item)).join(', ')) || '-'
   if (typeof value === 'object')
     return (
       printable(

@@ -71,7 +71,7 @@ function flagNames(options: Command['options'], current: string): Candidates {
 function flagValues(flag: Flag | undefined, current: string): Candidates {
   if (flag?.isPath) return { words: [], hasFiles: true }
   return matching(
-    (flag?.choices ?? []).map(word => ({ word })),
+    (flag?.choices ?? flag?.suggested ?? []).map(word => ({ word })),
     current,
   )
 }

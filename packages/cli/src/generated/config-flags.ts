@@ -25,7 +25,7 @@ export const CONFIG_FLAGS: Readonly<Record<string, Flag>> = {
   'defaults-max-exec-timeout-ms': { type: 'string', multiple: true, value: 'N', about: 'longest exec timeout that may be asked for' },
   'defaults-network': { type: 'string', multiple: true, choices: ['none', 'bridge'], about: 'what the sandbox may reach: none is loopback only; bridge is a real interface, for docker and microvm where allow_bridge is set' },
   'defaults-readonly-rootfs': { type: 'string', multiple: true, choices: ['true', 'false'], about: 'read-only root filesystem unless a session asks otherwise' },
-  'backends-oci-runtime': { type: 'string', multiple: true, value: 'TEXT', about: 'crun, runc, a path to another OCI runtime, or auto: crun, else runc' },
+  'backends-oci-runtime': { type: 'string', multiple: true, value: 'TEXT', about: 'crun, runc, one of runtimes, a path to another OCI runtime, or auto: crun, else runc' },
   'backends-oci-runtimes': { type: 'string', multiple: true, value: 'TEXT', about: 'further OCI runtimes that a session may ask for by name, with their paths' },
   'backends-oci-allow-unenforced': { type: 'string', multiple: true, value: 'LIST', about: 'limits that sessions may go without where this host cannot enforce them; any other is refused' },
   'backends-docker-api-endpoint': { type: 'string', multiple: true, value: 'TEXT', about: 'the engine: unix:///path, or tcp://host:port with the three tls files' },

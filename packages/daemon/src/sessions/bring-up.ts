@@ -11,6 +11,7 @@ import { rootImage } from './root-image.ts'
 import { sessionEnv } from './show.ts'
 import { transition } from './transition.ts'
 import { watchMachine } from './watch-machine.ts'
+import { wishesOfRow } from './wishes.ts'
 import type { World } from './world.ts'
 
 /** Where a fresh main shell begins. */
@@ -81,11 +82,7 @@ export async function machineSpec(world: World, row: SessionRow): Promise<Machin
     memoryMb: row.memory_mb,
     diskMb: row.disk_mb,
     pidsLimit: row.pids_limit,
-    readonlyRootfs: row.readonly_rootfs === 1,
-    runtime: row.runtime,
-    network: row.network,
-    mounts: JSON.parse(row.mounts),
-    nestedVirt: row.nested_virt === 1,
+    ...(await wishesOfRow(world, row)),
     persist: row.mode === 'persistent',
     env: sessionEnv(world, row),
     allowUnenforced: allowedUnenforced(world.config, row.backend),

@@ -8,11 +8,11 @@ import { deleteSession, insertSession } from '../store/sessions.ts'
 import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
 import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
 import { chooseBackend } from './choose-backend.ts'
-import { allowedMounts } from './host-mounts.ts'
 import { madeUpName } from './names.ts'
 import { withRoom } from './room.ts'
 import { rootImage } from './root-image.ts'
 import { transition } from './transition.ts'
+import { wishesOf } from './wishes.ts'
 import type { World } from './world.ts'
 
 /** `idempotency` is stored together with the row, so that a key names its session from the first moment. */
@@ -108,21 +108,6 @@ function refuseTemplate(spec: SessionSpec): void {
     throw new SandglassError('INVALID_REQUEST', {
       issue: `template_id: no template ${spec.template_id}; ${DEFAULT_TEMPLATE} is the one there is`,
     })
-  }
-}
-
-/** What is asked of the machine. Only the operator's configuration can allow some of it. */
-async function wishesOf(world: World, spec: SessionSpec): Promise<MachineWishes> {
-  const { config } = world
-  const network = spec.network ?? config.defaults.network
-  if (network === 'bridge' && !config.allow_bridge)
-    throw new SandglassError('UNSUPPORTED', { what: 'network bridge is off here: allow_bridge in the configuration turns it on' })
-  return {
-    network,
-    readonlyRootfs: spec.readonly_rootfs ?? config.defaults.readonly_rootfs,
-    runtime: spec.runtime ?? null,
-    nestedVirt: spec.nested_virt ?? false,
-    mounts: await allowedMounts(config, spec.mounts),
   }
 }
 

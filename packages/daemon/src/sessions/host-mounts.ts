@@ -21,28 +21,30 @@ const TAKEN = [
   '/workspace',
 ]
 
+type Roots = { readonly config: Pick<Config, 'mount_roots'>; readonly dataDir: string }
+
 /**
  * The mounts with the paths that they lead to, or a refusal. SECURITY: only what lies below a configured root is ever shown, links
  * followed first: a session that may write below a root could put a link there for the next one.
  */
-export async function allowedMounts(
-  config: Pick<Config, 'mount_roots'>,
-  wanted: SessionSpec['mounts'] = [],
-): Promise<HostMount[]> {
-  const roots = await Promise.all(config.mount_roots.map(root => realpath(root).catch(() => null)))
+export async function allowedMounts(world: Roots, wanted: SessionSpec['mounts'] = []): Promise<HostMount[]> {
+  if (wanted.length === 0) return []
+  const roots = await Promise.all(world.config.mount_roots.map(root => realpath(root).catch(() => null)))
+  const own = await realpath(world.dataDir)
   const mounts = await Promise.all(
     wanted.map(async ({ source, target, readonly }) => ({
       source: await resolved(source),
-      target: posix.normalize(target),
+      target: posix.normalize(target).replace(/(.)\/$/, '$1'),
       readonly,
     })),
   )
   for (const { source, target } of mounts) {
-    if (!roots.some(root => root !== null && `${source}/`.startsWith(`${root}/`)))
+    if (!roots.some(root => root !== null && isBelow(source, root)))
       throw refused(`a mount of ${source}: it is not below mount_roots of the configuration`)
+    if (isBelow(source, own) || isBelow(own, source)) throw refused(`a mount of ${source}: the daemon keeps its own files there`)
     if (!(await lstat(source)).isDirectory()) throw refused(`a mount of ${source}: it is not a folder`)
     if (
-      TAKEN.some(place => `${place}/`.startsWith(`${target.replace(/\/$/, '')}/`)) ||
+      TAKEN.some(place => `${place}/`.startsWith(`${target === '/' ? '' : target}/`)) ||
       target.startsWith('/.sandglass') ||
       /^\/(proc|sys|dev)\//.test(target)
     )
@@ -51,6 +53,16 @@ export async function allowedMounts(
   }
   return mounts
 }
+
+/** The mounts of a session that starts again. SECURITY: a link that is in place of a folder by now is not followed. */
+export async function stillAllowedMounts(world: Roots, stored: readonly HostMount[]): Promise<HostMount[]> {
+  const mounts = await allowedMounts(world, [...stored])
+  for (const [i, { source }] of stored.entries())
+    if (mounts[i]?.source !== source) throw refused(`a mount of ${source}: a link is in its place`)
+  return mounts
+}
+
+const isBelow = (path: string, folder: string) => folder === '/' || path === folder || path.startsWith(`${folder}/`)
 
 async function resolved(source: string): Promise<string> {
   try {

@@ -25,6 +25,18 @@ export type Replies = {
     /** what the sandbox may reach: none is loopback only; bridge is a real interface, for docker and microvm where allow_bridge is set */
     network: 'none' | 'bridge'
     readonlyRootfs: boolean
+    /** OCI runtime that was asked for; null for the choice of the configuration */
+    runtime: string | null
+    nestedVirt: boolean
+    /** folders of the host, where they really are */
+    mounts: {
+      /** folder of the host */
+      source: string
+      /** where the sandbox sees it */
+      target: string
+      /** false makes it writable, where its files can be those of its owner */
+      readonly: boolean
+    }[]
     /** limits that this host cannot enforce and the configuration allows to go without */
     unenforced: string[]
     /** names of the environment variables */
@@ -407,16 +419,17 @@ export type Bodies = {
     network?: 'none' | 'bridge'
     /** read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. Without it, root inside reads what only root may read in the host’s /usr */
     readonlyRootfs?: boolean
-    /** OCI runtime, among those that backends.oci names: crun, runc or one of runtimes */
+    /** OCI runtime of an oci session: crun, runc or one that backends.oci.runtimes names; backends.oci.runtime when absent */
     runtime?: string
     /** hardware virtualisation inside; microvm alone, on when the host has it */
     nestedVirt?: boolean
-    /** folders of the host, below the configured mount_roots */
+    /** folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise */
     mounts?: {
       /** folder of the host */
       source: string
       /** where the sandbox sees it */
       target: string
+      /** false makes it writable, where its files can be those of its owner */
       readonly?: boolean
     }[]
     /** idle life of a session; moves forward on activity */
