@@ -18,6 +18,8 @@ export const CHECKS: Readonly<Record<string, Check>> = {
   ...IMAGES,
 }
 
+const CHECK_MS = 30_000
+
 export function conformance(name: string, subject: Subject, without: Readonly<Record<string, string>>): void {
   describe(`${name} conforms`, () => {
     let backend: Backend | undefined
@@ -35,7 +37,7 @@ export function conformance(name: string, subject: Subject, without: Readonly<Re
     })
     for (const [title, check] of Object.entries(CHECKS)) {
       if (title in without) continue
-      test(title, async () => {
+      test(title, { timeout: CHECK_MS * (subject.patience ?? 1) }, async () => {
         if (backend === undefined) throw new Error('the backend did not open')
         await check(backend, subject)
       })

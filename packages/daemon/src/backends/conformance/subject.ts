@@ -13,11 +13,14 @@ export interface Subject {
   readonly starter: readonly string[]
   /** Limits that this host cannot enforce for this backend. */
   readonly allowUnenforced: readonly LimitKind[]
-  /** How long a machine may take to start here; 20 seconds where absent. */
-  readonly startMs?: number
+  /** How many times as long as a container's everything may take; 1 where absent. An emulated processor is slow. */
+  readonly patience?: number
   /** The user with the most rights that a sandbox has; root where absent. Where it is not root, `asRoot` runs as that one. */
   readonly strongest?: 'sandbox'
 }
+
+const START_MS = 20_000
+const RUN_MS = 15_000
 
 export type Check = (backend: Backend, subject: Subject) => Promise<void>
 
@@ -74,11 +77,12 @@ export async function inBox(
   }
 }
 
-export function startsInTime({ startMs = 20_000 }: Pick<Subject, 'startMs'>): AbortSignal {
-  return AbortSignal.timeout(startMs)
+export function startsInTime({ patience = 1 }: Pick<Subject, 'patience'>): AbortSignal {
+  return AbortSignal.timeout(START_MS * patience)
 }
 
-export function boxOf(machine: Machine, spec: MachineSpec, { strongest }: Pick<Subject, 'strongest'>): Box {
+export function boxOf(machine: Machine, spec: MachineSpec, subject: Pick<Subject, 'strongest' | 'patience'>): Box {
+  const { strongest, patience = 1 } = subject
   const link = openLink(machine)
   let hasRootShell = false
   const exec = async (command: string, shell: string, timeoutMs: number): Promise<Ran> => {
@@ -89,11 +93,11 @@ export function boxOf(machine: Machine, spec: MachineSpec, { strongest }: Pick<S
     machine,
     spec,
     link,
-    run: (command, timeoutMs = 15_000) => exec(command, 'main', timeoutMs),
-    asRoot: async (command, timeoutMs = 15_000) => {
+    run: (command, timeoutMs = RUN_MS) => exec(command, 'main', timeoutMs * patience),
+    asRoot: async (command, timeoutMs = RUN_MS) => {
       if (!hasRootShell) await link.request('shell.create', { name: 'root', user: strongest ?? 'root' })
       hasRootShell = true
-      return await exec(command, 'root', timeoutMs)
+      return await exec(command, 'root', timeoutMs * patience)
     },
   }
 }

@@ -9,7 +9,7 @@ import { openMicrovm } from './backend.ts'
 import type { MicrovmOptions } from './probe.ts'
 
 const root = fileURLToPath(new URL('../../../../../', import.meta.url))
-const shared = join(root, '.cache', 'microvm')
+const shared = join(root, '.cache', 'microvm', 'images')
 const WAIT_MS = 300_000
 
 /** A fresh data folder with what every test needs in it, and the options of a backend on it. */

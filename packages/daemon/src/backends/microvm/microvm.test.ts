@@ -15,6 +15,7 @@ conformance(
     open: async () => openMicrovm(options),
     starter: [process.execPath, starter, JSON.stringify(options)],
     allowUnenforced: [],
+    patience: 4,
   },
   {},
 )
