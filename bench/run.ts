@@ -7,11 +7,12 @@ import type { Benchmark, Case } from './benchmark.ts'
 import { exec } from './exec.ts'
 import { files } from './files.ts'
 import { memory } from './memory.ts'
+import { pull } from './pull.ts'
 import { start } from './start.ts'
 import { table } from './table.ts'
 import { throughput } from './throughput.ts'
 
-const BENCHMARKS: Readonly<Record<string, Benchmark>> = { start, exec, throughput, files, memory }
+const BENCHMARKS: Readonly<Record<string, Benchmark>> = { start, exec, throughput, files, memory, pull }
 
 process.exitCode = await main(process.argv.slice(2))
 

@@ -3,12 +3,12 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { access, mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SandboxClient } from '@sandglass/sdk'
 import { nodeFetch } from '@sandglass/sdk/node'
+import { freePort } from './free-port.ts'
 import { until } from './until.ts'
 
 /** The first start may build the runner. */
@@ -23,7 +23,8 @@ export interface Sandglass extends AsyncDisposable {
   machinePid(sessionId: string): Promise<number>
 }
 
-export async function startSandglass(options: { runtime?: string }, signal: AbortSignal): Promise<Sandglass> {
+/** `config` is what else the daemon's configuration has. */
+export async function startSandglass(options: { runtime?: string; config?: object }, signal: AbortSignal): Promise<Sandglass> {
   const folder = await mkdtemp(join(tmpdir(), 'sg-ours-'))
   const address = `127.0.0.1:${await freePort()}`
   const apiKey = randomBytes(24).toString('hex')
@@ -33,6 +34,7 @@ export async function startSandglass(options: { runtime?: string }, signal: Abor
     data_dir: join(folder, 'data'),
     log_level: 'warn',
     backends: { oci: { runtime: options.runtime ?? 'auto' } },
+    ...options.config,
   })
   const client = new SandboxClient({ baseUrl: `http://${address}`, apiKey, fetch: nodeFetch() })
   try {
@@ -102,14 +104,4 @@ async function stopSandglass(child: ChildProcess, client: SandboxClient, folder:
     }
     await rm(folder, { recursive: true, force: true })
   }
-}
-
-/** Free when asked; nothing else on the machine is expected to take it in the moment before the daemon does. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
