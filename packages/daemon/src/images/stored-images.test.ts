@@ -85,6 +85,20 @@ describe('a session from an image', () => {
     for (const folder of ['layers', 'blobs/sha256'] as const) expect(await daemon.stored(folder)).toEqual([])
   })
 
+  it('says when its image was last started from', async () => {
+    let now = Date.now()
+    const daemon = await imageDaemon('', { now: () => now })
+    await daemon.import(await savedArchive([{ image: await plainImage(), tags: ['app:1'] }]))
+    now += 60_000
+    const session = await daemon.create({ image: 'app:1' })
+    const used = async () => ((await daemon.call('GET', encoded('app:1'))).body as { last_used_at: string }).last_used_at
+    expect(await used()).toBe(new Date(now).toISOString())
+    await daemon.call('POST', `/v1/sessions/${session.id}/stop`)
+    now += 60_000
+    await daemon.call('POST', `/v1/sessions/${session.id}/start`)
+    expect(await used()).toBe(new Date(now).toISOString())
+  })
+
   it('is given the image’s layers, environment and id, and is refused when the registry has none', async () => {
     const registry = await new FakeRegistry().listen()
     const image = imageOf([await layerOf([{ name: 'f', content: 'x' }], 'zstd')], { env: ['A=1', 'HOME=/root', 'B=x=y'] })

@@ -3,6 +3,7 @@ import { SandglassError } from '@sandglass/contract'
 import type { Machine, MachineSpec } from '../backends/backend.ts'
 import type { Logger } from '../log.ts'
 import { openLink } from '../runner-link/link.ts'
+import { touchImage } from '../store/images.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { allowedUnenforced } from './allowed-limits.ts'
 import { backendOf } from './choose-backend.ts'
@@ -26,6 +27,7 @@ export async function bringUp(world: World, row: SessionRow, log: Logger): Promi
     machine = await backendOf(world, row.backend).start(await machineSpec(world, row), abort.signal)
     const live = await adopt(world, row, machine)
     abort.signal.throwIfAborted()
+    if (row.image_id !== null) await touchImage(world.store, row.image_id, world.now())
     live.row = await transition(world, row, 'ready', startedOn(machine, world.now()), log)
     return live
   } catch (error) {
