@@ -78,6 +78,8 @@ script bsdutils
 tar tar
 curl curl
 busybox busybox-static
+dockerd docker.io
+debootstrap debootstrap
 docker-registry docker-registry
 htpasswd apache2-utils
 openssl openssl
@@ -118,10 +120,20 @@ apt_install() {
   local sudo=$1
   shift
   local install="$sudo env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $*"
-  if compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null && step "system packages: $*" $install; then return; fi
+  if compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null && step "system packages: $*" no_services "$sudo" $install; then return; fi
   step 'package lists' $sudo apt-get -o DPkg::Lock::Timeout=300 update || say "apt-get update failed; see $LOG"
-  step "system packages: $*" $install || say "could not install $*; see $LOG"
+  step "system packages: $*" no_services "$sudo" $install || say "could not install $*; see $LOG"
 }
+
+# no_services SUDO COMMAND…: some packages start an engine or a server for the whole machine, which nobody asked for. policy-rc.d forbids it.
+no_services() (
+  policy=/usr/sbin/policy-rc.d sudo=$1
+  shift
+  [ -e $policy ] && exec "$@"
+  trap '$sudo rm -f $policy' EXIT
+  printf '#!/bin/sh\nexit 101\n' | $sudo tee $policy >/dev/null && $sudo chmod 755 $policy
+  "$@"
+)
 
 # Built again when a source, the compiler or a build flag differs from what the binary was made of.
 build_runner() {
