@@ -18,6 +18,7 @@ setup() {
     system_packages "$1"
     build_runner
   fi
+  [ "$1" = test ] && guest_kernel
   exec 9>&-
 }
 
@@ -83,6 +84,9 @@ debootstrap debootstrap
 docker-registry docker-registry
 htpasswd apache2-utils
 openssl openssl
+qemu-system-x86_64|qemu-system-aarch64 qemu-system
+qemu-img qemu-utils
+mksquashfs squashfs-tools
 python3 python3
 git git
 chromium chromium'
@@ -149,6 +153,25 @@ build_runner() {
   mkdir -p runner/bin
   step 'runner' compile_runner runner || die "go build failed; see $LOG"
   echo "$want" >runner/bin/.digest
+}
+
+# A kernel for virtual machines, where the machine has none that can be used. It is unpacked and not installed.
+guest_kernel() {
+  compgen -G 'runner/bin/kernel/boot/vmlinuz-*' >/dev/null && return
+  command -v apt-get >/dev/null || { say 'no kernel for virtual machines: put one into /boot'; return; }
+  open_cache
+  step 'guest kernel' fetch_kernel || say "could not fetch a kernel for virtual machines; see $LOG"
+}
+
+fetch_kernel() {
+  local package folder=$CACHE/kernel
+  package=$(apt-cache depends "linux-image-cloud-$(dpkg --print-architecture)" | sed -n 's/.*Depends: \(linux-image-.*\)/\1/p' | head -n 1)
+  [ -n "$package" ] || return 1
+  rm -rf "$folder" && mkdir -p "$folder/download" &&
+    (cd "$folder/download" && apt-get download "$package") &&
+    dpkg -x "$folder"/download/*.deb "$folder/unpacked" &&
+    mkdir -p runner/bin && rm -rf runner/bin/kernel && mkdir runner/bin/kernel &&
+    cp -r "$folder/unpacked/boot" "$folder/unpacked/lib" runner/bin/kernel/ && rm -rf "$folder"
 }
 
 # For packages: one binary per machine, under the name that Node has for it.
