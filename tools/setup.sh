@@ -84,12 +84,15 @@ debootstrap debootstrap
 docker-registry docker-registry
 htpasswd apache2-utils
 openssl openssl
-qemu-system-x86_64|qemu-system-aarch64 qemu-system
 qemu-img qemu-utils
 mksquashfs squashfs-tools
 python3 python3
 git git
 chromium chromium'
+case $(uname -m) in
+  aarch64) TEST_PACKAGES+=$'\nqemu-system-aarch64 qemu-system-arm' ;;
+  *) TEST_PACKAGES+=$'\nqemu-system-x86_64 qemu-system-x86' ;;
+esac
 
 system_packages() {
   local missing
