@@ -25,7 +25,6 @@ import { CompiledSeccomp, removeCompiledFiles } from './compiled-seccomp.ts'
 import { EmptyDisks } from './disks.ts'
 import { Ending } from './ending.ts'
 import { inUserNamespace } from './enter-userns.ts'
-import { refuseMounts } from './host-folders.ts'
 import { IdSlots } from './id-ranges.ts'
 import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
 import { LaunchError, Launcher } from './launcher.ts'
@@ -34,6 +33,7 @@ import { type OciPaths, ociPaths } from './paths.ts'
 import { type Examined, examine, type Host } from './probe.ts'
 import { pruneImages, runnerName } from './prune-images.ts'
 import { isAlive, type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
+import { refuseWishes } from './refuse.ts'
 import { type Rootfs, RootImages } from './root-images.ts'
 import { placeRunner } from './runner-file.ts'
 import { Runtimes } from './runtimes.ts'
@@ -52,15 +52,8 @@ const DEFAULT_DISK_MB = 1024
 
 export async function openOci(options: OciOptions): Promise<Backend> {
   const paths = ociPaths(options.dataDir)
-  for (const dir of [
-    paths.sessions,
-    paths.run,
-    paths.runtimeRoot,
-    paths.images,
-    paths.empty,
-    paths.spareMount,
-    paths.runtimeMount,
-  ])
+  const { sessions, run, runtimeRoot, images, empty, spareMount, runtimeMount } = paths
+  for (const dir of [sessions, run, runtimeRoot, images, empty, spareMount, runtimeMount])
     await mkdir(dir, { recursive: true, mode: 0o700 })
   const runnerFile = await placeRunner(options.runnerPath, paths.images)
   const launcher = new Launcher(runnerFile)
@@ -150,13 +143,8 @@ class OciBackend implements Backend {
     return await this.#runtimes.report()
   }
 
-  async refuse({ readonlyRootfs, network, mounts, nestedVirt, runtime }: MachineWishes): Promise<void> {
-    const host = await this.#hostWith(runtime)
-    const unsupported = (what: string) => new SandglassError('UNSUPPORTED', { what })
-    if (!readonlyRootfs && host.noWritableRoot !== null) throw unsupported(host.noWritableRoot)
-    if (network !== 'none') throw unsupported(`network ${network} with oci: docker and microvm have it`)
-    if (nestedVirt) throw unsupported('nested virtualisation with oci: microvm has it')
-    await refuseMounts(host, mounts)
+  async refuse(wishes: MachineWishes): Promise<void> {
+    await refuseWishes(await this.#hostWith(wishes.runtime), wishes)
   }
 
   async recover(): Promise<Machine[]> {

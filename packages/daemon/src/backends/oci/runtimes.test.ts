@@ -8,6 +8,8 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
 import { KERNEL } from '../conformance/kernel.ts'
+import { LIFECYCLE } from '../conformance/lifecycle.ts'
+import { LIMITS_HOLD } from '../conformance/limits.ts'
 import { boxOf, inBox, specOf, until } from '../conformance/subject.ts'
 import { openOci } from './backend.ts'
 import { GROUP_NAME, parentName } from './cgroups.ts'
@@ -41,7 +43,12 @@ const DEVICES = '/sys/fs/cgroup/devices'
 const hasDevices = readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${DEVICES} `)
 
 describe('a runtime that nothing is known of', () => {
-  const subject = subjectOf(runtimeCalled('some-runtime'))
+  const path = runtimeCalled('some-runtime')
+  const subject = { ...subjectOf(path), starter: [process.execPath, starter, dataDir, path, runnerPath] }
+
+  it.each(Object.entries({ ...LIFECYCLE, ...LIMITS_HOLD }))('%s', async (_, check) => {
+    await check(await subject.open(), subject)
+  })
 
   it('starts a machine within its limits, and forgets it', async () => {
     const backend = await subject.open()
