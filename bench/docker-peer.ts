@@ -19,7 +19,8 @@ export interface ContainerOptions {
 }
 
 export async function startDockerPeer(say: (line: string) => void, signal: AbortSignal): Promise<DockerPeer> {
-  const engine = await startDockerEngine({ say, signal })
+  // Its containers are among this machine's processes, as a usual engine's are: our own docker backend may use it too.
+  const engine = await startDockerEngine({ say, signal, ownProcesses: false })
   try {
     const binds = await importRoot(engine, signal)
     const runArgs = (options: ContainerOptions) => [...runFlags(binds, options), ...(options.flags ?? []), IMAGE]

@@ -2,7 +2,7 @@
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
 import { startDockerPeer } from './docker-peer.ts'
 import { figures } from './quantiles.ts'
-import { startSandglass } from './sandglass.ts'
+import { onDocker, startSandglass } from './sandglass.ts'
 
 const WARM_UP = 10
 const CPU_CORES = 1
@@ -16,12 +16,14 @@ export const exec: Benchmark = {
 async function measureExec({ full, withPeer, signal, say }: Options): Promise<Case[]> {
   await using stack = new AsyncDisposableStack()
   const engine = withPeer ? stack.use(await startDockerPeer(say, signal)) : undefined
-  const { client } = stack.use(await startSandglass({}, signal))
+  const { client } = stack.use(await startSandglass(engine ? onDocker(engine.socket) : {}, signal))
   const session = await client.createSession({ cpuCores: CPU_CORES }, { signal })
+  const boxed = engine && (await client.createSession({ cpuCores: CPU_CORES, backend: 'docker' }, { signal }))
   const container = await engine?.container({ cpuCores: CPU_CORES, readonly: true, flags: ['--interactive'] }, 'sh')
   const rounds = full ? 1000 : 200
   const commands = { builtin: 'true', program: '/bin/true' }
   const ours: Record<keyof typeof commands, number[]> = { builtin: [], program: [] }
+  const ourDocker: number[] = []
   const theirs: number[] = []
   say(`${rounds} rounds`)
   for (let round = -WARM_UP; round < rounds; round++) {
@@ -32,10 +34,17 @@ async function measureExec({ full, withPeer, signal, say }: Options): Promise<Ca
       if (exitCode !== 0) throw new Error(`${commands[kind]} exited ${exitCode}`)
       if (round >= 0) ours[kind].push(took)
     }
-    if (!engine || !container) continue
+    if (!engine || !container || !boxed) continue
+    const begin = performance.now()
+    await boxed.exec(commands.builtin, { signal })
+    if (round >= 0) ourDocker.push(performance.now() - begin)
     const { wholeMs } = await engine.docker('exec', container, 'true')
     if (round >= 0) theirs.push(wholeMs)
   }
   const peer = engine ? figures(theirs, { engine: engine.version }) : null
-  return [lessIsBetter('true', 'ms', figures(ours.builtin), peer), lessIsBetter('/bin/true', 'ms', figures(ours.program), peer)]
+  return [
+    lessIsBetter('true', 'ms', figures(ours.builtin), peer),
+    lessIsBetter('/bin/true', 'ms', figures(ours.program), peer),
+    ...(peer ? [lessIsBetter('true, docker backend', 'ms', figures(ourDocker), peer)] : []),
+  ]
 }

@@ -56,6 +56,11 @@ export async function startSandglass(options: { runtime?: string; config?: objec
   }
 }
 
+/** What a daemon's configuration has to have so that its sessions may be containers of an engine. */
+export const onDocker = (socket: string) => ({
+  config: { backends: { docker: { api_endpoint: `unix://${socket}`, allow_unenforced: ['disk'] } } },
+})
+
 /** OCI runtimes of this machine, the preferred one first. */
 export async function installedRuntimes(): Promise<string[]> {
   const found: string[] = []

@@ -3,7 +3,7 @@ import { LIMITS } from '@sandglass/contract/tables'
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
 import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
 import { figures, median } from './quantiles.ts'
-import { installedRuntimes, type Sandglass, startSandglass } from './sandglass.ts'
+import { installedRuntimes, onDocker, type Sandglass, startSandglass } from './sandglass.ts'
 
 const WARM_UP = 3
 
@@ -26,6 +26,8 @@ async function measureStart({ full, withPeer, signal, say }: Options): Promise<C
   const daemons: { runtime: string; sandglass: Sandglass; samples: Sample[] }[] = []
   for (const runtime of runtimes)
     daemons.push({ runtime, sandglass: stack.use(await startSandglass({ runtime }, signal)), samples: [] })
+  const boxed = engine && stack.use(await startSandglass(onDocker(engine.socket), signal))
+  const boxedSamples: Sample[] = []
   const theirs: Sample[] = []
   const rounds = full ? 100 : 30
   say(`${rounds} rounds, ${[...runtimes, ...(engine ? ['docker'] : [])].join(' and ')} in turn`)
@@ -34,17 +36,22 @@ async function measureStart({ full, withPeer, signal, say }: Options): Promise<C
       const sample = await startSession(sandglass, signal)
       if (round >= 0) samples.push(sample)
     }
-    if (!engine) continue
+    if (!engine || !boxed) continue
+    const onEngine = await startSession(boxed, signal, 'docker')
+    if (round >= 0) boxedSamples.push(onEngine)
     const sample = await startContainer(engine)
     if (round >= 0) theirs.push(sample)
   }
   const peer = engine ? summary(theirs, { engine: engine.version }) : null
-  return daemons.map(({ runtime, samples }) => lessIsBetter(`cold, ${runtime}`, 'ms', summary(samples, { runtime }), peer))
+  return [
+    ...daemons.map(({ runtime, samples }) => lessIsBetter(`cold, ${runtime}`, 'ms', summary(samples, { runtime }), peer)),
+    ...(peer ? [lessIsBetter('cold, docker backend', 'ms', summary(boxedSamples, { runtime: 'docker' }), peer)] : []),
+  ]
 }
 
-async function startSession({ client }: Sandglass, signal: AbortSignal): Promise<Sample> {
+async function startSession({ client }: Sandglass, signal: AbortSignal, backend?: 'docker'): Promise<Sample> {
   const begin = performance.now()
-  const session = await client.createSession({}, { signal })
+  const session = await client.createSession(backend ? { backend } : {}, { signal })
   const { output } = await session.exec('echo hi', { signal })
   const firstOutputMs = performance.now() - begin
   if (output.trim() !== 'hi') throw new Error(`the session printed ${JSON.stringify(output)}`)
