@@ -37,7 +37,7 @@ describe('requests', () => {
   })
 
   test('an unknown image is not found, and leaves no session behind that runs', async () => {
-    expect(await errorOf(daemon.call('POST', '/v1/sessions', { image: 'nowhere/nothing:1', name: 'no-image' }))).toEqual([
+    expect(await errorOf(daemon.call('POST', '/v1/sessions', { image: `sha256:${'0'.repeat(64)}`, name: 'no-image' }))).toEqual([
       404,
       'IMAGE_NOT_FOUND',
     ])

@@ -181,7 +181,7 @@ describe('the lifecycle over HTTP', () => {
 describe('create', () => {
   it('refuses images: unknown ones, and those that are not allowed', async () => {
     const daemon = await daemonFixture()
-    expect((await daemon.call('POST', '/v1/sessions', { image: 'no-such:1' })).body).toMatchObject({
+    expect((await daemon.call('POST', '/v1/sessions', { image: `sha256:${'0'.repeat(64)}` })).body).toMatchObject({
       error: { code: 'IMAGE_NOT_FOUND' },
     })
     const none = await daemonFixture({ flags: { 'allowed-images': [''] } })
