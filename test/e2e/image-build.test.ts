@@ -1,0 +1,119 @@
+// sandglass image build against a private engine, with the files that a person has lying around.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { smallImage } from '../../packages/daemon/src/images/build/build-daemon.fixture.ts'
+import { savedArchive } from '../../packages/daemon/src/images/image.fixture.ts'
+import { CliHome } from './cli-home.ts'
+import { Tmux } from './tmux.ts'
+
+let engine: ChildProcess
+let cli: CliHome
+
+beforeAll(async () => {
+  engine = spawn(process.execPath, [resolve('tools/docker-engine.ts')], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const [line] = await once(engine.stdout ?? engine, 'data')
+  cli = await CliHome.open()
+  const docker = { api_endpoint: `unix://${JSON.parse(String(line)).socket}` }
+  const config = { listen: ['unix'], backends: { docker }, images: { build_network: 'none' } }
+  put('.sandglass/config.yaml', JSON.stringify(config))
+  const archive = await savedArchive([{ image: await smallImage(), tags: ['small:1'] }])
+  expect(await cli.run(['image', 'import', '-'], { input: archive })).toMatchObject({ code: 0 })
+})
+
+afterAll(async () => {
+  await cli?.close()
+  engine?.stdin?.end()
+  if (engine?.exitCode === null) await once(engine, 'exit')
+})
+
+function put(path: string, content: string): void {
+  mkdirSync(dirname(join(cli.home, path)), { recursive: true, mode: path.startsWith('.sandglass') ? 0o700 : 0o755 })
+  writeFileSync(join(cli.home, path), content, { mode: path.startsWith('.sandglass') ? 0o600 : 0o644 })
+}
+
+const build = (args: string[], options: Parameters<CliHome['run']>[1] = {}) => cli.run(['image', 'build', ...args], options)
+const filesIn = async (image: string) => {
+  const name = `f-${image.replace(':', '-')}`
+  expect(await cli.run(['new', name, '--image', image])).toMatchObject({ code: 0 })
+  const { stdout } = await cli.run(['exec', name, '-c', 'cd /app && ls -A1 . sub'])
+  await cli.run(['rm', '-f', name])
+  return stdout.trim().split('\n').filter(Boolean)
+}
+
+test('the files that .dockerignore leaves are built from, and the last line says what came of it', async () => {
+  put('app/Dockerfile', 'ARG BASE\nFROM $BASE\nCOPY . /app\nRUN echo "with $HOME" && ls /app\n')
+  put('app/.dockerignore', '# what stays here\n*.log\nsub/*\n!sub/kept\nDockerfile\n')
+  for (const file of ['a', 'b.log', 'sub/kept', 'sub/dropped']) put(`app/${file}`, file)
+  const cwd = join(cli.home, 'app')
+  const first = await build(['-t', 'app:1', '--build-arg', 'BASE'], { cwd, env: { BASE: 'small:1' } })
+  expect(first, first.stderr).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^app:1 {2}[0-9a-f]{12} {2}\d+\.\d MiB {2}in \d+\.\ds\n$/),
+  })
+  expect(first.stderr).toMatch(
+    /\[1\/4\] ARG BASE\n\[2\/4\] FROM small:1\n\[3\/4\] COPY \. \/app\n\[4\/4\] RUN .*\n {6}with \/root\n/,
+  )
+  expect(await filesIn('app:1')).toEqual(['.:', '.dockerignore', 'a', 'sub', '', 'sub:', 'kept'].filter(Boolean))
+  const again = await build(['app', '-t', 'app:2', '--build-arg=BASE=small:1'], { cwd: cli.home })
+  expect(again).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^app:2 .* built \d+s ago\n$/) })
+})
+
+test('a Dockerfile comes from another folder or from stdin, and can have its own .dockerignore', async () => {
+  put('other/x.dockerfile', 'FROM small:1\nCOPY . /app\n')
+  put('other/x.dockerfile.dockerignore', '*\n!sub\n')
+  put('src/a', '')
+  put('src/sub/b', '')
+  const cwd = join(cli.home, 'src')
+  expect(await build(['.', '-f', '../other/x.dockerfile', '-t', 'x:1'], { cwd })).toMatchObject({ code: 0 })
+  expect(await filesIn('x:1')).toEqual(['.:', 'sub', 'sub:', 'b'])
+  const piped = await build(['-q', '-f', '-', '-t', 'y:1', '--overlay', '../other/top'], {
+    cwd,
+    input: 'FROM small:1\nCOPY . /app\n',
+  })
+  expect(piped).toMatchObject({
+    code: 4,
+    stderr: expect.stringContaining('no such file or directory on this machine: ../other/top'),
+  })
+  put('other/top', 'RUN echo top > /app/top\n')
+  expect(
+    await build(['-q', '-f', '-', '-t', 'y:1', '--overlay', '../other/top'], { cwd, input: 'FROM small:1\nCOPY . /app\n' }),
+  ).toMatchObject({ code: 0, stderr: '' })
+  expect(await filesIn('y:1')).toEqual(['.:', 'a', 'sub', 'top', 'sub:', 'b'])
+})
+
+test('a failing step is shown with its output, also to who asked for quiet, and as JSON to programs', async () => {
+  const input = 'FROM small:1\nRUN echo about to fail; exit 7\n'
+  const options = { cwd: join(cli.home, 'src'), input }
+  const message = 'image bad:1 was not built: step 2 of 2 (RUN echo about to fail; exit 7) ended with exit code 7'
+  const shown = await build(['-f', '-', '-t', 'bad:1'], options)
+  expect(shown).toMatchObject({ code: 3, stdout: '' })
+  expect(shown.stderr).toContain(`      about to fail\nsandglass: ${message}\n`)
+  expect((await build(['-q', '-f', '-', '-t', 'bad:1'], options)).stderr).toMatch(
+    new RegExp(`^about to fail\nsandglass: ${message.replace(/[()]/g, '\\$&')}\n`),
+  )
+  const json = JSON.parse((await build(['--json', '-f', '-', '-t', 'bad:1'], options)).stderr)
+  expect(json.error).toMatchObject({ code: 'IMAGE_BUILD_FAILED', detail: { step: 2, exit_code: 7, output: ['about to fail'] } })
+})
+
+test.each([
+  [['nowhere'], 4, 'no such file or directory on this machine: nowhere'],
+  [['-f', 'nowhere'], 4, 'no such file or directory on this machine: nowhere'],
+  [['app', 'src'], 2, 'one PATH is enough'],
+  [['app', '--build-arg', 'NOT_SET'], 2, 'the environment has no NOT_SET'],
+  [['app', '--max-age', 'soon'], 2, '--max-age soon is not a duration'],
+  [['app', '-t', 'UPPER'], 2, 'is no reference of an image'],
+  [['app', '--name', 'x'], 2, 'unknown flag --name'],
+])('image build %j is a mistake that is told', async (args, code, text) => {
+  expect(await build(args, { cwd: cli.home })).toMatchObject({ code, stderr: expect.stringContaining(text) })
+})
+
+test('on a terminal the steps are shown as they happen', async () => {
+  put('slow/Dockerfile', 'FROM small:1\nRUN echo first; sleep 1; echo second\n')
+  using screen = new Tmux(cli.env, { cols: 100, rows: 30 })
+  screen.line(`${resolve('sandglass')} image build ${join(cli.home, 'slow')} -t slow:1`)
+  await screen.shows(/\[2\/2\] RUN echo first; sleep 1; echo second\s+first\s+second/)
+  await screen.shows(/slow:1 {2}[0-9a-f]{12} .* in \d/)
+})
