@@ -81,8 +81,12 @@ func (cfg *config) enter(f *facts, s *settings) error {
 	if err := writeNames(cfg.Names, namesDir); err != nil {
 		return err
 	}
-	if !cfg.ReadonlyRoot {
-		if err := rebuildRoot(f, s, cfg.Names); err != nil {
+	missing, err := missingTargets(cfg.Shares)
+	if err != nil {
+		return err
+	}
+	if !cfg.ReadonlyRoot || len(missing) > 0 {
+		if err := rebuildRoot(f, s, cfg, missing); err != nil {
 			return err
 		}
 	}
@@ -91,10 +95,8 @@ func (cfg *config) enter(f *facts, s *settings) error {
 			return err
 		}
 	}
-	for _, s := range cfg.Shares {
-		if err := mountShare(s); err != nil {
-			return err
-		}
+	if err := mountShares(cfg.Shares); err != nil {
+		return err
 	}
 	if err := becomeRoot(); err != nil {
 		return err

@@ -102,22 +102,3 @@ func hide(s *settings) error {
 	}
 	return nil
 }
-
-func mountShare(s share) error {
-	target, err := inRoot(s.Target)
-	if err != nil {
-		return err
-	}
-	defer target.Close()
-	flags, options := uintptr(quietMount), ""
-	if s.Readonly {
-		flags |= syscall.MS_RDONLY
-	}
-	if s.Type == "9p" {
-		options = "trans=virtio,version=9p2000.L,msize=131072"
-	}
-	if err := syscall.Mount(s.Tag, fdPath(target), s.Type, flags, options); err != nil {
-		return fmt.Errorf("mount share %s: %w", s.Target, err)
-	}
-	return nil
-}

@@ -17,15 +17,15 @@ const (
 
 // SECURITY: switched off for good once the machine has what it needs. Not every kernel has every one.
 var kernelSettings = map[string]string{
-	"kernel/modules_disabled":             "1",
-	"kernel/kexec_load_disabled":          "1",
-	"kernel/sysrq":                        "0",
-	"kernel/kptr_restrict":                "2",
-	"kernel/dmesg_restrict":               "1",
-	"kernel/unprivileged_bpf_disabled":    "2",
-	"kernel/perf_event_paranoid":          "3",
-	"kernel/io_uring_disabled":            "2",
-	"kernel/core_pattern":                 "/dev/null",
+	"kernel/modules_disabled":          "1",
+	"kernel/kexec_load_disabled":       "1",
+	"kernel/sysrq":                     "0",
+	"kernel/kptr_restrict":             "2",
+	"kernel/dmesg_restrict":            "1",
+	"kernel/unprivileged_bpf_disabled": "2",
+	"kernel/perf_event_paranoid":       "3",
+	"kernel/io_uring_disabled":         "2",
+	"kernel/core_pattern":              "/dev/null",
 	// As in a container: what is asked for is given, and the limit counts what is used.
 	"vm/overcommit_memory":                "1",
 	"vm/unprivileged_userfaultfd":         "0",

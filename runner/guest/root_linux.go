@@ -56,15 +56,20 @@ func buildRoot(f *facts, s *settings, writable bool) error {
 	return hide(s)
 }
 
-// rebuildRoot makes the root that was built before the session came a writable one.
-func rebuildRoot(f *facts, s *settings, names map[string]string) error {
+// rebuildRoot makes the root anew that was built before the session came, with places to mount on, and writable if the session says so.
+func rebuildRoot(f *facts, s *settings, cfg *config, places []string) error {
 	if err := syscall.Unmount(rootDir, syscall.MNT_DETACH); err != nil {
 		return fmt.Errorf("unmount root: %w", err)
 	}
-	if err := writeNames(names, filepath.Join(baseDir, "etc")); err != nil {
+	for _, path := range places {
+		if err := os.MkdirAll(filepath.Join(baseDir, path), 0o755); err != nil {
+			return fmt.Errorf("make %s: %w", path, err)
+		}
+	}
+	if err := writeNames(cfg.Names, filepath.Join(baseDir, "etc")); err != nil {
 		return err
 	}
-	return buildRoot(f, s, true)
+	return buildRoot(f, s, !cfg.ReadonlyRoot)
 }
 
 // A step is a mount inside the new root.

@@ -17,6 +17,9 @@ type vmJob struct {
 	Files   []vmFile `json:"files"`
 	Sockets []string `json:"sockets"` // paths to listen on
 	Bridge  string   `json:"bridge"`  // host bridge to join, or ""
+	// Shares come last among the descriptors. ShareSocket is a path that nobody else uses.
+	Shares      *vmShares `json:"shares,omitempty"`
+	ShareSocket string    `json:"share_socket"`
 	// Log gets what the machine prints on its console and what QEMU itself says; LogBytes bounds each of its two halves.
 	Log      string   `json:"log"`
 	LogBytes int      `json:"log_bytes"`
@@ -40,6 +43,8 @@ type vmStarted struct {
 // keepWord is what the daemon says when the machine is to live on without it. Before it, a daemon that dies takes the machine along,
 // so that no machine is left that waits for its session for ever.
 const keepWord = "keep\n"
+
+const prSetNoNewPrivs = 38
 
 // vm starts QEMU, answers with one line, and lives as long as QEMU does: it writes the log and says how QEMU ended.
 // Arguments: the machine's id, for people who look at the list of processes.
@@ -92,7 +97,16 @@ func startVM(input *bufio.Reader) (*runningVM, error) {
 	if err := limitGroups(j.Groups); err != nil {
 		return nil, err
 	}
-	given, err := j.open()
+	// SECURITY: QEMU and virtiofsd can never get more rights than they begin with, whatever they execute.
+	if _, _, errno := syscall.Syscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
+		return nil, fmt.Errorf("set no-new-privileges: %w", errno)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make pipe: %w", err)
+	}
+	defer writer.Close()
+	given, err := j.open(writer)
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +114,6 @@ func startVM(input *bufio.Reader) (*runningVM, error) {
 	if err := takeOn(j.Rlimits); err != nil {
 		return nil, err
 	}
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("make pipe: %w", err)
-	}
-	defer writer.Close()
 	nothing, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
@@ -113,10 +122,6 @@ func startVM(input *bufio.Reader) (*runningVM, error) {
 	attributes, err := j.attributes()
 	if err != nil {
 		return nil, err
-	}
-	// SECURITY: QEMU can never get more rights than it begins with, whatever it executes.
-	if _, _, errno := syscall.Syscall6(syscall.SYS_PRCTL, 38, 1, 0, 0, 0, 0); errno != 0 {
-		return nil, fmt.Errorf("set no-new-privileges: %w", errno)
 	}
 	process, err := os.StartProcess(j.Argv[0], j.Argv, &os.ProcAttr{
 		Dir: "/", Env: []string{}, Files: append([]*os.File{nothing, writer, writer}, given...), Sys: attributes,
@@ -136,7 +141,7 @@ func startVM(input *bufio.Reader) (*runningVM, error) {
 }
 
 // open gives the descriptors in the order in which QEMU is told of them.
-func (j *vmJob) open() ([]*os.File, error) {
+func (j *vmJob) open(log *os.File) ([]*os.File, error) {
 	var given []*os.File
 	add := func(file *os.File, err error) error {
 		if err == nil {
@@ -163,7 +168,8 @@ func (j *vmJob) open() ([]*os.File, error) {
 			return nil, err
 		}
 	}
-	return given, nil
+	shares, err := j.Shares.start(j.ShareSocket, log)
+	return append(given, shares...), err
 }
 
 // attributes shuts QEMU in: it has no rights, a root of its own, no network, and sees no other process.

@@ -11,6 +11,7 @@ import { Turns } from '../turns.ts'
 import { askToEnd, beginSession } from './control-port.ts'
 import { guestConfig } from './guest-config.ts'
 import { type ImageDisk, ImageDisks } from './image-disks.ts'
+import { IDS_PER_MACHINE } from './jail.ts'
 import { KeeperError, startKept } from './keeper.ts'
 import { lastWords, microvmMachine } from './machine.ts'
 import { type MicrovmPaths, microvmPaths } from './paths.ts'
@@ -19,6 +20,7 @@ import { bearers, end, gone, isAlive } from './process-state.ts'
 import { type MachineState, type MicrovmRecord, readRecord, readState, removeState, writeRecord, writeState } from './record.ts'
 import { createDisk, diskFile } from './session-disk.ts'
 import type { Shape } from './shape.ts'
+import { guestShares, refuseShares } from './shares.ts'
 import { Snapshots } from './snapshots.ts'
 import { vmJob } from './vm-job.ts'
 
@@ -102,6 +104,7 @@ class MicrovmBackend implements Backend {
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#host()
+    await refuseShares(host, this.#options.shareProto, spec.mounts)
     const image = await this.#images.prepare(host, spec.image, signal, () => undefined)
     const folder = this.#paths.session(spec.id)
     const before = await readRecord(folder)
@@ -149,7 +152,9 @@ class MicrovmBackend implements Backend {
     const disk = join(this.#paths.session(spec.id), diskFile(record.diskFormat))
     if (!existsSync(disk)) await createDisk(this.#paths.empty, host.disks, record.diskFormat, record.diskMb, disk)
     const shape = this.#shape(spec, record, image)
-    const snapshot = await this.#snapshots.find(host, shape)
+    // What serves a folder of the host holds state that no snapshot has.
+    const canSnapshot = spec.mounts.length === 0
+    const snapshot = canSnapshot ? await this.#snapshots.find(host, shape) : null
     if (snapshot !== null) {
       try {
         const soon = AbortSignal.any([signal, AbortSignal.timeout(RESTORE_DEADLINE_MS)])
@@ -162,7 +167,7 @@ class MicrovmBackend implements Backend {
       }
     }
     const state = await this.#run(host, spec, record, image, shape, null, signal)
-    this.#snapshots.request(host, shape)
+    if (canSnapshot) this.#snapshots.request(host, shape)
     return state
   }
 
@@ -180,10 +185,24 @@ class MicrovmBackend implements Backend {
     signal.throwIfAborted()
     await mkdir(this.#paths.run, { recursive: true, mode: 0o700 })
     const disk = join(this.#paths.session(id), diskFile(record.diskFormat))
-    const { jailId } = record
-    const input = { id, shape, disk, durable: spec.persist, sockets, log: this.#paths.bootLog(id), snapshot, jailId, bridge: '' }
+    const input = {
+      id,
+      shape,
+      disk,
+      durable: spec.persist,
+      sockets,
+      log: this.#paths.bootLog(id),
+      snapshot,
+      jailId: record.jailId,
+      bridge: '',
+      mounts: spec.mounts,
+    }
     const kept = await startKept(this.#options.runnerPath, id, vmJob(host, this.#paths, input))
-    await beginSession(sockets.control, guestConfig(spec, record.token, image.user, []), signal)
+    await beginSession(
+      sockets.control,
+      guestConfig(spec, record.token, image.user, guestShares(this.#options.shareProto, spec.mounts)),
+      signal,
+    )
     const state = { ...kept.qemu, keeper: kept.keeper }
     await writeState(this.#paths.session(id), state)
     kept.release()
@@ -200,7 +219,7 @@ class MicrovmBackend implements Backend {
       diskMb,
       diskFormat,
       nestedVirt: false,
-      modules: [],
+      modules: spec.mounts.length > 0 ? [this.#options.shareProto] : [],
       extraArgs: this.#options.extraArgs,
     }
   }
@@ -213,7 +232,8 @@ class MicrovmBackend implements Backend {
       ...this.#claimed.values(),
       ...records.filter(record => record?.id !== id).map(record => record?.jailId),
     ])
-    for (let number = jailIds.first + 1; number < jailIds.first + jailIds.count; number++) {
+    for (let i = IDS_PER_MACHINE; i + IDS_PER_MACHINE <= jailIds.count; i += IDS_PER_MACHINE) {
+      const number = jailIds.first + i
       if (taken.has(number)) continue
       this.#claimed.set(id, number)
       return number

@@ -6,17 +6,20 @@ import { startKept, type VmJob } from './keeper.ts'
 import type { MicrovmPaths } from './paths.ts'
 import { end, gone } from './process-state.ts'
 
-/** Ids for QEMU processes, one each. */
+/** Ids for machines, two each: QEMU's, and the one that stands for the machine's user in shared folders. */
 export interface JailIds {
   readonly first: number
   readonly count: number
+  /** False for the sub-ids of an ordinary user. */
+  readonly isRoots: boolean
 }
 
 /** Below those of the native backend's sessions, and above what is given to people, services and containers. */
-const ROOTS_IDS: JailIds = { first: 0x0ff0_0000, count: 65_536 }
+const ROOTS_IDS: JailIds = { first: 0x0ff0_0000, count: 65_536, isRoots: true }
 /** An ordinary user's sub-ids are cut into blocks of this size from the first on; what is left at the end is nobody's. */
 const SMALL_BLOCK = 1024
 const LEAST_IDS = 64
+export const IDS_PER_MACHINE = 2
 const PROGRAMS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/etc/ld.so.cache']
 const DEVICES = ['/dev/null', '/dev/zero', '/dev/urandom']
 const TRIAL_ID = 'jail-trial'
@@ -39,7 +42,7 @@ export function jailIds(): JailIds | null {
     .filter(([inside = 0]) => inside > 0)
   const [first = 0, , size = 0] = runs.toSorted((a, b) => (b[2] ?? 0) - (a[2] ?? 0))[0] ?? []
   const left = size % SMALL_BLOCK
-  return left < LEAST_IDS ? null : { first: first + size - left, count: left }
+  return left < LEAST_IDS ? null : { first: first + size - left, count: left, isRoots: false }
 }
 
 export function jailOf(paths: MicrovmPaths, qemu: string, id: number, withKvm: boolean): VmJob['jail'] {
@@ -62,6 +65,7 @@ export async function jailProblem(paths: MicrovmPaths, runnerPath: string, qemu:
     files: [],
     sockets: [],
     bridge: '',
+    share_socket: '',
     log,
     log_bytes: 4096,
     jail: jailOf(paths, qemu, id, false),

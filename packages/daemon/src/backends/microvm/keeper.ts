@@ -10,6 +10,8 @@ export interface VmJob {
   readonly files: readonly { readonly path: string; readonly write: boolean }[]
   readonly sockets: readonly string[]
   readonly bridge: string
+  readonly shares?: VmShares | undefined
+  readonly share_socket: string
   readonly log: string
   readonly log_bytes: number
   /** Absent where this host allows none. */
@@ -18,6 +20,15 @@ export interface VmJob {
     | undefined
   readonly groups: readonly object[]
   readonly rlimits: readonly { readonly resource: number; readonly limit: number }[]
+}
+
+/** Folders of the host; their descriptors come last. */
+export interface VmShares {
+  readonly path: string
+  readonly argv: readonly string[]
+  readonly root_id: number
+  readonly user_id: number
+  readonly folders: readonly object[]
 }
 
 export interface Kept {

@@ -11,6 +11,8 @@ export interface Sockets {
   readonly monitor: string
   readonly control: string
   readonly carrier: string
+  /** Only while a machine starts. */
+  readonly share: string
 }
 
 export interface MicrovmPaths {
@@ -64,7 +66,7 @@ export function microvmPaths(dataDir: string): MicrovmPaths {
     session,
     sockets: id => {
       const socket = (name: string) => join(run, `${checked(id)}.${name}`)
-      return { monitor: socket('monitor'), control: socket('control'), carrier: socket('carrier') }
+      return { monitor: socket('monitor'), control: socket('control'), carrier: socket('carrier'), share: socket('share') }
     },
     bootLog: id => join(session(id), 'logs', 'boot.log'),
   }

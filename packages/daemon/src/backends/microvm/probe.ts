@@ -12,6 +12,7 @@ import { type JailIds, jailIds, jailProblem } from './jail.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Accel } from './qemu-args.ts'
 import type { DiskFormat, DiskTools } from './session-disk.ts'
+import { findVirtiofsd, type ShareProto } from './shares.ts'
 
 const run = promisify(execFile)
 
@@ -22,7 +23,7 @@ export interface MicrovmOptions {
   readonly qemu: string
   readonly kernel: string
   readonly accel: 'auto' | Accel
-  readonly shareProto: 'virtiofs' | '9p'
+  readonly shareProto: ShareProto
   readonly diskFormat: DiskFormat
   readonly bridge: string | null
   readonly extraArgs: readonly string[]
@@ -41,6 +42,9 @@ export interface Host {
   readonly sqfstar: string | null
   /** Ids that QEMU may run as, each in a jail; null where this host allows none. */
   readonly jailIds: JailIds | null
+  readonly virtiofsd: string | null
+  /** Whether a folder's owner can be shown as another: that needs root. */
+  readonly canShiftOwners: boolean
 }
 
 export interface Examined {
@@ -93,6 +97,8 @@ export async function examine(options: MicrovmOptions, paths: MicrovmPaths): Pro
     mksquashfs,
     sqfstar: findProgram('sqfstar'),
     jailIds: problem === null ? ids : null,
+    virtiofsd: findVirtiofsd(),
+    canShiftOwners: ids?.isRoots ?? false,
   }
   return { host, probe: available(host, problem) }
 }

@@ -1,5 +1,6 @@
 // QEMU's command line. Everything it may use comes as an open descriptor, so that it needs no right to any path.
 import type { DiskFormat } from './session-disk.ts'
+import { tagOf } from './shares.ts'
 
 export type Accel = 'kvm' | 'tcg'
 
@@ -23,11 +24,14 @@ export interface QemuInput {
   readonly extraArgs: readonly string[]
   readonly restore: boolean
   readonly bridged: boolean
+  /** How many folders of the host it sees. */
+  readonly shares: number
 }
 
 /** In the order in which the keeper gives them, from 3 on. */
 const FILES = { kernel: 3, initramfs: 4, image: 5, top: 6, disk: 7 } as const
 const SNAPSHOT = 8
+const SOCKETS = 3
 
 /** What a machine's kernel and the emulation need beside what the session may use. */
 export function guestMemoryMb(memoryMb: number): number {
@@ -46,21 +50,24 @@ export function qemuArgs(input: QemuInput): string[] {
     ...['-kernel', `/dev/fd/${FILES.kernel}`, '-initrd', `/dev/fd/${FILES.initramfs}`, '-append', kernelArgs(input)],
     ...['-chardev', 'stdio,id=console,signal=off', '-serial', 'chardev:console'],
     ...['-chardev', socket('monitor', firstSocket), '-mon', 'chardev=monitor,mode=control'],
-    ...['-device', 'virtio-serial-device'],
+    // Devices as of virtio 1.0: virtiofsd knows no others.
+    ...['-global', 'virtio-mmio.force-legacy=off', '-device', 'virtio-serial-device'],
     ...['-chardev', socket('control', firstSocket + 1), '-device', 'virtserialport,chardev=control,name=sandglass.control'],
     ...['-chardev', socket('carrier', firstSocket + 2), '-device', 'virtserialport,chardev=carrier,name=sandglass.mux'],
     ...readonlyDisk('image'),
     ...readonlyDisk('top'),
     ...sessionDisk(input),
-    ...(input.bridged ? network(firstSocket + 3, input.id) : []),
+    ...(input.bridged ? network(firstSocket + SOCKETS, input.id) : []),
+    ...shares(input, firstSocket + SOCKETS + (input.bridged ? 1 : 0)),
     ...(input.restore ? ['-incoming', `fd:${SNAPSHOT}`] : []),
     ...input.extraArgs,
   ]
 }
 
-function machine({ arch }: QemuInput): string {
+function machine({ arch, shares }: QemuInput): string {
   // Without ACPI a stock kernel does not find the devices.
-  return arch === 'arm64' ? 'virt' : 'microvm,acpi=on'
+  const kind = arch === 'arm64' ? 'virt' : 'microvm,acpi=on'
+  return shares > 0 ? `${kind},memory-backend=memory` : kind
 }
 
 function accel(which: Accel): string {
@@ -111,6 +118,16 @@ function sessionDisk({ diskFormat, durable }: QemuInput): string[] {
 
 function network(fd: number, id: string): string[] {
   return ['-netdev', `tap,id=bridge,fd=${fd}`, '-device', `virtio-net-device,netdev=bridge,mac=${address(id)}`]
+}
+
+/** virtiofsd reads and writes the machine's memory itself, so that has to be shared with it. */
+function shares({ shares, memoryMb }: QemuInput, firstFd: number): string[] {
+  if (shares === 0) return []
+  const devices = Array.from({ length: shares }, (_, i) => [
+    ...['-chardev', `socket,id=${tagOf(i)},fd=${firstFd + i}`],
+    ...['-device', `vhost-user-fs-device,chardev=${tagOf(i)},tag=${tagOf(i)}`],
+  ])
+  return ['-object', `memory-backend-memfd,id=memory,size=${guestMemoryMb(memoryMb)}M,share=on`, ...devices.flat()]
 }
 
 /** An address of the kind that nobody assigns, the same for a session at every start. */

@@ -77,7 +77,12 @@ export class Snapshots {
     await mkdir(folder, { recursive: true, mode: 0o700 })
     await mkdir(this.#paths.snapshots, { recursive: true, mode: 0o700 })
     const [disk, log] = [join(folder, diskFile(shape.diskFormat)), join(folder, 'boot.log')]
-    const sockets = { monitor: join(folder, 'm'), control: join(folder, 'c'), carrier: join(folder, 'r') }
+    const sockets = {
+      monitor: join(folder, 'm'),
+      control: join(folder, 'c'),
+      carrier: join(folder, 'r'),
+      share: join(folder, 's'),
+    }
     let kept: Kept | null = null
     try {
       await createDisk(this.#paths.empty, host.disks, shape.diskFormat, shape.diskMb, disk)
@@ -91,6 +96,7 @@ export class Snapshots {
         snapshot: null,
         jailId: host.jailIds?.first ?? null,
         bridge: '',
+        mounts: [],
       }
       kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
       await this.#untilWaiting(kept, log)

@@ -1,11 +1,13 @@
 // What the keeper is told to start a machine: the files it may use, and how it is shut in.
 import { join } from 'node:path'
+import type { HostMount } from '../backend.ts'
 import { jailOf, QEMU_RLIMITS } from './jail.ts'
 import type { VmJob } from './keeper.ts'
 import type { MicrovmPaths, Sockets } from './paths.ts'
 import type { Host } from './probe.ts'
 import { qemuArgs } from './qemu-args.ts'
 import type { Shape } from './shape.ts'
+import { keptShares } from './shares.ts'
 
 /** Of each of the log's two halves, its beginning and its end. */
 const LOG_BYTES = 256 * 1024
@@ -23,10 +25,11 @@ export interface VmInput {
   readonly jailId: number | null
   /** Host bridge to join, or ''. */
   readonly bridge: string
+  readonly mounts: readonly HostMount[]
 }
 
 export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
-  const { shape, snapshot, sockets } = input
+  const { shape, snapshot, sockets, jailId } = input
   return {
     argv: qemuArgs({
       ...shape,
@@ -38,6 +41,7 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
       durable: input.durable,
       restore: snapshot !== null,
       bridged: input.bridge !== '',
+      shares: input.mounts.length,
     }),
     files: [
       { path: host.boot.kernel, write: false },
@@ -49,9 +53,11 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
     ],
     sockets: [sockets.monitor, sockets.control, sockets.carrier],
     bridge: input.bridge,
+    shares: jailId === null || input.mounts.length === 0 ? undefined : keptShares(host, paths, input.mounts, jailId),
+    share_socket: sockets.share,
     log: input.log,
     log_bytes: LOG_BYTES,
-    jail: input.jailId === null ? undefined : jailOf(paths, host.qemu, input.jailId, host.accel === 'kvm'),
+    jail: jailId === null ? undefined : jailOf(paths, host.qemu, jailId, host.accel === 'kvm'),
     groups: [],
     rlimits: QEMU_RLIMITS,
   }
