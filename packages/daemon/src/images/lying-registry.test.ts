@@ -244,6 +244,28 @@ describe('a registry that sends us elsewhere', () => {
     expect(JSON.stringify(daemon.logged)).not.toContain('hidden')
   })
 
+  it('and there to who asks for credentials is given none', async () => {
+    const [registry, storage] = [await new FakeRegistry().listen(), await new FakeRegistry().listen()]
+    registry.push('app', '1', await plainImage())
+    registry.trick = (request, response, path) => {
+      if (request.headers.authorization === undefined) response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end()
+      else if (path.includes('/blobs/')) response.writeHead(307, { location: storage.url + path }).end()
+      else return false
+      return true
+    }
+    storage.trick = (_request, response) => {
+      response.writeHead(401, { 'www-authenticate': `Bearer realm="${storage.url}/token"` }).end()
+      return true
+    }
+    const daemon = await imageDaemon(`registries:
+  '${registry.host}': { plain_http: true, username: me, password: hidden }
+  '${storage.host}': { plain_http: true }
+`)
+    expect((await daemon.pull(`${registry.host}/app:1`)).error?.code).toBe('REGISTRY_DENIED')
+    expect(storage.requests.map(({ path }) => path)).not.toContain('/token')
+    for (const { headers } of storage.requests) expect(headers.authorization).toBeUndefined()
+  })
+
   it('to a place without TLS that the configuration does not name is not followed', async () => {
     const [registry, storage] = [await new FakeRegistry().listen(), await new FakeRegistry().listen()]
     const image = await plainImage()

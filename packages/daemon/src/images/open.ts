@@ -8,6 +8,6 @@ export async function openImages(world: ImageWorld): Promise<void> {
   await images.blobs.open()
   await rm(images.importDir, { recursive: true, force: true })
   await mkdir(images.importDir, { mode: 0o700 })
-  // A full or damaged disk must not keep sessions from being served.
-  await prune(world).catch(err => log.warn({ err }, 'images could not be tidied'))
+  // While sessions are served: it may be a great many files, and a damaged disk is no reason not to start.
+  prune(world).catch(err => log.warn({ err }, 'images could not be tidied'))
 }

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { temporaryFolder } from '../daemon.fixture.ts'
+import { temporaryFolder, until } from '../daemon.fixture.ts'
 import { FakeRegistry } from './fake-registry.fixture.ts'
 import { imageOf, layerOf, plainImage, savedArchive } from './image.fixture.ts'
 import { imageDaemon } from './image-daemon.fixture.ts'
@@ -148,8 +148,9 @@ describe('the start of a daemon', () => {
       await writeFile(join(blobs, name), 'x')
     for (const name of ['1'.repeat(64), `${'2'.repeat(64)}.part`]) await utimes(join(blobs, name), old, old)
     const daemon = await imageDaemon('', { dataDir })
+    await until(async () => (await daemon.stored('blobs/sha256')).length === 2)
     expect(await daemon.stored('blobs/sha256')).toEqual(['3'.repeat(64), `${'4'.repeat(64)}.part`])
-    expect(await daemon.stored('layers')).toEqual([])
+    await until(async () => (await daemon.stored('layers')).length === 0)
     expect(existsSync(join(images, 'import/archive-x'))).toBe(false)
   })
 })

@@ -1,7 +1,7 @@
 // Unpacked layers: a folder for each, under the digest of its tar. `runner unpack` does the unpacking; a folder has its name when it is whole.
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -104,10 +104,10 @@ export class LayerFolders {
     }
   }
 
-  /** For the start of a daemon: what the last one was unpacking or removing when it died. */
+  /** For the start of a daemon: what the last one was unpacking or removing when it died. What is begun after the call is safe from it. */
   async sweep(): Promise<void> {
-    for (const name of await names(this.#dir))
-      if (!FOLDER.test(name)) await rm(join(this.#dir, name), { recursive: true, force: true })
+    const left = existsSync(this.#dir) ? readdirSync(this.#dir).filter(name => !FOLDER.test(name)) : []
+    for (const name of left) await rm(join(this.#dir, name), { recursive: true, force: true })
   }
 }
 

@@ -56,7 +56,8 @@ export class RootImages {
 
   /** Name of the folder of the host's root. */
   async load(): Promise<string> {
-    await this.#folders.sweep()
+    // While sessions are served: half a layer may be a great many files. What cannot be removed is tried at the next start.
+    this.#folders.sweep().catch(() => undefined)
     for (const dir of [TOPS, LAYERS]) await mkdir(join(this.#paths.images, dir), { recursive: true, mode: 0o700 })
     this.#hostRoot = await prepareHost(this.#paths.images)
     return this.#hostRoot.name

@@ -33,7 +33,8 @@ export class Connections {
       signal,
       timeout: IDLE_MS,
     })
-    call.once('response', resolve).once('error', reject)
+    // On a failure that comes later, the answer's reader hears of it.
+    call.once('response', resolve).on('error', reject)
     call.once('timeout', () => call.destroy(new Error(`nothing came for ${IDLE_MS / 1000} seconds`)))
     call.end()
     return await promise

@@ -14,6 +14,7 @@ type Settings = Config['registries'][string]
 const HUB_HOST = 'registry-1.docker.io'
 const MAX_REDIRECTS = 5
 const MAX_TOKEN_BYTES = 1024 * 1024
+const MAX_DISCARDED = 16 * 1024
 const MANIFEST_TYPES = [
   'application/vnd.oci.image.index.v1+json',
   'application/vnd.oci.image.manifest.v1+json',
@@ -85,19 +86,24 @@ export class Registry {
 
   async #get(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
     const url = new URL(path, this.#base)
-    let reply = await this.#follow(url, headers, signal)
-    if (reply.statusCode === 401) {
+    let { reply, isHome } = await this.#follow(url, headers, signal)
+    // SECURITY: only the registry itself may ask for credentials, and say where they are to be shown.
+    if (reply.statusCode === 401 && isHome) {
       const challenge = reply.headers['www-authenticate']
-      reply.destroy()
+      discard(reply)
       await this.#authorize(challenge, signal)
-      reply = await this.#follow(url, headers, signal)
+      reply = (await this.#follow(url, headers, signal)).reply
     }
     if (reply.statusCode === 200 || reply.statusCode === 206) return reply
     throw await this.#refusal(reply)
   }
 
   /** SECURITY: Authorization goes to the registry alone, never to where it redirects. */
-  async #follow(start: URL, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
+  async #follow(
+    start: URL,
+    headers: Record<string, string>,
+    signal: AbortSignal,
+  ): Promise<{ reply: IncomingMessage; isHome: boolean }> {
     let url = start
     for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
       const isHome = url.origin === this.#base.origin
@@ -105,8 +111,8 @@ export class Registry {
       const reply = await this.#request(url, isKnown ? { ...headers, authorization: this.#authorization } : headers, signal)
       if (isHome && hops === 0) this.#isPrivate = isPrivate(reply.socket.remoteAddress ?? '')
       const { location } = reply.headers
-      if (![301, 302, 303, 307, 308].includes(reply.statusCode ?? 0) || location === undefined) return reply
-      reply.destroy()
+      if (![301, 302, 303, 307, 308].includes(reply.statusCode ?? 0) || location === undefined) return { reply, isHome }
+      discard(reply)
       url = this.#checked(location, url)
     }
     throw this.#failed(`it redirects more than ${MAX_REDIRECTS} times`)
@@ -150,7 +156,7 @@ export class Registry {
     url.searchParams.set('scope', `repository:${this.#reference.repository}:pull`)
     const reply = await this.#request(url, basic === '' ? {} : { authorization: basic }, signal)
     if (reply.statusCode !== 200) {
-      reply.destroy()
+      discard(reply)
       throw this.#denied(`its token server answers ${reply.statusCode}`)
     }
     this.#authorization = `Bearer ${tokenIn(await this.#whole(reply, MAX_TOKEN_BYTES, 'bytes of token')) ?? ''}`
@@ -196,6 +202,13 @@ export class Registry {
     const detail = { registry, why: `${where}${message || code || 'cannot be reached'}` }
     return new SandglassError('REGISTRY_FAILED', next === undefined ? detail : { ...detail, next }, { cause: error })
   }
+}
+
+/** A short body is read to its end, so that the connection can be used again. */
+function discard(reply: IncomingMessage): void {
+  const length = reply.headers['content-length']
+  if (length !== undefined && Number(length) <= MAX_DISCARDED) reply.resume()
+  else reply.destroy()
 }
 
 function readAuthority(registry: string, path: string): string {
