@@ -1,6 +1,6 @@
 // The topmost layer of every image: the folders that things are mounted on, the sandbox's user, and the files about names and addresses.
 // An image may lack them, or have links in their place; a folder on top of a link is a folder.
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { chmod, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { folderForAll, NETWORK_FILES, NSSWITCH, processorsMark, writeProcessors } from './host-image.ts'
@@ -34,8 +34,7 @@ export async function prepareTop(dir: string, imageId: string, look: () => Promi
   const found = await userOf(folder)
   if (found !== null) return { name, user: found }
   const looked = await look()
-  const building = `${folder}.${process.pid}.new`
-  await rm(building, { recursive: true, force: true })
+  const building = `${folder}.${randomBytes(6).toString('hex')}.new`
   const user = await build(building, looked)
   await rename(building, folder).catch(async error => {
     // Another start made it meanwhile.

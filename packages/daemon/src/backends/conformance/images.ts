@@ -37,7 +37,7 @@ export const IMAGES: Readonly<Record<string, Check>> = {
 
   'a hundred layers make one root, the upper ones over the lower': (backend, subject) =>
     withImage(backend, subject, tallImage, {}, async ({ run }) => {
-      expect((await run('ls /n | wc -l; cat /same; ls /opaque')).output.split(/\s+/)).toEqual(['100', '99', 'last'])
+      expect((await run('ls /n | wc -l; cat /same; ls /opaque')).output.split(/\s+/)).toEqual(['99', '99', 'last'])
     }),
 
   'owners and modes in an image are those inside': (backend, subject) =>
@@ -112,6 +112,8 @@ async function tallImage(folder: string): Promise<LayeredImage> {
     ],
   }))
   layers[0]?.entries.push(...(await busyboxLayer()))
+  // The same layer at two places, as builders leave it for a step that changed nothing.
+  for (const i of [40, 80]) layers[i] = { entries: [{ name: 'n/twice', content: '' }] }
   layers[99]?.entries.push({ name: 'opaque/.wh..wh..opq', content: '' })
   return await imageOf(folder, layers)
 }

@@ -43,7 +43,8 @@ export class RootImages {
   readonly #launcher: Launcher
   readonly #folders: LayerFolders
   readonly #rootless: boolean
-  readonly #ready = new Map<string, Rootfs>()
+  /** By id; made once for all who start from it at the same time. */
+  readonly #ready = new Map<string, Promise<Rootfs>>()
   #hostRoot: HostRootfs | null = null
   #hostFreshUntil = 0
 
@@ -59,6 +60,8 @@ export class RootImages {
     // While sessions are served: half a layer may be a great many files. What cannot be removed is tried at the next start.
     this.#folders.sweep().catch(() => undefined)
     for (const dir of [TOPS, LAYERS]) await mkdir(join(this.#paths.images, dir), { recursive: true, mode: 0o700 })
+    for (const name of await readdir(join(this.#paths.images, TOPS)))
+      if (name.endsWith('.new')) await rm(join(this.#paths.images, TOPS, name), { recursive: true, force: true })
     this.#hostRoot = await prepareHost(this.#paths.images)
     return this.#hostRoot.name
   }
@@ -74,8 +77,17 @@ export class RootImages {
 
   async rootfs(host: Host, image: RootImage, signal: AbortSignal): Promise<Rootfs> {
     if (image.kind === 'host') return { ...(this.#hostRoot ?? (await prepareHost(this.#paths.images))), user: 'sandbox', env: {} }
-    const ready = this.#ready.get(image.id)
-    if (ready) return { ...ready, env: image.env }
+    const making = this.#ready.get(image.id) ?? this.#make(host, image, signal)
+    this.#ready.set(image.id, making)
+    try {
+      return { ...(await making), env: image.env }
+    } catch (error) {
+      if (this.#ready.get(image.id) === making) this.#ready.delete(image.id)
+      throw error
+    }
+  }
+
+  async #make(host: Host, image: LayeredImage, signal: AbortSignal): Promise<Rootfs> {
     if (!host.privateLayers)
       throw new SandglassError('UNSUPPORTED', {
         what: `the image ${image.reference}: this kernel gives this user no overlay mounts`,
@@ -84,14 +96,12 @@ export class RootImages {
     const top = await prepareTop(join(this.#paths.images, TOPS), image.id, () => this.#look(image))
     const names = [`${TOPS}/${top.name}`, ...this.#layerNames(image)]
     const stack: Stack = { ...this.#stack(names), scratch: host.noWritableRoot === null ? this.#paths.empty : '' }
-    const rootfs: Rootfs = {
+    return {
       name: top.name,
       layers: [{ source: this.#paths.images, target: '/', recursive: false, writable: true, stack }],
       user: top.user,
       env: image.env,
     }
-    this.#ready.set(image.id, rootfs)
-    return rootfs
   }
 
   async receive(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked> {
@@ -105,10 +115,9 @@ export class RootImages {
     const ids = new Set(kept.map(({ id }) => id))
     for (const id of this.#ready.keys()) if (!ids.has(id)) this.#ready.delete(id)
     await this.#folders.prune(new Set([...held, ...kept.flatMap(({ layers }) => layers.map(({ diffId }) => diffId))]))
-    const current = new Set([...this.#ready.values()].map(({ name }) => name))
     const prefixes = new Set(kept.map(({ id }) => topPrefix(id)))
     for (const name of await readdir(join(this.#paths.images, TOPS))) {
-      if (tops.has(name) || current.has(name) || prefixes.has(name.slice(0, 32))) continue
+      if (tops.has(name) || prefixes.has(name.slice(0, 32))) continue
       await rm(join(this.#paths.images, TOPS, name), { recursive: true, force: true })
     }
   }
@@ -120,11 +129,10 @@ export class RootImages {
   }
 
   #layerNames({ layers }: LayeredImage): string[] {
+    // An image may have a layer twice, and an overlay takes no folder twice: what the upper one shows is all that the two would.
     // An overlay without an upper layer needs two lower ones, and an image may have none.
-    return [
-      ...layers.map(({ diffId }) => `${LAYERS}/${basename(this.#folders.folder(diffId))}`).toReversed(),
-      basename(this.#paths.empty),
-    ]
+    const folders = layers.map(({ diffId }) => `${LAYERS}/${basename(this.#folders.folder(diffId))}`).toReversed()
+    return [...new Set(folders), basename(this.#paths.empty)]
   }
 
   #stack(names: readonly string[]): Stack {
