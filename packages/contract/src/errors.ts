@@ -114,9 +114,9 @@ export const ERRORS = {
   IMAGE_TOO_LARGE: {
     http: 413,
     exit: 3,
-    text: (d: { image: string; what: string; max: number }) =>
+    text: (d: { image: string; what: string; max: number; next?: string }) =>
       `image ${d.image} has more ${d.what} than the ${d.max} it may have`,
-    hint: `images.max_bytes in the configuration bounds an image; ${AFTER_A_CHANGE}`,
+    hint: (d: { next?: string }) => d.next ?? `images.max_bytes in the configuration bounds an image; ${AFTER_A_CHANGE}`,
   },
   IMAGE_DIGEST_MISMATCH: {
     http: 502,

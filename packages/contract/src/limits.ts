@@ -39,6 +39,7 @@ export const LIMITS = {
   },
   image_age_seconds: { min: 0, max: 31_536_000, default: 604_800, about: 'age at which a built image is built again' },
   build_timeout_seconds: { min: 1, max: 86_400, default: 1800, about: 'length of the build of an image' },
+  waiting_builds: { max: 32, about: 'builds of images that run or wait for their turn' },
   build_context_bytes: { min: 1, max: 64 * 1024 * MiB, default: 1024 * MiB, about: 'files that are sent for a build, together' },
   build_context_entries: { max: 200_000, about: 'files, folders and links that are sent for a build' },
   dockerfile_bytes: { max: MiB, about: 'Dockerfile, overlay or .dockerignore' },

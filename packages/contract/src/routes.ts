@@ -289,7 +289,15 @@ const SCHEMAS = {
     reply: z
       .union([images.BuildStep, images.BuildOutput, images.ImageProgress, images.BuildDone])
       .describe('events: step, output, progress, once the body has come; then done or error'),
-    errors: ['IMAGE_BUILD_FAILED', 'ARCHIVE_UNSAFE', 'FILE_NOT_FOUND', 'BODY_TOO_LARGE', 'BACKEND_UNAVAILABLE', ...pulled],
+    errors: [
+      'IMAGE_BUILD_FAILED',
+      'ARCHIVE_UNSAFE',
+      'FILE_NOT_FOUND',
+      'BODY_TOO_LARGE',
+      'BACKEND_UNAVAILABLE',
+      'TOO_MANY_WAITING',
+      ...pulled,
+    ],
   },
   putSecret: {
     summary: 'Keep a secret, in place of the one of that name if there is one',

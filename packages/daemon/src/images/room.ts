@@ -4,33 +4,40 @@ import { freeBytes, type ImageWorld, reserveBytes } from './image-world.ts'
 
 const LOOK_EVERY = 32 * 1024 * 1024
 
-/** `image` is what is told to be too large. */
-export const openRoom = async (world: ImageWorld, image: string, dir: string, max: number): Promise<Room> =>
-  new Room(image, dir, max, await reserveBytes(world))
+export interface RoomLimit {
+  /** For messages: what is too large, and what could be done about it. */
+  readonly image: string
+  readonly what: string
+  readonly max: number
+  readonly next?: string
+}
+
+export const openRoom = async (world: ImageWorld, dir: string, limit: RoomLimit): Promise<Room> =>
+  new Room(dir, limit, await reserveBytes(world))
 
 export class Room {
-  readonly #max: number
-  readonly #image: string
+  readonly #limit: RoomLimit
   readonly #dir: string
   readonly #reserve: number
   #taken = 0
   #unlooked = LOOK_EVERY
 
-  constructor(image: string, dir: string, max: number, reserve: number) {
-    this.#image = image
+  constructor(dir: string, limit: RoomLimit, reserve: number) {
+    this.#limit = limit
     this.#dir = dir
-    this.#max = max
     this.#reserve = reserve
   }
 
   async take(bytes: number): Promise<void> {
     this.#taken += bytes
     this.#unlooked += bytes
-    if (this.#taken > this.#max)
-      throw new SandglassError('IMAGE_TOO_LARGE', { image: this.#image, what: 'bytes', max: this.#max })
+    if (this.#taken > this.#limit.max) throw new SandglassError('IMAGE_TOO_LARGE', this.#limit)
     if (this.#unlooked < LOOK_EVERY) return
     this.#unlooked = 0
     if ((await freeBytes(this.#dir)) < this.#reserve)
-      throw new SandglassError('IMAGE_STORE_FULL', { image: this.#image, why: 'the disk of the data folder has no room for it' })
+      throw new SandglassError('IMAGE_STORE_FULL', {
+        image: this.#limit.image,
+        why: 'the disk of the data folder has no room for it',
+      })
   }
 }

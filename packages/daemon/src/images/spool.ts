@@ -76,7 +76,7 @@ export async function spoolArchive(world: ImageWorld, image: string, body: Reada
   await mkdir(world.images.importDir, { recursive: true, mode: 0o700 })
   const spool = new Spool(await mkdtemp(join(world.images.importDir, 'archive-')))
   try {
-    const room = await openRoom(world, image, spool.folder, world.config.images.max_bytes)
+    const room = await openRoom(world, spool.folder, { image, what: 'bytes', max: world.config.images.max_bytes })
     const archive = extract()
     const unpacked = unpack(archive, spool, room, image)
     const [sent, taken] = await Promise.allSettled([pipeline(await uncompressed(body), archive, { signal }), unpacked])

@@ -25,9 +25,11 @@ export interface BaseOptions {
   readonly fetches: boolean
   /** Id of an image that was built just before, which needs nobody's leave. */
   readonly own: string | undefined
+  /** Called with the id of each as soon as it is known. */
+  readonly hold: (id: string) => void
 }
 
-/** SECURITY: every reference is checked against allowed_images before anything is brought for it. The caller holds what it gets. */
+/** SECURITY: every reference is checked against allowed_images before anything is brought for it. */
 export async function* resolveBases(
   world: ImageWorld,
   references: readonly string[],
@@ -42,6 +44,7 @@ export async function* resolveBases(
   const bases: Base[] = []
   for (const reference of references) {
     const row = yield* resolve(world, reference, options, signal)
+    options.hold(row.id)
     refuseTriggers(reference, triggersOf(row), options.fetches)
     bases.push({ reference, id: row.id, image: layeredImage(world.images.blobs, row, reference) })
   }

@@ -45,9 +45,15 @@ export async function* buildLayer(
 ): AsyncGenerator<BuildEvent, Built, undefined> {
   const { builds } = world.images
   const { build_network: network } = world.config.images
+  const held: (() => void)[] = []
   let isHandedOver = false
   try {
-    const options = { maxAgeMs: layer.maxAgeMs, fetches: network === 'host', own: layer.own }
+    const options = {
+      maxAgeMs: layer.maxAgeMs,
+      fetches: network === 'host',
+      own: layer.own,
+      hold: (id: string) => void held.push(world.images.held.hold([id])),
+    }
     const bases = yield* resolveBases(world, layer.plan.bases, options, signal)
     const key = buildKey({
       dockerfile: layer.plan.dockerfile(bases.map(({ id }) => id)),
@@ -63,11 +69,14 @@ export async function* buildLayer(
     const isShared = running !== undefined && !running.isGivenUp
     const work = isShared ? running : start(world, layer, bases, { key, turn, isOld: found !== null })
     isHandedOver = !isShared
+    // Somebody else's are the same.
+    if (isShared) await layer.context?.[Symbol.asyncDispose]()
     const done = work.join(signal)
     done.catch(() => undefined) // told below
     yield* work.progress.follow(signal)
     return await done
   } finally {
+    for (const release of held) release()
     if (!isHandedOver) await layer.context?.[Symbol.asyncDispose]()
   }
 }

@@ -3,7 +3,9 @@ import { join } from 'node:path'
 import Docker from 'dockerode'
 import { afterAll, describe, expect, it } from 'vitest'
 import { testEngine } from '../../backends/docker/engine.fixture.ts'
+import { ownerOf } from '../../backends/docker/names.ts'
 import { temporaryFolder, until } from '../../daemon.fixture.ts'
+import { FakeRegistry } from '../fake-registry.fixture.ts'
 import { type BuildDaemon, type BuildDaemonOptions, buildDaemon, smallImage } from './build-daemon.fixture.ts'
 
 const engine = await testEngine()
@@ -19,10 +21,9 @@ async function daemonWithBase(options: BuildDaemonOptions = {}): Promise<BuildDa
   return daemon
 }
 
-/** A registry of this machine that nobody listens as. */
-async function offline(): Promise<string> {
+async function configFile(text: string): Promise<string> {
   const file = join(await temporaryFolder(), 'config.yaml')
-  await writeFile(file, "registries: { '127.0.0.1:1': { plain_http: true } }\n", { mode: 0o600 })
+  await writeFile(file, text, { mode: 0o600 })
   return file
 }
 
@@ -131,8 +132,33 @@ describe('a build', () => {
     })
   })
 
+  it('starts from an image of a registry, which is looked for again when that was too long ago', async () => {
+    let now = Date.now()
+    const registry = await new FakeRegistry().listen()
+    registry.push('base', '1', await smallImage({ name: 'version', content: 'one' }))
+    const config = await configFile(`registries: { '${registry.host}': { plain_http: true } }\n`)
+    const daemon = await buildDaemon(engine, { now: () => now, flags: { config: [config] } })
+    const files = { Dockerfile: `FROM ${registry.host}/base:1\nRUN cat /version\n` }
+    const build = () => daemon.build(files, { query: { max_age_seconds: 60 } })
+    expect((await build()).output).toBe('one\n')
+    registry.push('base', '1', await smallImage({ name: 'version', content: 'two' }))
+    expect((await build()).done).toMatchObject({ cached: true })
+    now += 61_000
+    expect((await build()).output).toBe('two\n')
+    await registry.close()
+    now += 61_000
+    const alone = await build()
+    expect(alone.output).toMatch(/^\S+\/base:1 is used as it is in the store: registry .*\ntwo\n$/)
+    expect(alone.done).toMatchObject({ cached: false })
+  })
+
   it('leaves nothing in the engine but a bounded number of steps, and nothing in the data folder', async () => {
     const daemon = await daemonWithBase()
+    const [some] = await client.listImages()
+    // As a daemon leaves it that dies in a build.
+    await client
+      .getImage(some?.Id ?? '')
+      .tag({ repo: `sandglass.invalid/${ownerOf(daemon.dataDir)}/sandglass-build-dead`, tag: '0' })
     for (let i = 0; i < 9; i++) await daemon.build({ Dockerfile: `FROM small:1\nLABEL n=${i}\n` })
     const images = await client.listImages({ all: true })
     expect(images.flatMap(({ RepoTags }) => RepoTags ?? []).filter(tag => tag.startsWith('sandglass.invalid'))).toEqual([])
@@ -157,7 +183,8 @@ describe('what a build may use', () => {
   })
 
   it('is in the store: an image of the engine itself is not found', async () => {
-    const daemon = await daemonWithBase({ flags: { config: [await offline()] } })
+    const nobody = await configFile("registries: { '127.0.0.1:1': { plain_http: true } }\n")
+    const daemon = await daemonWithBase({ flags: { config: [nobody] } })
     await client.getImage((await client.listImages())[0]?.Id ?? '').tag({ repo: '127.0.0.1:1/mine', tag: '1' })
     const { error } = await daemon.build({ Dockerfile: 'FROM 127.0.0.1:1/mine:1\n' })
     expect(error?.code).toBe('REGISTRY_FAILED')

@@ -1,7 +1,7 @@
 // POST /v1/images/build: an image from a Dockerfile, in two layers. First that of the project; then, where it is asked for, an overlay on top,
 // whose instructions are the same for many projects. Each is kept under a key of its content.
 import type { Readable } from 'node:stream'
-import { type BuildDone, type BuildQuery, SandglassError } from '@sandglass/contract'
+import { type BuildDone, type BuildQuery, LIMITS, SandglassError } from '@sandglass/contract'
 import { admitImage, findImage } from '../../store/images.ts'
 import { requireAllowed } from '../allowed.ts'
 import type { ImageWorld } from '../image-world.ts'
@@ -26,6 +26,8 @@ export async function buildImage(
 ): Promise<AsyncGenerator<BuildTold, void, undefined>> {
   const { dockerfile = 'Dockerfile', overlay, build_args, target } = request
   const reference = request.reference === undefined ? undefined : nameOf(world, request.reference)
+  const limit = LIMITS.waiting_builds.max
+  if (world.images.builds.size >= limit) throw new SandglassError('TOO_MANY_WAITING', { what: 'builds', limit })
   const builder = await findBuilder(world)
   const name = request.reference ?? shownAs(dockerfile, 'Dockerfile')
   const context = await receiveContext(world, name, body, [dockerfile, ...(overlay === undefined ? [] : [overlay])], signal)

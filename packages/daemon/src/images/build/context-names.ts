@@ -16,6 +16,11 @@ export class ContextNames {
   readonly #kinds = new Map<string, 'file' | 'directory' | 'symlink'>()
   /** Folders that no entry has announced. */
   readonly #implied = new Set<string>()
+  readonly #image: string
+
+  constructor(image: string) {
+    this.#image = image
+  }
 
   /** The header that is passed on; null for the top folder itself. */
   admit({ name: given, type, mode = 0o644, mtime, linkname, size }: Given): Admitted | null {
@@ -23,9 +28,10 @@ export class ContextNames {
     if (name === '.') return null
     if (this.#kinds.size >= LIMITS.build_context_entries.max)
       throw new SandglassError('IMAGE_TOO_LARGE', {
-        image: 'the files of the build',
-        what: 'entries',
+        image: this.#image,
+        what: 'files for its build',
         max: LIMITS.build_context_entries.max,
+        next: 'name what is not needed in .dockerignore',
       })
     if (this.#kinds.has(name)) throw unsafe(given, 'is there twice')
     this.#enter(given, name)

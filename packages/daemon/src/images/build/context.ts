@@ -41,9 +41,14 @@ export async function receiveContext(
   const remove = () => rm(folder, { recursive: true, force: true })
   try {
     const path = join(folder, 'context.tar')
-    const room = await openRoom(world, `${image}: the files of the build`, folder, world.config.images.max_context_bytes)
+    const room = await openRoom(world, folder, {
+      image,
+      what: 'bytes of files for its build',
+      max: world.config.images.max_context_bytes,
+      next: 'name what is not needed in .dockerignore, or allow more with images.max_context_bytes',
+    })
     const kept = new Map<string, string>()
-    const digest = await copy(body, path, new Set([...wanted, IGNORE]), kept, room, signal)
+    const digest = await copy(image, body, path, new Set([...wanted, IGNORE]), kept, room, signal)
     const { size } = await stat(path)
     return { path, bytes: size - END_BYTES, digest, text: name => kept.get(name), [Symbol.asyncDispose]: remove }
   } catch (error) {
@@ -54,6 +59,7 @@ export async function receiveContext(
 }
 
 async function copy(
+  image: string,
   body: Readable,
   path: string,
   wanted: ReadonlySet<string>,
@@ -63,7 +69,7 @@ async function copy(
 ): Promise<string> {
   const archive = extract()
   const copied = pack()
-  const names = new ContextNames()
+  const names = new ContextNames(image)
   const lines = new Map<string, string>()
   const read = async () => {
     for await (const entry of archive) {
