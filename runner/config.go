@@ -23,8 +23,9 @@ type config struct {
 	MaxShells int               `json:"max_shells"`
 	Shell     string            `json:"shell"` // program of shells; empty: bash, or sh where there is none
 	WarmShell bool              `json:"warm_shell"`
-	Seccomp   []byte            `json:"seccomp"` // a filter program for the runner and all it starts
-	Threads   int               `json:"threads"` // made beforehand, where the sandbox could leave none to make
+	Seccomp   []byte            `json:"seccomp"`   // a filter program for the runner and all it starts
+	Threads   int               `json:"threads"`   // made beforehand, where the sandbox could leave none to make
+	Processes uint64            `json:"processes"` // that one user of the sandbox may have; 0: as many as whoever started the runner
 }
 
 // An account is a user inside the sandbox.
