@@ -68,6 +68,8 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       CapDrop: ['ALL'],
       SecurityOpt: ['no-new-privileges:true', `seccomp=${JSON.stringify(input.seccomp)}`],
       NetworkMode: spec.network === 'none' ? 'none' : 'bridge',
+      Dns: ['127.0.0.53'],
+      DnsOptions: ['edns0', 'timeout:2'],
       IpcMode: 'private',
       PidsLimit: spec.pidsLimit + RUNNER_THREADS,
       Memory: spec.memoryMb * MiB,
