@@ -13,12 +13,19 @@ const (
 	terminalGroup = 5
 )
 
-func furnishDev(terminals int) error {
+// A device is one that every program may use.
+type device struct {
+	name         string
+	major, minor int
+}
+
+func furnishDev(terminals int, nested bool) error {
 	dev := rootDir + "/dev"
-	for _, d := range []struct {
-		name         string
-		major, minor int
-	}{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}} {
+	devices := []device{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}}
+	if nested {
+		devices = append(devices, device{"kvm", 10, 232})
+	}
+	for _, d := range devices {
 		path := filepath.Join(dev, d.name)
 		if err := syscall.Mknod(path, syscall.S_IFCHR|0o666, d.major<<8|d.minor); err != nil {
 			return fmt.Errorf("make %s: %w", path, err)

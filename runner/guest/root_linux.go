@@ -47,7 +47,7 @@ func buildRoot(f *facts, s *settings, writable bool) error {
 			return err
 		}
 	}
-	if err := furnishDev(s.Terminals); err != nil {
+	if err := furnishDev(s.Terminals, f.nested()); err != nil {
 		return err
 	}
 	if err := furnishSys(); err != nil {

@@ -23,6 +23,7 @@ type facts struct {
 	layers int      // folders 0, 1, … of the image's disk, lowest first; 0 where the disk itself is the one layer
 	tmpMb  int      // size of /tmp
 	load   []string // sets of drivers beside the usual ones
+	trial  bool     // nothing but to say that the machine boots
 }
 
 func readSettings() (*settings, error) {
@@ -42,10 +43,21 @@ func readFacts(args []string) (*facts, error) {
 	set := flag.NewFlagSet(Program, flag.ContinueOnError)
 	set.IntVar(&f.layers, "layers", 0, "")
 	set.IntVar(&f.tmpMb, "tmp-mb", 64, "")
+	set.BoolVar(&f.trial, "trial", false, "")
 	load := set.String("load", "", "")
 	if err := set.Parse(args); err != nil {
 		return nil, fmt.Errorf("read the kernel's command line: %w", err)
 	}
 	f.load = strings.FieldsFunc(*load, func(r rune) bool { return r == ',' })
 	return f, nil
+}
+
+// nested says whether the session may have virtual machines of its own.
+func (f *facts) nested() bool {
+	for _, set := range f.load {
+		if strings.HasPrefix(set, "kvm-") {
+			return true
+		}
+	}
+	return false
 }

@@ -1,12 +1,15 @@
 // How much of the host's disk is free, and how much of it the sessions' disks may still take: a disk is a file with holes, which the
 // sandbox fills as it writes.
 import { readdirSync, statfsSync } from 'node:fs'
-import { stat } from 'node:fs/promises'
+import { open, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Room } from './backend.ts'
 import { isMissing } from './missing-file.ts'
 
 const BLOCK_BYTES = 512
+/** A session's files are in one of these, or in none. */
+const DISKS = ['disk.ext4', 'disk.qcow2', 'disk.raw']
+const QCOW2_SIZE_OFFSET = 24
 
 /** How long a look at one disk counts, so that a burst of creates looks at each disk once and not once for each other. */
 const FRESH_MS = 5000
@@ -33,17 +36,29 @@ export class DiskRoom {
   async #look(id: string): Promise<{ promised: number; at: number }> {
     const last = this.#looks.get(id)
     if (last !== undefined && this.#now() - last.at < FRESH_MS) return last
-    return { promised: await unallocated(join(this.#sessions, id, 'disk.ext4')), at: this.#now() }
+    const promised = await Promise.all(DISKS.map(name => unallocated(join(this.#sessions, id, name))))
+    return { promised: Math.max(...promised), at: this.#now() }
   }
 }
 
-/** Zero for a session whose files are not in a disk of their own. */
+/** Zero for a disk that is not there. */
 async function unallocated(disk: string): Promise<number> {
   try {
     const { size, blocks } = await stat(disk)
-    return Math.max(0, size - blocks * BLOCK_BYTES)
+    return Math.max(0, (disk.endsWith('.qcow2') ? await shownSize(disk) : size) - blocks * BLOCK_BYTES)
   } catch (error) {
     if (isMissing(error)) return 0
     throw error
+  }
+}
+
+/** The size that a qcow2 file shows to its machine: a number of 64 bits near its beginning. */
+async function shownSize(disk: string): Promise<number> {
+  const file = await open(disk)
+  try {
+    const { buffer, bytesRead } = await file.read({ buffer: Buffer.alloc(8), position: QCOW2_SIZE_OFFSET })
+    return bytesRead < 8 ? 0 : Number(buffer.readBigUInt64BE())
+  } finally {
+    await file.close()
   }
 }

@@ -4,16 +4,18 @@ import { existsSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
-import type { Backend, Machine, MachineSpec, Probe, Room, RootImage } from '../backend.ts'
+import type { Backend, LayeredImage, Machine, MachineSpec, Probe, Room, RootImage } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
+import { lastWords } from './boot-log.ts'
 import { askToEnd, beginSession } from './control-port.ts'
 import { guestConfig } from './guest-config.ts'
 import { type ImageDisk, ImageDisks } from './image-disks.ts'
 import { IDS_PER_MACHINE } from './jail.ts'
 import { KeeperError, startKept } from './keeper.ts'
-import { lastWords, microvmMachine } from './machine.ts'
+import { ConnectionClosed } from './lines.ts'
+import { microvmMachine } from './machine.ts'
 import { type MicrovmPaths, microvmPaths } from './paths.ts'
 import { type Examined, examine, type Host, type MicrovmOptions } from './probe.ts'
 import { bearers, end, gone, isAlive } from './process-state.ts'
@@ -51,7 +53,7 @@ class MicrovmBackend implements Backend {
     this.#options = options
     this.#paths = microvmPaths(options.dataDir)
     this.#room = new DiskRoom(this.#paths.sessions)
-    this.#images = new ImageDisks(this.#paths, options.runnerPath)
+    this.#images = new ImageDisks(this.#paths, options.runnerPath, () => this.#usedDisks())
     this.#snapshots = new Snapshots(this.#paths, options.runnerPath)
   }
 
@@ -62,6 +64,10 @@ class MicrovmBackend implements Backend {
 
   async prepare(image: RootImage, signal: AbortSignal, say: (step: string) => void = () => undefined): Promise<void> {
     await this.#images.prepare(await this.#host(), image, signal, say)
+  }
+
+  async pruneImages(kept: readonly LayeredImage[]): Promise<void> {
+    await this.#images.prune(kept)
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
@@ -151,7 +157,7 @@ class MicrovmBackend implements Backend {
   ): Promise<MachineState> {
     const disk = join(this.#paths.session(spec.id), diskFile(record.diskFormat))
     if (!existsSync(disk)) await createDisk(this.#paths.empty, host.disks, record.diskFormat, record.diskMb, disk)
-    const shape = this.#shape(spec, record, image)
+    const shape = this.#shape(host, spec, record, image)
     // What serves a folder of the host holds state that no snapshot has.
     const canSnapshot = spec.mounts.length === 0
     const snapshot = canSnapshot ? await this.#snapshots.find(host, shape) : null
@@ -209,7 +215,8 @@ class MicrovmBackend implements Backend {
     return state
   }
 
-  #shape(spec: MachineSpec, { diskMb, diskFormat }: MicrovmRecord, image: ImageDisk): Shape {
+  #shape(host: Host, spec: MachineSpec, { diskMb, diskFormat }: MicrovmRecord, image: ImageDisk): Shape {
+    const nested = spec.nestedVirt ? host.nested : null
     return {
       imageDisk: image.image,
       topDisk: image.top,
@@ -218,10 +225,19 @@ class MicrovmBackend implements Backend {
       vcpus: Math.ceil(spec.cpuCores),
       diskMb,
       diskFormat,
-      nestedVirt: false,
-      modules: spec.mounts.length > 0 ? [this.#options.shareProto] : [],
+      nestedVirt: nested !== null,
+      modules: [...(nested === null ? [] : [nested]), ...(spec.mounts.length > 0 ? [this.#options.shareProto] : [])],
       extraArgs: this.#options.extraArgs,
     }
+  }
+
+  async #records(): Promise<MicrovmRecord[]> {
+    const records = await Promise.all((await this.residents()).map(id => readRecord(this.#paths.session(id))))
+    return records.filter(record => record !== null)
+  }
+
+  async #usedDisks(): Promise<Set<string>> {
+    return new Set((await this.#records()).flatMap(record => record.disks))
   }
 
   /** An id for this machine's QEMU that no other machine's has. The first is that of machines for snapshots. */
@@ -281,6 +297,9 @@ class MicrovmBackend implements Backend {
 }
 
 function reason(error: unknown, said: string): string {
+  if (error instanceof KeeperError) return error.message
+  const isLate = error instanceof DOMException && error.name === 'TimeoutError'
   const message = error instanceof Error ? error.message : String(error)
-  return error instanceof KeeperError ? message : `${message}; the last that the machine said: ${said}`
+  const what = isLate ? 'it was not ready in time' : error instanceof ConnectionClosed ? 'it ended before it was ready' : message
+  return `${what}; the last that the machine said: ${said}`
 }

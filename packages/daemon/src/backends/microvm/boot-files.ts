@@ -25,6 +25,8 @@ export const MODULE_SETS = {
   virtiofs: ['virtiofs'],
   '9p': ['9p', '9pnet_virtio'],
   net: ['virtio_net'],
+  'kvm-intel': ['kvm_intel'],
+  'kvm-amd': ['kvm_amd'],
 } as const
 export type ModuleSet = keyof typeof MODULE_SETS
 

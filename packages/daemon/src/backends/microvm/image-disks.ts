@@ -1,7 +1,11 @@
 // Images as disks: made once, kept while a session or the next start may need them.
-import type { RootImage } from '../backend.ts'
-import { prepareHostDisks } from './host-disk.ts'
-import { prepareLayerDisks } from './layer-disk.ts'
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { LayeredImage, RootImage } from '../backend.ts'
+import { topPrefix } from '../image-top.ts'
+import { isMissing } from '../missing-file.ts'
+import { type HostDisks, prepareHostDisks } from './host-disk.ts'
+import { imageFile, prepareLayerDisks } from './layer-disk.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 
@@ -19,15 +23,20 @@ export interface ImageDisk {
 /** Programs that were installed on the host show in sessions made this long after it: looking costs some milliseconds. */
 const HOST_FRESH_MS = 60_000
 
+const HOSTS = /^(programs|host)-[0-9a-f]+\.sqfs$/
+
 export class ImageDisks {
   readonly #paths: MicrovmPaths
   readonly #runnerPath: string
+  readonly #used: () => Promise<ReadonlySet<string>>
   readonly #making = new Map<string, Promise<ImageDisk>>()
   #hostFreshUntil = 0
 
-  constructor(paths: MicrovmPaths, runnerPath: string) {
+  /** `used` tells the files that sessions have. */
+  constructor(paths: MicrovmPaths, runnerPath: string, used: () => Promise<ReadonlySet<string>>) {
     this.#paths = paths
     this.#runnerPath = runnerPath
+    this.#used = used
   }
 
   /** The disk of an image, made if it is not there. Those who ask at the same time wait for the same one. */
@@ -47,12 +56,38 @@ export class ImageDisks {
     }
   }
 
+  /** Removes disks of other images than these that no session has. */
+  async prune(kept: readonly LayeredImage[]): Promise<void> {
+    const ids = new Set(['host', ...kept.map(({ id }) => id)])
+    for (const key of this.#making.keys()) if (!ids.has(key)) this.#making.delete(key)
+    const current = await Promise.all([...this.#making.values()].map(async making => await making.catch(() => null)))
+    const names = new Set([...(await this.#used()), ...current.flatMap(disk => (disk === null ? [] : [disk.image, disk.top]))])
+    const prefixes = kept.flatMap(({ id }) => [topPrefix(id), imageFile(id)])
+    for (const name of await readdir(this.#paths.disks).catch(none)) {
+      if (HOSTS.test(name) || names.has(name) || prefixes.some(prefix => name.startsWith(prefix))) continue
+      await rm(join(this.#paths.disks, name), { recursive: true, force: true })
+    }
+  }
+
   async #make(host: Host, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
     if (image.kind === 'layers') {
       const tools = { ...host, runnerPath: this.#runnerPath }
       return await prepareLayerDisks(tools, this.#paths, image, signal, say)
     }
     const disks = await prepareHostDisks(host.mksquashfs, this.#paths, signal, say)
+    await this.#removeHosts(disks)
     return { ...disks, layers: 0, user: 'sandbox' }
   }
+
+  /** Disks of earlier states of the host are large. */
+  async #removeHosts({ image, top }: HostDisks): Promise<void> {
+    const used = new Set([...(await this.#used()), image, top])
+    for (const name of await readdir(this.#paths.disks))
+      if (HOSTS.test(name) && !used.has(name)) await rm(join(this.#paths.disks, name), { force: true })
+  }
+}
+
+function none(error: unknown): string[] {
+  if (isMissing(error)) return []
+  throw error
 }

@@ -4,6 +4,11 @@ import { connect, type Socket } from 'node:net'
 
 type Message = Readonly<Record<string, unknown>>
 
+/** The other side is gone. */
+export class ConnectionClosed extends Error {
+  override readonly name = 'ConnectionClosed'
+}
+
 /** What comes from a machine may be hostile: a longer line ends the conversation. */
 const MAX_LINE = 1024 * 1024
 
@@ -18,8 +23,10 @@ export class LineSocket {
     this.#socket = socket
     socket.setEncoding('utf8')
     socket.on('data', (text: string) => this.#take(text))
-    socket.on('error', error => this.#fail(error))
-    socket.on('close', () => this.#fail(new Error('the connection was closed')))
+    socket.on('error', error =>
+      this.#fail('code' in error ? new ConnectionClosed('the connection broke', { cause: error }) : error),
+    )
+    socket.on('close', () => this.#fail(new ConnectionClosed('the connection was closed')))
   }
 
   send(message: Message): void {

@@ -1,10 +1,9 @@
 // One running machine of the microvm backend.
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
 import type { Duplex } from 'node:stream'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine, MachineStats } from '../backend.ts'
-import { isMissing } from '../missing-file.ts'
+import { lastWords } from './boot-log.ts'
 import { readStats } from './control-port.ts'
 import { monitor } from './monitor.ts'
 import type { MicrovmPaths } from './paths.ts'
@@ -18,7 +17,6 @@ interface Ends {
 
 const STATS_DEADLINE_MS = 5000
 const LOG_DEADLINE_MS = 2000
-const LAST_LINES = 5
 
 export function microvmMachine(paths: MicrovmPaths, record: MicrovmRecord, state: MachineState, ends: Ends): Machine {
   const { id } = record
@@ -65,26 +63,4 @@ async function epitaph(paths: MicrovmPaths, id: string, state: MachineState): Pr
   await gone(state.keeper, LOG_DEADLINE_MS)
   const last = await lastWords(paths.bootLog(id))
   return { outOfMemory: false, text: `the virtual machine is gone; the last it said: ${last}` }
-}
-
-/** The end of a boot log as one line. */
-export async function lastWords(path: string): Promise<string> {
-  try {
-    const lines = (await readFile(path, 'latin1'))
-      .split('\n')
-      .map(printable)
-      .filter(line => line !== '')
-    return lines.slice(-LAST_LINES).join(' | ')
-  } catch (error) {
-    if (isMissing(error)) return 'nothing'
-    throw error
-  }
-}
-
-// SECURITY: a machine prints what it likes, and this is shown on terminals.
-function printable(line: string): string {
-  return line
-    .replaceAll(/[^\x20-\x7e]/g, '')
-    .slice(0, 200)
-    .trim()
 }

@@ -6,6 +6,7 @@ import { isAbsolute, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Probe } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
+import { kvmProblem, nestedDrivers } from './accel.ts'
 import { type BootFiles, prepareBoot } from './boot-files.ts'
 import { findKernel } from './find-kernel.ts'
 import { type JailIds, jailIds, jailProblem } from './jail.ts'
@@ -34,6 +35,8 @@ export interface Host {
   readonly qemu: string
   readonly qemuVersion: string
   readonly accel: Accel
+  /** Drivers that a machine needs to have machines of its own; null where it cannot. */
+  readonly nested: 'kvm-intel' | 'kvm-amd' | null
   readonly tscKhz: number
   readonly boot: BootFiles
   readonly kernelVersion: string
@@ -86,43 +89,58 @@ export async function examine(options: MicrovmOptions, paths: MicrovmPaths): Pro
   const boot = await prepareBoot(kernel, options.runnerPath, paths.boot)
   const ids = options.extraArgs.length > 0 ? null : jailIds()
   const problem = ids === null ? noIds(options) : await jailProblem(paths, options.runnerPath, qemu, ids.first)
+  const jail = problem === null ? ids : null
+  const noKvm =
+    options.accel === 'tcg'
+      ? 'backends.microvm.accel is tcg'
+      : await kvmProblem({ paths, runnerPath: options.runnerPath, qemu, boot, jailIds: jail })
+  if (options.accel === 'kvm' && noKvm !== null)
+    return unavailable(`KVM does not work here: ${noKvm}`, 'set backends.microvm.accel to auto or tcg')
+  const nested = noKvm === null ? nestedDrivers() : null
   const host: Host = {
     qemu,
     qemuVersion,
-    accel: options.accel === 'kvm' ? 'kvm' : 'tcg',
+    accel: noKvm === null ? 'kvm' : 'tcg',
+    nested: nested !== null && boot.sets.includes(nested) ? nested : null,
     tscKhz: await tscKhz(options.runnerPath, paths.boot),
     boot,
     kernelVersion: kernel.version,
     disks: { mke2fs, qemuImg },
     mksquashfs,
     sqfstar: findProgram('sqfstar'),
-    jailIds: problem === null ? ids : null,
+    jailIds: jail,
     virtiofsd: findVirtiofsd(),
     canShiftOwners: ids?.isRoots ?? false,
   }
-  return { host, probe: available(host, problem) }
+  return { host, probe: available(host, { noJail: problem, noKvm }) }
 }
 
 function noIds({ extraArgs }: MicrovmOptions): string {
   return extraArgs.length > 0 ? 'qemu_extra_args may name files' : 'this user has no ids to give away'
 }
 
-function available(host: Host, noJail: string | null): Probe {
+function available(host: Host, { noJail, noKvm }: { noJail: string | null; noKvm: string | null }): Probe {
+  const weaker = [
+    noJail !== null && {
+      what: `QEMU runs with the rights of the daemon, and not in a root of its own: ${noJail}`,
+      fix: 'run the daemon as root, outside a container',
+    },
+    noKvm !== null && {
+      what: `the processor is emulated, which is several times slower: ${noKvm}`,
+      fix: 'let the daemon use /dev/kvm on a host that has it',
+    },
+    host.nested === null && {
+      what: 'sessions have no hardware virtualisation inside',
+      fix: 'use KVM on a host whose kvm_intel or kvm_amd has nested=1',
+    },
+  ]
   return {
     available: true,
     why: null,
     fix: null,
     detail: `QEMU ${host.qemuVersion} with ${host.accel === 'kvm' ? 'KVM' : 'TCG'}, Linux ${host.kernelVersion}`,
     unenforceable: [],
-    weaker:
-      noJail === null
-        ? []
-        : [
-            {
-              what: `QEMU runs with the rights of the daemon, and not in a root of its own: ${noJail}`,
-              fix: 'run the daemon as root, outside a container',
-            },
-          ],
+    weaker: weaker.filter(line => line !== false),
     kernel: 'own',
   }
 }

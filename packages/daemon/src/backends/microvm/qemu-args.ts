@@ -33,6 +33,14 @@ const FILES = { kernel: 3, initramfs: 4, image: 5, top: 6, disk: 7 } as const
 const SNAPSHOT = 8
 const SOCKETS = 3
 
+const COMMON = [
+  ...['-nodefaults', '-no-user-config', '-nographic', '-no-reboot'],
+  // SECURITY: QEMU itself gives up making processes, raising its rights, and calls that only old programs make.
+  ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+]
+const CONSOLE = ['-chardev', 'stdio,id=console,signal=off', '-serial', 'chardev:console']
+const consoleOf = (arch: NodeJS.Architecture) => (arch === 'arm64' ? 'ttyAMA0' : 'ttyS0')
+
 /** What a machine's kernel and the emulation need beside what the session may use. */
 export function guestMemoryMb(memoryMb: number): number {
   return memoryMb + 64 + Math.ceil(memoryMb / 50)
@@ -41,14 +49,11 @@ export function guestMemoryMb(memoryMb: number): number {
 export function qemuArgs(input: QemuInput): string[] {
   const firstSocket = input.restore ? SNAPSHOT + 1 : SNAPSHOT
   return [
-    input.qemu,
-    ...['-name', input.id, '-nodefaults', '-no-user-config', '-nographic', '-no-reboot'],
-    // SECURITY: QEMU itself gives up making processes, raising its rights, and calls that only old programs make.
-    ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
+    ...[input.qemu, ...COMMON, '-name', input.id],
     ...['-M', machine(input), '-accel', accel(input.accel), '-cpu', cpu(input)],
     ...['-m', String(guestMemoryMb(input.memoryMb)), '-smp', String(input.vcpus)],
     ...['-kernel', `/dev/fd/${FILES.kernel}`, '-initrd', `/dev/fd/${FILES.initramfs}`, '-append', kernelArgs(input)],
-    ...['-chardev', 'stdio,id=console,signal=off', '-serial', 'chardev:console'],
+    ...CONSOLE,
     ...['-chardev', socket('monitor', firstSocket), '-mon', 'chardev=monitor,mode=control'],
     // Devices as of virtio 1.0: virtiofsd knows no others.
     ...['-global', 'virtio-mmio.force-legacy=off', '-device', 'virtio-serial-device'],
@@ -64,7 +69,16 @@ export function qemuArgs(input: QemuInput): string[] {
   ]
 }
 
-function machine({ arch, shares }: QemuInput): string {
+/** A machine with nothing in it that says that it boots, and ends. */
+export function trialArgs(qemu: string, arch: NodeJS.Architecture, id: string): string[] {
+  return [
+    ...[qemu, ...COMMON, '-name', id, '-M', machine({ arch, shares: 0 }), '-accel', 'kvm', '-cpu', 'host', '-m', '256'],
+    ...['-kernel', `/dev/fd/${FILES.kernel}`, '-initrd', `/dev/fd/${FILES.initramfs}`],
+    ...['-append', `console=${consoleOf(arch)} quiet panic=-1 -- --trial`, ...CONSOLE],
+  ]
+}
+
+function machine({ arch, shares }: Pick<QemuInput, 'arch' | 'shares'>): string {
   // Without ACPI a stock kernel does not find the devices.
   const kind = arch === 'arm64' ? 'virt' : 'microvm,acpi=on'
   return shares > 0 ? `${kind},memory-backend=memory` : kind
@@ -81,7 +95,6 @@ function cpu({ accel, arch, nestedVirt }: QemuInput): string {
 }
 
 function kernelArgs({ arch, accel, tscKhz, layers, memoryMb, modules }: QemuInput): string {
-  const console = arch === 'arm64' ? 'ttyAMA0' : 'ttyS0'
   // A kernel that panics ends the machine. On a busy host an emulated one cannot measure its clock, and would wait for ever.
   const clock = accel === 'tcg' && tscKhz > 0 ? [`tsc_early_khz=${tscKhz}`, 'tsc=reliable', 'no_timer_check'] : []
   // What comes after the dashes are arguments of the machine's first process.
@@ -93,7 +106,7 @@ function kernelArgs({ arch, accel, tscKhz, layers, memoryMb, modules }: QemuInpu
     Math.floor(memoryMb / 2),
     ...(modules.length > 0 ? ['--load', modules.join(',')] : []),
   ]
-  return [`console=${console}`, 'quiet', 'panic=-1', ...clock, ...facts].join(' ')
+  return [`console=${consoleOf(arch)}`, 'quiet', 'panic=-1', ...clock, ...facts].join(' ')
 }
 
 function socket(id: string, fd: number): string {

@@ -1,0 +1,147 @@
+// What goes wrong with a virtual machine: each time a clear word, and nothing left behind.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { traces } from '../conformance/host-view.ts'
+import { boxOf, specOf, until } from '../conformance/subject.ts'
+import { openMicrovm } from './backend.ts'
+import { connectLines } from './lines.ts'
+import { testMicrovm } from './microvm.fixture.ts'
+import { monitor } from './monitor.ts'
+
+const options = await testMicrovm()
+afterAll(() => rmSync(options.dataDir, { recursive: true, force: true }))
+const subject = { allowUnenforced: [], patience: 4 }
+const signal = () => AbortSignal.timeout(80_000)
+const TIMEOUT = { timeout: 120_000 }
+const folder = (id: string) => join(options.dataDir, 'sessions', id)
+const processId = (id: string): number => JSON.parse(readFileSync(join(folder(id), 'state.json'), 'utf8')).pid
+
+describe('a virtual machine that cannot be had', () => {
+  it('without QEMU is unavailable, says what to install, and starts nothing', async () => {
+    const backend = openMicrovm({ ...options, qemu: '/no/such/qemu' })
+    expect(await backend.probe()).toMatchObject({ available: false, why: '/no/such/qemu does not run' })
+    await expect(backend.start(specOf(subject), signal())).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
+    expect(await backend.residents()).toEqual([])
+  })
+
+  it('without a kernel says which package has one', async () => {
+    const backend = openMicrovm({ ...options, kernel: '/no/such/kernel' })
+    expect(await backend.probe()).toMatchObject({ available: false, fix: expect.stringContaining('linux-image-cloud') })
+  })
+
+  it('with a file that is no kernel is unavailable', async () => {
+    const dataDir = mkdtempSync(`${options.dataDir}-k`)
+    const image = join(dataDir, 'vmlinuz-none')
+    writeFileSync(image, 'not a kernel')
+    const backend = openMicrovm({ ...options, kernel: image })
+    expect(await backend.probe()).toMatchObject({ available: false, why: expect.stringContaining('is no kernel') })
+    rmSync(dataDir, { recursive: true })
+  })
+
+  it('whose kernel panics at boot fails with the last words of its boot log, and leaves nothing', TIMEOUT, async () => {
+    const initramfs = join(options.dataDir, 'no-initramfs')
+    writeFileSync(initramfs, 'nothing to boot into')
+    const extraArgs = ['-initrd', initramfs]
+    const backend = openMicrovm({ ...options, extraArgs })
+    const spec = specOf(subject)
+    await expect(backend.start(spec, signal())).rejects.toThrow(/did not start:.*Kernel panic/)
+    expect(await backend.residents()).toEqual([])
+    expect(traces(spec.id)).toEqual([])
+  })
+
+  it('refuses a data folder whose sockets would have too long a path', () => {
+    expect(() => openMicrovm({ ...options, dataDir: `/${'x'.repeat(90)}` })).toThrow('too long for unix sockets')
+  })
+})
+
+describe('a virtual machine that runs', () => {
+  it('is gone with a reason when QEMU is killed, and starts again with its files', TIMEOUT, async () => {
+    const backend = openMicrovm(options)
+    const spec = specOf(subject)
+    const machine = await backend.start(spec, signal())
+    const box = boxOf(machine, spec, subject)
+    await box.run('echo kept > f; sync f')
+    process.kill(processId(spec.id), 'SIGKILL')
+    await until('the machine is gone', async () => !(await machine.isRunning()))
+    expect(await machine.epitaph()).toMatchObject({
+      outOfMemory: false,
+      text: expect.stringContaining('QEMU was killed by signal 9'),
+    })
+    box.link.close()
+    const again = boxOf(await backend.start(spec, signal()), spec, subject)
+    expect((await again.run('cat f')).output).toBe('kept')
+    again.link.close()
+    await again.machine.destroy()
+    expect(traces(spec.id)).toEqual([])
+  })
+
+  it('is gone when it resets itself, as after a panic', TIMEOUT, async () => {
+    const backend = openMicrovm(options)
+    const machine = await backend.start(specOf(subject), signal())
+    await monitor(join(options.dataDir, 'run', `${machine.id}.monitor`), command => command('system_reset'))
+    await until('the machine is gone', async () => !(await machine.isRunning()))
+    expect((await machine.epitaph()).text).toContain('QEMU ended with status 0')
+    await machine.destroy()
+    expect(readdirSync(join(options.dataDir, 'run')).filter(name => name.includes(machine.id))).toEqual([])
+  })
+
+  it('keeps the token in a file of its own alone, and the environment in none', TIMEOUT, async () => {
+    const backend = openMicrovm(options)
+    const machine = await backend.start(specOf(subject, { env: { SECRET: 'sk-in-no-file' } }), signal())
+    expect(statSync(join(folder(machine.id), 'config.json')).mode & 0o777).toBe(0o600)
+    for (const file of ['config.json', 'state.json', 'logs/boot.log']) {
+      const text = readFileSync(join(folder(machine.id), file), 'utf8')
+      expect(text).not.toContain('sk-in-no-file')
+      expect(text.includes(machine.token)).toBe(file === 'config.json')
+    }
+    for (const name of ['monitor', 'control', 'carrier'])
+      expect(statSync(join(options.dataDir, 'run', `${machine.id}.${name}`)).mode & 0o777).toBe(0o600)
+    await machine.destroy()
+  })
+
+  it(
+    'shares neither random numbers, boot id, name, token nor a stopped clock with another from the same snapshot',
+    TIMEOUT,
+    async () => {
+      const backend = openMicrovm(options)
+      const look = async (name: string) => {
+        const spec = specOf(subject, { name })
+        const machine = await backend.start(spec, signal())
+        const box = boxOf(machine, spec, subject)
+        const log = readFileSync(join(folder(spec.id), 'logs/boot.log'), 'utf8')
+        const { output } = await box.run(
+          'head -c 32 /dev/urandom | sha256sum; head -c 32 /dev/random | sha256sum; cat /proc/sys/kernel/random/boot_id; hostname; date +%s; python3 -c "import os, uuid; print(os.urandom(16).hex(), uuid.uuid4())"',
+        )
+        const { bootId } = await box.link.connect()
+        box.link.close()
+        await machine.destroy()
+        const [urandom, random, kernel, host, clock, python] = output.split('\n')
+        expect(log).not.toContain('waiting for the session')
+        expect(host).toBe(name)
+        expect(Math.abs(Number(clock) - Date.now() / 1000)).toBeLessThan(60)
+        return [urandom, random, kernel, python, bootId, machine.token]
+      }
+      const [one, two] = [await look('one'), await look('two')]
+      for (const [i, value] of one.entries()) expect(value).not.toBe(two[i])
+    },
+  )
+})
+
+describe('a machine that says too much', () => {
+  it('on its control port is cut off', async () => {
+    const path = join(options.dataDir, 'flood')
+    const server = createServer(socket => {
+      socket.on('error', () => undefined)
+      const flood = () => {
+        while (!socket.destroyed && socket.write(Buffer.alloc(65_536, 'x')));
+      }
+      socket.on('drain', flood)
+      flood()
+    }).listen(path)
+    const lines = await connectLines(path)
+    await expect(lines.next(() => true, AbortSignal.timeout(20_000))).rejects.toThrow('a line that is too long')
+    server.close()
+  })
+})
