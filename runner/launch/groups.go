@@ -27,6 +27,8 @@ type group struct {
 	Join bool `json:"join"`
 }
 
+const subtreeControl = "cgroup.subtree_control"
+
 type setting struct {
 	File  string `json:"file"`
 	Value string `json:"value"`
@@ -35,19 +37,52 @@ type setting struct {
 // enterGroups makes the groups and joins those that are to be joined.
 func enterGroups(groups []group) error {
 	for _, g := range groups {
-		if err := os.MkdirAll(g.Dir, 0o755); err != nil {
-			return fmt.Errorf("make cgroup: %w", err)
-		}
-		if g.Enable != "" {
-			if err := os.WriteFile(filepath.Join(filepath.Dir(g.Dir), "cgroup.subtree_control"), []byte(g.Enable), 0); err != nil {
-				return fmt.Errorf("enable controllers: %w", err)
-			}
+		if err := g.create(); err != nil {
+			return err
 		}
 		if g.Join {
 			if err := os.WriteFile(filepath.Join(g.Dir, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0); err != nil {
 				return fmt.Errorf("join cgroup: %w", err)
 			}
 		}
+	}
+	return nil
+}
+
+// How often a group is tried to be made. The folder above goes with the last machine in it, maybe just now.
+const createTries = 10
+
+// create makes the group with its controllers.
+func (g *group) create() error {
+	var err error
+	for try := 0; try < createTries; try++ {
+		if err = os.MkdirAll(g.Dir, 0o755); err == nil {
+			err = g.enable()
+		}
+		if err == nil || !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make cgroup: %w", err)
+	}
+	return nil
+}
+
+// enable switches controllers on for the group (v2). systemd may have switched them off further up while no machine used them.
+func (g *group) enable() error {
+	if g.Enable == "" {
+		return nil
+	}
+	above := filepath.Dir(g.Dir)
+	if os.WriteFile(filepath.Join(above, subtreeControl), []byte(g.Enable), 0) == nil {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(above), subtreeControl), []byte(g.Enable), 0); err != nil {
+		return fmt.Errorf("enable controllers: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(above, subtreeControl), []byte(g.Enable), 0); err != nil {
+		return fmt.Errorf("enable controllers: %w", err)
 	}
 	return nil
 }

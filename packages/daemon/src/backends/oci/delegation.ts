@@ -1,56 +1,113 @@
-// Makes the cgroup folders that this daemon may use, where it may: at the top as root, below its own cgroup for anybody else.
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+// Finds where this daemon may make cgroups: at the top as root, in what was handed over to the user for anybody else.
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { type CgroupLayout, CONTROLLERS, enabling, GROUP_NAME, readLayout, unifiedRoots } from './cgroups.ts'
 
+/** Where the daemon steps aside to, when the group that it was started in is the one to make groups in. */
 const OWN = 'sandglass-daemon'
+const ROUNDS = 10
 
-/** The usable layout, or null with nothing to enforce limits with. */
+/** The usable layout, or null with nothing to enforce limits with. A group that begins with `trial` is made and removed. */
 export function usableCgroups(isRoot: boolean, trial: string): CgroupLayout | null {
   const layout = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
   if (layout === null) return null
   try {
-    if (layout.version === 2) return isRoot ? atTheTop(layout) : delegated(layout)
+    if (layout.version === 2) return unified(layout)
     // On v1 a hierarchy cannot be handed to an ordinary user safely.
-    return isRoot && writable(layout, trial) ? layout : null
+    return isRoot && writable(layout, `${trial}-${process.pid}`) ? layout : null
   } catch (error) {
     if (isRefusal(error)) return null
     throw error
   }
 }
 
+/** True on a unified host when nothing above this process belongs to its user: there it cannot make groups. */
+export function isOutsideOwnCgroups(): boolean {
+  const layout = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
+  return layout?.version === 2 && topmostOwn(layout.roots.memory ?? '') === null
+}
+
 function writable(layout: CgroupLayout, trial: string): boolean {
   for (const root of new Set(Object.values(layout.roots))) {
     const dir = join(root, trial)
-    if (existsSync(dir)) continue
     mkdirSync(dir)
     rmdirSync(dir)
   }
   return true
 }
 
-function atTheTop(layout: CgroupLayout): CgroupLayout {
-  const top = layout.roots.memory ?? ''
-  return withControllers(layout, top, '')
-}
-
-/** The cgroup that this process is in, if it was handed over. A group with processes cannot have limited ones below it, so the daemon moves aside. */
-function delegated(layout: CgroupLayout): CgroupLayout {
-  const top = layout.roots.memory ?? ''
-  const path = readFileSync('/proc/self/cgroup', 'utf8').match(/^0::(.*)$/m)?.[1] ?? '/'
-  const prefix = basename(path) === OWN ? dirname(path) : path
-  const own = join(top, prefix)
-  mkdirSync(join(own, OWN), { recursive: true })
-  writeFileSync(join(own, OWN, 'cgroup.procs'), String(process.pid))
-  return { ...withControllers(layout, own, prefix === '/' ? '' : prefix), daemon: OWN }
-}
-
-function withControllers(layout: CgroupLayout, dir: string, prefix: string): CgroupLayout {
+/**
+ * Groups go below the topmost cgroup that this user may write to: the root of all for root, the service of the user's own systemd
+ * for anybody else. There they outlive the unit that the daemon runs in, which systemd could not start again while they are in it: no
+ * process can be put into a group that has limited ones below it.
+ */
+function unified(layout: CgroupLayout): CgroupLayout | null {
+  const mount = layout.roots.memory ?? ''
+  const prefix = topmostOwn(mount)
+  if (prefix === null) return null
+  const dir = join(mount, prefix)
+  // Only the root of all may have processes beside limited groups, and only it has no type.
+  const isRoot = !existsSync(join(dir, 'cgroup.type'))
+  if (!isRoot && ownCgroup() === prefix) stepAside(dir)
   const offered = readFileSync(join(dir, 'cgroup.controllers'), 'utf8').trim().split(' ')
   const usable = CONTROLLERS.filter(name => name === 'freezer' || name === 'cpuacct' || offered.includes(name))
   writeFileSync(join(dir, 'cgroup.subtree_control'), enabling(usable))
   const all = unifiedRoots(dir)
-  return { ...layout, prefix, roots: Object.fromEntries(usable.map(name => [name, all[name]])) }
+  return {
+    ...layout,
+    prefix: prefix === '/' ? '' : prefix,
+    daemon: isRoot ? '' : relative(prefix, ownCgroup()),
+    roots: Object.fromEntries(usable.map(name => [name, all[name]])),
+    countsSwap: countsSwap(dir),
+  }
+}
+
+/** As /proc/self/cgroup has it. */
+function ownCgroup(): string {
+  return readFileSync('/proc/self/cgroup', 'utf8').match(/^0::(.*)$/m)?.[1] ?? '/'
+}
+
+function topmostOwn(mount: string): string | null {
+  const names = ownCgroup().split('/').filter(Boolean)
+  const paths = ['/', ...names.map((_, i) => `/${names.slice(0, i + 1).join('/')}`)]
+  const isOwn = (path: string) => ['', 'cgroup.procs', 'cgroup.subtree_control'].every(file => mayWrite(join(mount, path, file)))
+  return paths.find(isOwn) ?? null
+}
+
+function mayWrite(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    return true
+  } catch {
+    return false // the answer, not a failure
+  }
+}
+
+/** A group with processes cannot have limited ones below it: those that were started with the daemon move with it. */
+function stepAside(dir: string): void {
+  const aside = join(dir, OWN)
+  mkdirSync(aside, { recursive: true })
+  const here = () =>
+    readFileSync(join(dir, 'cgroup.procs'), 'utf8')
+      .split('\n')
+      .filter(pid => Number(pid) > 0)
+  for (let round = 0, pids = here(); pids.length > 0 && round < ROUNDS; round++, pids = here()) {
+    for (const pid of pids) move(pid, join(aside, 'cgroup.procs'))
+  }
+}
+
+function move(pid: string, target: string): void {
+  try {
+    writeFileSync(target, pid)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error // ESRCH: it ended meanwhile
+  }
+}
+
+/** The root of all has no limits of its own, so a group below tells. */
+function countsSwap(dir: string): boolean {
+  const group = readdirSync(dir, { withFileTypes: true }).find(entry => entry.isDirectory())
+  return existsSync(group === undefined ? '/proc/swaps' : join(dir, group.name, 'memory.swap.max'))
 }
 
 function isRefusal(error: unknown): boolean {

@@ -3,18 +3,23 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isAlive, readStateSync } from './record.ts'
 import { type Problem, subIdProblem } from './sub-ids.ts'
+import { userSystemdArgv } from './user-systemd.ts'
 
 /**
  * The argv (a path first) that runs `argv` again inside a user namespace with the caller's sub-ids and a mount namespace of its own; null for root,
- * who needs none. It is the namespace that running machines of this data folder were made from, if there are any: from another one they
+ * who needs none, and from where cgroups can be made if that is anywhere. It is the namespace that running machines of this data folder were made from, if there are any: from another one they
  * could be talked to but not ended. Signals reach the program itself: each step becomes the next.
  */
 export function userNamespaceArgv(argv: readonly string[], dataDir: string, runner: string): string[] | null {
-  if (process.getuid?.() === 0) return null
+  const uid = process.getuid?.() ?? 0
+  if (uid === 0) return null
   const machine = runningMachine(join(dataDir, 'sessions'))
-  if (machine !== null) return [runner, 'launch', 'enter', String(machine), ...argv]
+  if (machine !== null) return userSystemdArgv([runner, 'launch', 'enter', String(machine), ...argv], uid)
   const unshare = ['/usr/bin/unshare', '/bin/unshare'].find(path => existsSync(path)) ?? 'unshare'
-  return [unshare, '--user', '--map-root-user', '--map-auto', '--mount', '--propagation', 'slave', '--', ...argv]
+  return userSystemdArgv(
+    [unshare, '--user', '--map-root-user', '--map-auto', '--mount', '--propagation', 'slave', '--', ...argv],
+    uid,
+  )
 }
 
 function runningMachine(sessions: string): number | null {

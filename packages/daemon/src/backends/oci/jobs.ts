@@ -63,6 +63,8 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
     !host.bornInGroups && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/${RUNTIME_GROUP}` : null
   // runc takes no compiled filter: the runner installs it, before it serves.
   const inRunner = host.kind === 'runc' ? input.compiledSeccomp : null
+  // The runner and what runs as root in the sandbox share one user: with fewer the runner would be short of threads.
+  const processes = Math.min(Math.max(spec.pidsLimit, LEAST_PROCESSES), host.processes)
   const bundle = ociBundle({
     hostname: spec.name,
     rootfs: host.stage,
@@ -73,9 +75,6 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
     seccomp: inRunner === null ? input.seccomp : null,
     compiledSeccomp: inRunner === null ? input.compiledSeccomp : null,
   })
-  // The runner and what runs as root in the sandbox share one user: with fewer the runner would be short of threads.
-  // In an ordinary user's namespace that user's own processes would count too.
-  const processes = host.rootless ? null : Math.min(Math.max(spec.pidsLimit, LEAST_PROCESSES), host.processes)
   const layers = layersOf(host, paths, input)
   return {
     start: {
@@ -86,7 +85,11 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       record,
       socket: paths.socket(spec.id),
       bundle,
-      config: runnerConfig(spec, input.rootfs, record.token, inRunner),
+      config: {
+        ...runnerConfig(spec, input.rootfs, record.token, inRunner),
+        // An ordinary user's launcher has the user's own id: limited itself, it would count all that the user runs.
+        ...(host.rootless ? { processes } : {}),
+      },
       groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.bornInGroups),
       disk: {
         image: input.emptyDisk === null ? '' : diskImage(paths, spec.id),
@@ -105,7 +108,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       folders: hostFolders(host, spec.mounts, ids),
       ids,
       users: paths.users,
-      rlimits: rlimits(host.openFiles, processes),
+      rlimits: rlimits(host.openFiles, host.rootless ? null : processes),
     },
   }
 }

@@ -11,6 +11,7 @@ import { fullPool, type IdPool, mappedPool } from './id-ranges.ts'
 import { LaunchError, type Launcher, type Probed } from './launcher.ts'
 import { type Runtime, type Runtimes, runtimeUse } from './runtimes.ts'
 import { moreSubIds } from './sub-ids.ts'
+import { endsWithLogin } from './user-systemd.ts'
 
 /** What a machine is made with here. */
 export interface Host extends Runtime {
@@ -42,6 +43,8 @@ const STAGES = ['/mnt', '/media', '/srv', '/opt', '/home', '/tmp']
 const INSTALL = 'sudo apt-get install -y crun'
 const WANTED_OPEN_FILES = 65_536
 const UNLIMITED = 1_048_576
+/** Before version 252 systemd hands users no cpu controller. */
+const DELEGATE_ALL = `sudo install -d /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory pids\\n' | sudo tee /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, and log in again`
 
 export async function examine(dataDir: string, runtimes: Runtimes, launcher: Launcher): Promise<Examined> {
   const runtime = runtimes.main()
@@ -111,6 +114,8 @@ function describe(host: Host, version: string): Probe {
       fix: host.rootless ? 'run the daemon as root, or on Linux 5.11 or later' : 'load the kernel module overlay',
     })
   }
+  if (host.rootless && endsWithLogin(host.cgroups?.prefix ?? ''))
+    weaker.push({ what: 'sessions end when you log out for the last time', fix: 'sudo loginctl enable-linger $USER' })
   const lacks = [
     ...(unenforceable.length > 0 ? [`enforce ${unenforceable.join(', ')} with`] : []),
     ...(host.cgroups?.roots.freezer === undefined ? ['pause a session with'] : []),
@@ -121,9 +126,11 @@ function describe(host: Host, version: string): Probe {
 
 function delegationFix(host: Host): string {
   if (!host.rootless) return 'mount the cpu, memory and pids controllers writable at /sys/fs/cgroup'
-  return host.cgroups?.version === 2 || existsSync('/sys/fs/cgroup/cgroup.controllers')
-    ? 'start the daemon with: systemd-run --user --scope -p Delegate=yes sandglass serve'
-    : 'boot with systemd.unified_cgroup_hierarchy=1, or run the daemon as root'
+  if (!existsSync('/sys/fs/cgroup/cgroup.controllers'))
+    return 'boot with systemd.unified_cgroup_hierarchy=1, or run the daemon as root'
+  // The user's own systemd has the groups to give. It runs while the user is logged in, or always if asked to.
+  if (host.cgroups === null) return 'sudo loginctl enable-linger $USER, and start the daemon again'
+  return DELEGATE_ALL
 }
 
 function unavailable(why: string, fix: string): Examined {
