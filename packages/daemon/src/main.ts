@@ -9,6 +9,7 @@ import { CONFIG_KEYS } from './config/keys.ts'
 import { type Loaded, loadConfig } from './config/load.ts'
 import { printedConfig } from './config/print.ts'
 import { findRunner } from './runner-binary.ts'
+import { tellSystemdReady } from './systemd-ready.ts'
 
 const NODE_NEEDED = 24
 const STOP_MS = 5000
@@ -83,6 +84,7 @@ async function serve(loaded: Loaded): Promise<void> {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal))
   })
   const daemon = await startDaemon({ loaded, backends: dataDir => openBackends(loaded, dataDir), log })
+  await tellSystemdReady(process.env.NOTIFY_SOCKET).catch((error: Error) => log.warn({ error }, 'systemd was not told'))
   const signal = await asked
   log.info({ signal }, 'stopping')
   setTimeout(() => process.exit(0), STOP_MS - 500).unref()
