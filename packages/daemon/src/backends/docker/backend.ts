@@ -6,7 +6,6 @@ import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import type { Backend, ImageBuild, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, RootImage } from '../backend.ts'
-import { isMissing } from '../missing-file.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
@@ -52,6 +51,8 @@ class DockerBackend implements Backend {
   #probed: { probe: Probe; until: number } | undefined
   #roots = new Map<string, Root>()
   #runnerVolume: string | undefined
+  /** Bytes in each boot log. */
+  readonly #logged = new Map<string, number>()
   #buildCache: BuildCache | undefined
 
   constructor(options: DockerOptions) {
@@ -243,6 +244,7 @@ class DockerBackend implements Backend {
     await settled(engine.getContainer(containerName(id)).remove({ force: true, v: false }), 404, 409)
     for (const what of ['workspace', 'home'] as const)
       await settled(engine.getVolume(volumeName(id, what)).remove({ force: true }), 404)
+    this.#logged.delete(id)
     await rm(this.#folder(id), { recursive: true, force: true })
   }
 
@@ -261,12 +263,15 @@ class DockerBackend implements Backend {
   }
 
   async #log(id: string, text: Buffer): Promise<void> {
-    if (text.length === 0) return
+    // SECURITY: what a first process writes is the sandbox's to choose, and without an end.
+    const left = BOOT_LOG_BYTES - (this.#logged.get(id) ?? 0)
+    if (text.length === 0 || left <= 0) return
+    const kept = text.subarray(0, left)
+    this.#logged.set(id, BOOT_LOG_BYTES - left + kept.length)
     try {
-      await appendFile(join(this.#folder(id), 'logs', 'boot.log'), text.subarray(0, BOOT_LOG_BYTES))
-    } catch (error) {
-      // The session may be gone before its last words are written.
-      if (!isMissing(error)) throw error
+      await appendFile(join(this.#folder(id), 'logs', 'boot.log'), kept)
+    } catch {
+      // The session may be gone before its last words are written, or the disk be full: a log is no reason to fail.
     }
   }
 

@@ -95,6 +95,8 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
           Source: source,
           Target: target,
           ReadOnly: readonly,
+          // SECURITY: what is mounted below the folder would be writable whatever the folder is.
+          BindOptions: { Propagation: 'rprivate' as const, NonRecursive: true },
         })),
       ],
       Binds: [...input.binds],

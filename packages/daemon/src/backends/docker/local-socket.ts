@@ -14,10 +14,12 @@ const O_PATH = 0o10000000
  * SECURITY: the sandbox can put anything in place of its socket, a link to a socket of the host for one. The folder is the root of a mount
  * right below `/`, which the sandbox cannot rename; of the name in it no link is followed, and what is connected to is what was looked at.
  */
-export async function dialLocal(pid: number): Promise<Duplex> {
+export async function dialLocal(pid: number, isContainers: () => Promise<boolean>): Promise<Duplex> {
   const path = `/proc/${pid}/root${SOCKET_FOLDER}/${SOCKET_NAME}`
   const file = await open(path, O_PATH | constants.O_NOFOLLOW)
   try {
+    // SECURITY: the number may be another container's by now. What was opened before this was of the process that is looked at.
+    if (!(await isContainers())) throw new Error('the container is gone')
     if (!(await file.stat()).isSocket()) throw new Error('what is in place of the runner’s socket is no socket')
     return await connect(file)
   } finally {

@@ -34,7 +34,7 @@ export async function dockerMachine(
     mux: !isLocal,
     token: record.token,
     unenforced: record.unenforced,
-    dial: () => (isLocal ? dialLocal(shown.State.Pid) : attach(container, onStderr)),
+    dial: () => (isLocal ? dialLocal(shown.State.Pid, () => isOf(shown.State.Pid, shown.Id)) : attach(container, onStderr)),
     isRunning: async () =>
       isLocal ? isOf(shown.State.Pid, shown.Id) : ((await orNull(container.inspect()))?.State.Running ?? false),
     stats: async () => readStats(container, isLocal ? await oomKillsOf(shown.State.Pid) : null),

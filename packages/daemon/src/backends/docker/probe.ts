@@ -70,6 +70,10 @@ function describe(info: EngineInfo): Probe {
         what: 'sandboxes share one user id on the engine’s machine, and what the kernel counts per user',
         fix: 'use the oci or microvm backend',
       },
+      {
+        what: 'with the host image sandboxes share inodes with the host: one can watch when programs are used, and lock them',
+        fix: 'name an image, or use the oci or microvm backend',
+      },
     ],
     kernel: 'shared',
   }

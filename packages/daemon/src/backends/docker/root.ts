@@ -10,6 +10,7 @@ import type { LayeredImage } from '../backend.ts'
 import { prepareHost } from '../host-image.ts'
 import { LOOKED_AT, prepareTop } from '../image-top.ts'
 import { lookInLayers } from '../look-in-layers.ts'
+import { refuseDevices } from './devices.ts'
 import { ensureImage, folderLayer, type LayerFile } from './image.ts'
 
 export interface Root {
@@ -41,6 +42,7 @@ export async function imageRoot(
   signal: AbortSignal,
 ): Promise<Root> {
   const tops = join(imagesDir, 'tops')
+  await refuseDevices(image, signal)
   const top = await prepareTop(tops, image.id, () => lookInLayers(image, LOOKED_AT, signal))
   const scratch = await mkdtemp(join(imagesDir, 'docker-'))
   try {

@@ -8,6 +8,8 @@ import { settled } from './engine.ts'
 import { OWNER_LABEL } from './names.ts'
 
 const FOLDER = '/.sandglass'
+/** SECURITY: a new volume would take over what the image has at its place, for every session to see. */
+const EMPTY = { NoCopy: true, Labels: {}, DriverConfig: { Name: '', Options: {} } }
 
 /** `image` is any image of the engine: a container of it is made for the copy, and never started. */
 export async function placeRunner(engine: Docker, runnerPath: string, image: string, owner: string): Promise<string> {
@@ -18,7 +20,7 @@ export async function placeRunner(engine: Docker, runnerPath: string, image: str
     Image: image,
     Entrypoint: [`${FOLDER}/runner`],
     Labels: { [OWNER_LABEL]: owner },
-    HostConfig: { NetworkMode: 'none', Mounts: [{ Type: 'volume', Source: name, Target: FOLDER, ReadOnly: false }] },
+    HostConfig: { NetworkMode: 'none', Mounts: [{ Type: 'volume', Source: name, Target: FOLDER, ReadOnly: false, VolumeOptions: EMPTY }] },
   })
   try {
     const archive = pack()
