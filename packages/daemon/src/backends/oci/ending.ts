@@ -1,6 +1,6 @@
 // Ends machines, and whatever may be left of one.
 
-import { lostGroups, usableCgroups } from './delegation.ts'
+import { lostGroups, usableCgroups } from '../cgroups/delegation.ts'
 import { inUserNamespace } from './enter-userns.ts'
 import { type EndHost, endJob, runtimeArgv, sweepJob } from './jobs.ts'
 import { LaunchError, type Launcher } from './launcher.ts'

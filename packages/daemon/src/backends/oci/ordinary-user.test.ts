@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
+import { usableCgroups } from '../cgroups/delegation.ts'
 import { inBox, type Subject, specOf } from '../conformance/subject.ts'
 import { conformance } from '../conformance.ts'
 import { ORDINARY_USER, WITHOUT_CGROUP } from '../limitations.ts'
 import { openOci } from './backend.ts'
-import { usableCgroups } from './delegation.ts'
 import { inUserNamespace, userNamespaceArgv, userNamespaceProblem } from './enter-userns.ts'
 
 const REPOSITORY = fileURLToPath(new URL('../../../../..', import.meta.url))

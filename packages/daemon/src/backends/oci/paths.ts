@@ -1,7 +1,7 @@
 // Where everything of this backend is, below the data folder.
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
-import { parentName } from './cgroups.ts'
+import { parentName } from '../cgroups/layout.ts'
 
 /** Longest path the kernel takes for a unix socket, without its end mark. */
 const SOCKET_PATH_BYTES = 107

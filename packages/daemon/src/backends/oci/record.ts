@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { GROUP_NAME } from '../cgroups/layout.ts'
 import { isMissing } from '../missing-file.ts'
-import { GROUP_NAME } from './cgroups.ts'
 
 const Limit = z.enum(['cpu', 'memory', 'pids', 'disk'])
 

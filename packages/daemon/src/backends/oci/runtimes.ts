@@ -5,7 +5,7 @@ import { isAbsolute } from 'node:path'
 import { promisify } from 'node:util'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { RuntimeReport } from '../backend.ts'
-import { type CgroupLayout, readLayout } from './cgroups.ts'
+import { type CgroupLayout, readLayout } from '../cgroups/layout.ts'
 import { findProgram } from './find-program.ts'
 
 /** A runtime, and how it is used on this host. */

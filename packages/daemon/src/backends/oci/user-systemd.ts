@@ -1,6 +1,6 @@
 // An ordinary user may make cgroups below the user's own systemd and nowhere else. A login session, ssh included, is not there.
 import { existsSync, readFileSync } from 'node:fs'
-import { isOutsideOwnCgroups } from './delegation.ts'
+import { isOutsideOwnCgroups } from '../cgroups/delegation.ts'
 
 const SYSTEMD_RUN = '/usr/bin/systemd-run'
 /** Where that cannot be, for whatever reason, the program runs where it is, and the probe tells what is missing. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { groupsOf, leftGroups, missingControllers, readLayout } from './cgroups.ts'
+import { groupsOf, leftGroups, missingControllers, readLayout } from './layout.ts'
 
 const HYBRID = `
 30 25 0:26 / /sys/fs/cgroup rw shared:9 - tmpfs tmpfs rw

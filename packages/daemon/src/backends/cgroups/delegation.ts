@@ -1,7 +1,7 @@
 // Finds where this daemon may make cgroups: at the top as root, in what was handed over to the user for anybody else.
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { type CgroupLayout, CONTROLLERS, enabling, GROUP_NAME, readLayout, unifiedRoots } from './cgroups.ts'
+import { type CgroupLayout, CONTROLLERS, enabling, GROUP_NAME, readLayout, unifiedRoots } from './layout.ts'
 
 /** Where the daemon steps aside to, when the group that it was started in is the one to make groups in. */
 const OWN = 'sandglass-daemon'
