@@ -118,3 +118,17 @@ it('a folder of the host is shown read-only, and a link that was put in its plac
   symlinkSync('/etc', shared)
   await expect(backend.start(specOf(subject, { mounts: spec.mounts }), soon())).rejects.toMatchObject({ code: 'START_FAILED' })
 })
+
+it('a link inside a session on the way to a mount is not followed on the host', async () => {
+  const backend = openDocker(options)
+  const shared = join(dataDir, 'nested')
+  mkdirSync(join(shared, 'data'), { recursive: true })
+  const plain = specOf(subject)
+  const first = boxOf(await backend.start(plain, soon()), plain, subject)
+  await first.run(`ln -s ${shared} /workspace/way`)
+  first.link.close()
+  await first.machine.stop()
+  const mounts = [{ source: join(shared, 'data'), target: '/workspace/way/data', readonly: true }]
+  await expect(backend.start({ ...plain, mounts }, soon())).rejects.toMatchObject({ code: 'START_FAILED' })
+  await backend.discard(plain.id)
+})

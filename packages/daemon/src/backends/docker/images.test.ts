@@ -1,8 +1,11 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import Docker from 'dockerode'
+import { pack } from 'tar-stream'
 import { afterAll, expect, it } from 'vitest'
 import { boxOf, specOf } from '../conformance/subject.ts'
 import { busyboxImage } from '../image.fixture.ts'
@@ -59,4 +62,24 @@ it('what no image of the store needs any more leaves the engine', async () => {
   expect(await keys()).toEqual([image.id])
   await backend.pruneImages?.([], new Set())
   expect(await keys()).toEqual([])
+})
+
+it('an image with a device file is refused, and nothing of it reaches the engine', async () => {
+  const backend = openDocker(options)
+  const archive = pack()
+  archive.entry({ name: 'dev/console', type: 'character-device', devmajor: 5, devminor: 1, mode: 0o666 })
+  archive.finalize()
+  const tar = await buffer(archive)
+  const diffId = `sha256:${createHash('sha256').update(tar).digest('hex')}`
+  const blob = join(dataDir, 'device-layer')
+  writeFileSync(blob, tar)
+  const image = {
+    ...(await busyboxImage(dataDir)),
+    id: `sha256:${'2'.repeat(64)}`,
+    layers: [{ diffId, blob, compression: 'none' as const }],
+  }
+  await expect(backend.prepare(image, soon())).rejects.toMatchObject({
+    code: 'IMAGE_INVALID',
+    message: expect.stringContaining('dev/console'),
+  })
 })

@@ -20,7 +20,10 @@ export async function placeRunner(engine: Docker, runnerPath: string, image: str
     Image: image,
     Entrypoint: [`${FOLDER}/runner`],
     Labels: { [OWNER_LABEL]: owner },
-    HostConfig: { NetworkMode: 'none', Mounts: [{ Type: 'volume', Source: name, Target: FOLDER, ReadOnly: false, VolumeOptions: EMPTY }] },
+    HostConfig: {
+      NetworkMode: 'none',
+      Mounts: [{ Type: 'volume', Source: name, Target: FOLDER, ReadOnly: false, VolumeOptions: EMPTY }],
+    },
   })
   try {
     const archive = pack()
