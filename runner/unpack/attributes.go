@@ -30,6 +30,9 @@ func (l *layer) setOwnerAndMode(name string, header *tar.Header) error {
 	}
 	for key, value := range header.PAXRecords {
 		if attribute := strings.TrimPrefix(key, xattrPax); attribute != key && isHarmless(attribute) {
+			if err := l.spend(name, int64(len(value))); err != nil {
+				return err
+			}
 			if err := syscall.Setxattr(name, attribute, []byte(value), 0); err != nil && !isUnsupported(err) {
 				return err
 			}

@@ -8,11 +8,7 @@ import (
 	"syscall"
 )
 
-const (
-	blockBytes = 64 << 10
-	// How much is written between two looks at the disk.
-	lookEvery = 8 << 20
-)
+const blockBytes = 64 << 10
 
 var zeros [blockBytes]byte
 
@@ -88,23 +84,7 @@ func (l *layer) writeBlock(fd int, block []byte, hasHoles bool) (bool, error) {
 		}
 		written += n
 	}
-	if l.unchecked += int64(len(block)); l.unchecked < lookEvery {
-		return hasHoles, nil
-	}
-	l.unchecked = 0
-	return hasHoles, l.checkRoom()
-}
-
-// checkRoom ends the work before the disk is full: sandboxes have files on it, too.
-func (l *layer) checkRoom() error {
-	disk := &syscall.Statfs_t{}
-	if err := syscall.Statfs("/", disk); err != nil {
-		return err
-	}
-	if int64(disk.Bavail)*disk.Bsize < l.reserve {
-		return syscall.ENOSPC
-	}
-	return nil
+	return hasHoles, l.wrote(int64(len(block)))
 }
 
 func isUnsupported(err error) bool {

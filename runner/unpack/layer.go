@@ -34,7 +34,7 @@ func (l *layer) unpack(input io.Reader) error {
 		header, err := archive.Next()
 		if err == io.EOF {
 			l.setTimes()
-			return nil
+			return l.checkRoom()
 		}
 		if err != nil {
 			return invalid("", "not a whole tar archive: "+err.Error())
@@ -42,8 +42,8 @@ func (l *layer) unpack(input io.Reader) error {
 		if header.Typeflag == tar.TypeXGlobalHeader {
 			continue
 		}
-		if l.entries++; l.entries > l.maxEntries {
-			return &refusal{"too_large", header.Name, "more entries than an image may have"}
+		if err := l.count(header.Name); err != nil {
+			return err
 		}
 		if err := l.add(header, archive); err != nil {
 			return explain(header.Name, err)
@@ -158,7 +158,7 @@ func (l *layer) makeAll(name string, links int) error {
 			return nil
 		}
 		if isWhiteout(info) {
-			return l.makeDir(name)
+			return l.makeImplied(name)
 		}
 		return syscall.ENOTDIR
 	}
@@ -180,12 +180,22 @@ func (l *layer) makeAll(name string, links int) error {
 	if err := l.makeAll(path.Dir(name), links); err != nil {
 		return err
 	}
+	return l.makeImplied(name)
+}
+
+func (l *layer) makeImplied(name string) error {
+	if err := l.count(name); err != nil {
+		return err
+	}
 	return l.makeDir(name)
 }
 
 // makeDir makes one folder, or leaves the one that is there. What else is there goes; a whiteout there means that the folder
 // replaces one of a lower layer, so that nothing of that one shows.
 func (l *layer) makeDir(name string) error {
+	if err := checkPlace(name); err != nil {
+		return err
+	}
 	err := syscall.Mkdir(name, 0o755)
 	if err != syscall.EEXIST {
 		return err

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	maxPathBytes = 4095
+	maxPathBytes = 4095 // of what a link says
 	maxNameBytes = 255
 	maxLinks     = 40
 )
@@ -30,10 +30,7 @@ func safeName(name string) (string, error) {
 		}
 	}
 	cleaned := path.Clean("/" + name)
-	if len(cleaned) > maxPathBytes {
-		return "", invalid(name, "its name is too long")
-	}
-	return cleaned, nil
+	return cleaned, checkTree(name, cleaned)
 }
 
 // explain tells a layer that cannot be unpacked anywhere from a host where it cannot.
