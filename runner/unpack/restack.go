@@ -10,14 +10,16 @@ import (
 	"io"
 	"os"
 	"path"
+	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // Restack writes a layer of an image anew, as a part of a tar that has every layer in a folder of its own, with what an overlay wants in
 // place of the marks of a tar. Nothing of it touches a disk here, so it needs no rights.
 //
-// It reads the layer twice, in two processes: `--plan FILE` writes what has to be known before, `--folder NAME --with FILE` writes the
+// It reads the layer twice, in two processes: `--plan FILE --max-entries N` writes what has to be known before, `--folder NAME --with FILE` writes the
 // part of the tar to stdout. The caller puts the end mark after the last one. On stderr is a line in the form of a result.
 func Restack(args []string) int {
 	err := restack(args)
@@ -31,9 +33,32 @@ func Restack(args []string) int {
 	return 0
 }
 
+// Address space of the program. What a plan of two million files needs is a quarter of it.
+const memoryBytes = 2 << 30
+
+// SECURITY: a layer that finds a way to need more than the bounds of a plan allow ends this program and not others.
+func limitMemory() error {
+	debug.SetGCPercent(50)
+	limit := &syscall.Rlimit{}
+	if err := syscall.Getrlimit(syscall.RLIMIT_AS, limit); err != nil {
+		return fmt.Errorf("limit memory: %w", err)
+	}
+	if limit.Max < memoryBytes {
+		return nil
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: memoryBytes, Max: memoryBytes}); err != nil {
+		return fmt.Errorf("limit memory: %w", err)
+	}
+	return nil
+}
+
 func restack(args []string) error {
+	if err := limitMemory(); err != nil {
+		return err
+	}
 	set := flag.NewFlagSet("runner restack", flag.ContinueOnError)
 	planFile := set.String("plan", "", "file to write the plan to")
+	maxEntries := set.Int("max-entries", 0, "most entries, those included that are only implied")
 	folder := set.String("folder", "", "folder of the layer")
 	with := set.String("with", "", "file with the plan")
 	if err := set.Parse(args); err != nil {
@@ -41,8 +66,8 @@ func restack(args []string) error {
 	}
 	input := bufio.NewReaderSize(os.Stdin, readBuffer)
 	switch {
-	case *planFile != "":
-		p, err := makePlan(input)
+	case *planFile != "" && *maxEntries > 0:
+		p, err := newPlanner(*maxEntries).read(input)
 		if err != nil {
 			return err
 		}
@@ -54,7 +79,7 @@ func restack(args []string) error {
 			return err
 		}
 	default:
-		return errors.New("usage: runner restack --plan FILE, or --folder NAME --with FILE")
+		return errors.New("usage: runner restack --plan FILE --max-entries N, or --folder NAME --with FILE")
 	}
 	// What follows the archive's end mark is padding, and is part of what the caller checks.
 	if _, err := io.Copy(io.Discard, input); err != nil {

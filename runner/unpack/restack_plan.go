@@ -32,25 +32,26 @@ type planDir struct {
 	Xattrs map[string]string `json:"xattrs,omitempty"`
 }
 
-// A planNode is a name in the layer. Files have the number of their entry.
-type planNode struct {
-	entry    int
-	kind     byte // tar.TypeDir, tar.TypeSymlink, whiteoutKind, or tar.TypeReg for everything else
-	target   string
-	dir      planDir
-	children map[string]*planNode
-}
-
-const whiteoutKind = 'w'
-
+// SECURITY: what is remembered of a layer is bounded, however few bytes it is told in.
 type planner struct {
-	root *planNode
-	plan *plan
+	root       *planNode
+	plan       *plan
+	maxEntries int
+
+	nodes int // entries, and folders that are only implied
+	text  int // bytes of names and attributes
 }
 
-// makePlan reads a layer to its end.
-func makePlan(input io.Reader) (*plan, error) {
-	p := &planner{newDir(), &plan{Dropped: map[int]bool{}, Names: map[int]string{}, Links: map[int]string{}}}
+// Bytes of all names and attributes that a plan may have; each folder has its whole path.
+const maxPlanText = 64 << 20
+
+func newPlanner(maxEntries int) *planner {
+	return &planner{root: newDir(), maxEntries: maxEntries,
+		plan: &plan{Dropped: map[int]bool{}, Names: map[int]string{}, Links: map[int]string{}}}
+}
+
+// read reads a layer to its end.
+func (p *planner) read(input io.Reader) (*plan, error) {
 	archive := tar.NewReader(input)
 	for {
 		header, err := archive.Next()
@@ -61,6 +62,9 @@ func makePlan(input io.Reader) (*plan, error) {
 		if err != nil {
 			return nil, invalid("", "not a whole tar archive: "+err.Error())
 		}
+		if err := p.count(header.Name); err != nil {
+			return nil, err
+		}
 		if err := p.add(p.plan.Entries, header); err != nil {
 			return nil, err
 		}
@@ -68,8 +72,19 @@ func makePlan(input io.Reader) (*plan, error) {
 	}
 }
 
-func newDir() *planNode {
-	return &planNode{entry: -1, kind: tar.TypeDir, dir: planDir{Mode: 0o755}, children: map[string]*planNode{}}
+func (p *planner) count(name string) error {
+	if p.nodes++; p.nodes > p.maxEntries {
+		return tooManyEntries(name)
+	}
+	return nil
+}
+
+// keep is called before text becomes a part of the plan.
+func (p *planner) keep(name string, bytes int) error {
+	if p.text += bytes; p.text > maxPlanText {
+		return &refusal{"too_large", name, "more bytes of names and attributes than a layer may have"}
+	}
+	return nil
 }
 
 func (p *planner) add(number int, header *tar.Header) error {
@@ -91,23 +106,36 @@ func (p *planner) add(number int, header *tar.Header) error {
 		if header.Typeflag != tar.TypeDir {
 			return invalid(header.Name, "the root is not a folder")
 		}
-		p.root.dir = dirOf(header, p.root.dir.Opaque)
-		return nil
+		return p.setDir(p.root, header)
 	}
 	parent, at, err := p.find(path.Dir(name), 0)
 	if err != nil {
 		return err
 	}
-	if real := path.Join(at, base); real != name {
+	real := path.Join(at, base)
+	if err := p.keep(name, len(base)); err != nil {
+		return err
+	}
+	if real != name {
+		if err := p.keep(name, len(real)); err != nil {
+			return err
+		}
 		p.plan.Names[number] = real
 	}
 	switch header.Typeflag {
 	case tar.TypeDir:
 		p.plan.Dropped[number] = true // folders are told of at the beginning
-		p.makeDir(parent, base).dir = dirOf(header, p.makeDir(parent, base).dir.Opaque)
+		dir, err := p.makeDir(parent, base, real)
+		if err != nil {
+			return err
+		}
+		return p.setDir(dir, header)
 	case tar.TypeSymlink:
 		if header.Linkname == "" || len(header.Linkname) > maxPathBytes || strings.IndexByte(header.Linkname, 0) >= 0 {
 			return invalid(header.Name, "its target is not a path")
+		}
+		if err := p.keep(name, len(header.Linkname)); err != nil {
+			return err
 		}
 		p.replace(parent, base, &planNode{entry: number, kind: tar.TypeSymlink, target: header.Linkname})
 	case tar.TypeLink:
@@ -141,7 +169,11 @@ func (p *planner) addLink(number int, header *tar.Header, parent *planNode, base
 		p.plan.Dropped[number] = true
 		return nil
 	}
-	p.plan.Links[number] = path.Join(at, path.Base(name))
+	real := path.Join(at, path.Base(name))
+	if err := p.keep(header.Name, len(real)); err != nil {
+		return err
+	}
+	p.plan.Links[number] = real
 	p.replace(parent, base, &planNode{entry: number, kind: tar.TypeReg})
 	return nil
 }
@@ -154,7 +186,7 @@ func (p *planner) addWhiteout(dir, base string) error {
 	if hidden == "" || hidden == "." || hidden == ".." {
 		return invalid(path.Join(dir, base), "a whiteout of no name")
 	}
-	parent, _, err := p.find(dir, 0)
+	parent, at, err := p.find(dir, 0)
 	if err != nil {
 		return err
 	}
@@ -165,7 +197,8 @@ func (p *planner) addWhiteout(dir, base string) error {
 	found := parent.children[hidden]
 	switch {
 	case found == nil:
-		parent.children[hidden] = &planNode{entry: -1, kind: whiteoutKind}
+		p.replace(parent, hidden, &planNode{entry: -1, kind: whiteoutKind})
+		return p.keep(hidden, len(at)+len(base))
 	case found.kind == tar.TypeDir:
 		// The layer has a folder of that name itself, whichever came first: it replaces the one below.
 		found.dir.Opaque = true
@@ -173,62 +206,9 @@ func (p *planner) addWhiteout(dir, base string) error {
 	return nil
 }
 
-// find gives the folder of a path and where it really is. Links on the way are followed, in the layer, and what is missing is made.
-func (p *planner) find(name string, links int) (*planNode, string, error) {
-	if links > maxLinks {
-		return nil, "", invalid(name, "its path leads through too many links")
-	}
-	at, real := p.root, "/"
-	parts := strings.FieldsFunc(name, func(r rune) bool { return r == '/' })
-	for i, part := range parts {
-		child := at.children[part]
-		if child != nil && child.kind == tar.TypeSymlink {
-			target := child.target
-			if !path.IsAbs(target) {
-				target = path.Join(real, target)
-			}
-			return p.find(path.Join(append([]string{"/", target}, parts[i+1:]...)...), links+1)
-		}
-		if child != nil && child.kind != tar.TypeDir && child.kind != whiteoutKind {
-			return nil, "", invalid(name, "its path leads through something that is not a folder")
-		}
-		at, real = p.makeDir(at, part), path.Join(real, part)
-	}
-	return at, real, nil
-}
-
-// makeDir gives the folder of a name, or puts one in the place of what is there. One in place of a whiteout shows nothing of a lower one.
-func (p *planner) makeDir(parent *planNode, name string) *planNode {
-	found := parent.children[name]
-	if found != nil && found.kind == tar.TypeDir {
-		return found
-	}
-	dir := newDir()
-	dir.dir.Opaque = found != nil && found.kind == whiteoutKind
-	p.replace(parent, name, dir)
-	return dir
-}
-
-func (p *planner) replace(parent *planNode, name string, node *planNode) {
-	p.drop(parent.children[name])
-	parent.children[name] = node
-}
-
-func (p *planner) drop(node *planNode) {
-	if node == nil {
-		return
-	}
-	if node.entry >= 0 {
-		p.plan.Dropped[node.entry] = true
-	}
-	for _, child := range node.children {
-		p.drop(child)
-	}
-}
-
 func (p *planner) collect(name string, node *planNode) {
 	node.dir.Name = name
-	p.plan.Dirs = append(p.plan.Dirs, node.dir)
+	p.plan.Dirs = append(p.plan.Dirs, *node.dir)
 	names := make([]string, 0, len(node.children))
 	for child := range node.children {
 		names = append(names, child)
@@ -244,8 +224,8 @@ func (p *planner) collect(name string, node *planNode) {
 	}
 }
 
-func dirOf(header *tar.Header, opaque bool) planDir {
-	return planDir{Mode: header.Mode & 0o7777, UID: header.Uid, GID: header.Gid, Mtime: header.ModTime.Unix(), Opaque: opaque, Xattrs: harmless(header)}
+func dirOf(header *tar.Header, opaque bool) *planDir {
+	return &planDir{Mode: header.Mode & 0o7777, UID: header.Uid, GID: header.Gid, Mtime: header.ModTime.Unix(), Opaque: opaque, Xattrs: harmless(header)}
 }
 
 func harmless(header *tar.Header) map[string]string {

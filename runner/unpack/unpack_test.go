@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "unpack-layer" {
 		os.Exit(Main(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "restack-layer" {
+		os.Exit(Restack(os.Args[2:]))
+	}
 	os.Exit(m.Run())
 }
 

@@ -6,7 +6,7 @@ import { chmod, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { SandglassError } from '@sandglass/contract/tables'
+import { LIMITS, SandglassError } from '@sandglass/contract/tables'
 import { openLayer } from '../../layers/layer-tar.ts'
 import type { LayeredImage } from '../backend.ts'
 import { LOOKED_AT, prepareTop } from '../image-top.ts'
@@ -22,6 +22,10 @@ export interface LayerDiskTools {
 }
 
 const SQFSTAR_OPTIONS = ['-no-progress', '-quiet', '-root-mode', '755', '-mem', '512M']
+/** What any image may have, in one layer. */
+const MAX_ENTRIES = String(LIMITS.image_entries.max)
+/** What `runner restack` remembers of a layer at most. */
+const MAX_NAME_BYTES = 64 * 1024 * 1024
 /** Two blocks of zeros end a tar. */
 const TAR_END = Buffer.alloc(1024)
 
@@ -64,7 +68,7 @@ async function build(tools: LayerDiskTools, image: LayeredImage, target: string,
     made.catch(() => undefined) // told below, unless a layer fails first
     for (const [i, layer] of image.layers.entries()) {
       const plan = join(scratch, 'plan')
-      await restack(tools, image, layer, ['--plan', plan], 'ignore', signal)
+      await restack(tools, image, layer, ['--plan', plan, '--max-entries', MAX_ENTRIES], 'ignore', signal)
       await restack(tools, image, layer, ['--folder', String(i), '--with', plan], child.stdin, signal)
     }
     child.stdin.end(TAR_END)
@@ -105,6 +109,12 @@ async function restacked(child: ChildProcess, image: LayeredImage): Promise<void
   const result = lastLine(said)
   if (result?.code === 'invalid')
     throw new SandglassError('IMAGE_INVALID', { image: image.reference, issue: `${result.entry ?? ''}: ${result.issue ?? ''}` })
+  if (result?.code === 'too_large') {
+    const [what, max] = result.issue?.includes('entries')
+      ? ['entries', LIMITS.image_entries.max]
+      : ['bytes of names', MAX_NAME_BYTES]
+    throw new SandglassError('IMAGE_TOO_LARGE', { image: image.reference, what, max })
+  }
   throw new Error(`a layer could not be read: ${said}`)
 }
 
