@@ -3,11 +3,14 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { smallImage } from '../../packages/daemon/src/images/build/build-daemon.fixture.ts'
 import { savedArchive } from '../../packages/daemon/src/images/image.fixture.ts'
 import { CliHome } from './cli-home.ts'
 import { Tmux } from './tmux.ts'
+
+// Each build starts containers, one after the other.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 let engine: ChildProcess
 let cli: CliHome

@@ -2,10 +2,13 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { parseDockerfile } from '../../packages/daemon/src/images/build/dockerfile.ts'
 import { planBuild } from '../../packages/daemon/src/images/build/plan.ts'
 import { CliHome } from './cli-home.ts'
+
+// An image is many programs, one after the other.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const NAMES = ['base', 'python', 'node', 'java', 'go']
 

@@ -1,12 +1,15 @@
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import Docker from 'dockerode'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it, vi } from 'vitest'
 import { testEngine } from '../../backends/docker/engine.fixture.ts'
 import { ownerOf } from '../../backends/docker/names.ts'
 import { temporaryFolder, until } from '../../daemon.fixture.ts'
 import { FakeRegistry } from '../fake-registry.fixture.ts'
 import { type BuildDaemon, type BuildDaemonOptions, buildDaemon, smallImage } from './build-daemon.fixture.ts'
+
+// Each build starts containers, one after the other.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const engine = await testEngine()
 const client = new Docker({ socketPath: engine.endpoint.replace('unix://', '') })
