@@ -67,18 +67,20 @@ export const layerOf = async (entries: readonly Entry[], compression?: keyof typ
 
 export interface ImageOptions {
   readonly env?: readonly string[]
+  /** Instructions of ONBUILD. */
+  readonly triggers?: readonly string[]
   readonly architecture?: string
   readonly docker?: boolean
 }
 
 export function imageOf(
   layers: readonly TestLayer[],
-  { env = [], architecture = ARCHITECTURE, docker = false }: ImageOptions = {},
+  { env = [], triggers = [], architecture = ARCHITECTURE, docker = false }: ImageOptions = {},
 ): TestImage {
   const config = json({
     architecture,
     os: 'linux',
-    config: { Env: env },
+    config: { Env: env, ...(triggers.length > 0 ? { OnBuild: triggers } : {}) },
     rootfs: { type: 'layers', diff_ids: layers.map(layer => layer.diffId) },
   })
   const [manifestType, configType] = docker

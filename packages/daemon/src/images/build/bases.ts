@@ -11,7 +11,7 @@ import { pullImage } from '../pull.ts'
 import { parseReference } from '../reference.ts'
 import { findStored } from '../resolve.ts'
 import type { BuildEvent } from './build-log.ts'
-import { refuseTriggers } from './plan.ts'
+import { refuseTriggers } from './triggers.ts'
 
 export interface Base {
   readonly reference: string

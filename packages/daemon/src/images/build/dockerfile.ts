@@ -1,6 +1,7 @@
 // A Dockerfile as a list of instructions. What the engine gets is written anew from that list, one line for each, so that it cannot
 // read anything else in the file than what was read here.
 import { SandglassError } from '@sandglass/contract'
+import { expand } from './expand.ts'
 
 export interface Instruction {
   /** Where it begins, for messages. */
@@ -18,7 +19,8 @@ export interface Dockerfile {
 
 const DIRECTIVE = /^#[ \t]*([a-zA-Z]\w*)[ \t]*=[ \t]*(.+?)[ \t]*$/
 const COMMENT = /^[ \t]*#/
-const HEREDOC = /(^|\s)\d*<<-?["']?[A-Za-z_]/
+const HEREDOC = /(^|\s)\d*<<-?[^\s<]/
+const WITH_HEREDOC = ['RUN', 'COPY', 'ADD', 'ONBUILD']
 
 /** `name` is what the file is called in messages. */
 export function parseDockerfile(name: string, text: string): Dockerfile {
@@ -39,10 +41,14 @@ export function parseDockerfile(name: string, text: string): Dockerfile {
       whole += lines[at] ?? ''
     }
     const [, word = '', rest = ''] = /^(\S+)\s*([\s\S]*)$/.exec(whole.trim()) ?? []
+    if (!/^[a-zA-Z]+$/.test(word)) throw wrong(name, line, `has ${JSON.stringify(word)}, which is no instruction`)
+    // The end may differ from what was looked at above by some other kind of space.
+    if (rest.endsWith(joiner)) throw wrong(name, line, `ends in ${joiner}, which would join it to the next line`)
     // A break that some tool, but not this one, takes for the end of a line would begin an instruction that was not seen.
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
     if (/[\u0000\r\u000b\u000c\u0085\u2028\u2029]/.test(rest)) throw wrong(name, line, 'has a control character')
-    if (['RUN', 'COPY', 'ADD'].includes(word.toUpperCase()) && HEREDOC.test(rest))
+    // Variables have no value where an engine that knows here-documents looks for them; the lines of one would not be instructions for it.
+    if (WITH_HEREDOC.includes(word.toUpperCase()) && [rest, expand(rest, new Map())].some(text => HEREDOC.test(text)))
       throw wrong(name, line, 'has a here-document, which the builder does not know', 'write the lines with && and \\ instead')
     instructions.push({ line, word: word.toUpperCase(), rest })
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { parseDockerfile } from './dockerfile.ts'
-import { type PlanOptions, planBuild, refuseTriggers } from './plan.ts'
+import { type PlanOptions, planBuild } from './plan.ts'
+import { refuseTriggers } from './triggers.ts'
 
 const plan = (text: string, options: Partial<PlanOptions> = {}) =>
   planBuild(parseDockerfile('Dockerfile', text), { name: 'Dockerfile', buildArgs: {}, fetches: false, ...options })
@@ -45,6 +46,16 @@ describe('what a Dockerfile starts from', () => {
     expect(plan(text, { buildArgs }).bases).toEqual([base])
   })
 
+  it('is not the stage that is being made, which is no stage for its own COPY', () => {
+    expect(plan('FROM a AS ubuntu\nCOPY --from=ubuntu /x /x').bases).toEqual(['a', 'ubuntu'])
+    expect(plan('FROM a\nCOPY --from=0 /x /x').bases).toEqual(['a', '0'])
+  })
+
+  it('is found behind flags that go on in the next line, and variables in other flags stay', () => {
+    const text = 'FROM a\nCOPY --chown=$U:1 \\\n  --fr\\\nom=b /x /x\n'
+    expect(written(text).lines).toEqual(['FROM <0>', 'COPY --chown=$U:1   --from=<1> /x /x'])
+  })
+
   it('ends with the stage that is asked for', () => {
     const text = 'FROM a AS one\nRUN 1\nFROM b AS two\nRUN 2\n'
     expect(written(text, { target: 'ONE' })).toEqual({ bases: ['a'], lines: ['FROM <0> AS one', 'RUN 1'] })
@@ -87,7 +98,23 @@ describe('a Dockerfile is refused', () => {
     ['FROM a\nADD ["h\\u0074tp://x", "/z"]', 'fetch'],
     ['FROM a\nADD ["x", /z', 'fetch'],
     ['FROM a\nONBUILD ADD http://x /z', 'fetch'],
+    ['FROM a\nADD --chown=1:1 ["http://x","/z"]', 'fetch'],
     ['FROM a\nONBUILD COPY --from=b / /', 'later build'],
+    ['FROM a\nONBUILD COPY --fr\\om=b / /', 'plain letters'],
+    ['FROM a\nONBUILD O\\NBUILD ADD http://x /z', 'something else than an instruction'],
+    ['FROM a\nONBUILD RUN cat <<EOF\nx\nEOF', 'here-document'],
+    ['FROM a\nRUN cat <<1\nx\n1', 'here-document'],
+    [`FROM a\nRUN cat ${DOLLAR}{X:-}<<"FROM b"\nFROM b`, 'here-document'],
+    ['FROM a\nA"DD" http://x /z', 'no instruction'],
+    ['FROM a\nRUN x \\\u00a0\nRUN y', 'next line'],
+    ['FROM a\nCOPY --fr"om"=b / /', 'plain letters'],
+    ['FROM a\nCOPY --fr\\om=b / /', 'plain letters'],
+    ['FROM a\nCOPY --chown=1 --fr\\\nom\\=b / /', 'plain letters'],
+    ['# escape=`\nFROM a\nCOPY --fr\\om=b / /', 'plain letters'],
+    ['FROM a\nCOPY --FROM=b / /', 'plain letters'],
+    ['FROM a\nCOPY --chown=\u00e0--from=b / /', 'plain letters'],
+    ['FROM a\nCOPY -- --from=b / /', 'plain letters'],
+    ['FROM a\nCOPY --from=b --from=c / /', 'twice'],
   ])('%j', (text, why) => {
     expect(() => plan(text)).toThrow(why)
   })
@@ -97,9 +124,31 @@ describe('a Dockerfile is refused', () => {
     expect(plan('FROM a\nADD http://x /z', { fetches: true }).bases).toEqual(['a'])
   })
 
-  it('for what an image that it starts from would do in it', () => {
-    expect(() => refuseTriggers('a', ['RUN true', 'ADD http://x /z'], false)).toThrow('ONBUILD of a')
-    expect(() => refuseTriggers('a', ['copy --from=b / /'], true)).toThrow('later build')
-    refuseTriggers('a', ['COPY . /app', 'RUN make'], false)
+  it.each([
+    ['ADD http://x /z', 'fetch'],
+    ['ADD --chown=1 ["http://x","/z"]', 'fetch'],
+    ['copy --from=b / /', 'later build'],
+    ['COPY --fr\\om=private/img:1 /x /x', 'plain letters'],
+    ['COPY --fr"om=private/img:1" /x /x', 'plain letters'],
+    ['A\\\nDD http://x /z', 'several lines'],
+    ['RUN true\nADD http://x /z', 'several lines'],
+    ['# escape=`\nADD http://x /z', 'several lines'],
+    ['ADD http://x /z \\', 'several lines'],
+    ['A\\DD http://x /z', 'no instruction'],
+    ['ONBUILD ADD http://x /z', 'fetch'],
+    ['ADD\u000bhttp://x /z', 'fetch'],
+    ['# nothing', 'not one instruction'],
+  ])('for %j in an image that it starts from', (trigger, why) => {
+    expect(() => refuseTriggers('a', ['RUN true', trigger], false)).toThrow(why)
+    expect(() => refuseTriggers('a', ['RUN true', trigger], false)).toThrow('ONBUILD of a')
+  })
+
+  it('not for what other images usually leave to a later build', () => {
+    refuseTriggers(
+      'a',
+      ['COPY . /app', 'COPY --chown=$U:1 package.json /app/', 'RUN sed -i "s/\\./x/" f && echo `id`', 'ADD a.tar /'],
+      false,
+    )
+    refuseTriggers('a', ['ADD http://x /z'], true)
   })
 })

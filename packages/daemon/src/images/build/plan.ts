@@ -1,5 +1,6 @@
 // What a Dockerfile starts from, and how it is told to an engine that must not look for any image by itself.
 import { ARCHITECTURE } from '../manifest.ts'
+import { refuseFetch, refuseLater, sourceImage } from './copy.ts'
 import { type Dockerfile, type Instruction, wrong } from './dockerfile.ts'
 import { argsIn, expand, GIVEN } from './expand.ts'
 
@@ -49,8 +50,10 @@ export function planBuild({ joiner, instructions }: Dockerfile, options: PlanOpt
         if (given !== undefined) values.set(arg, given)
       }
     }
-    refuseFetch(name, instruction, options.fetches)
-    const from = word === 'COPY' || word === 'ADD' ? sourceImage(name, instruction, stages) : undefined
+    if (word === 'ONBUILD') refuseLater(name, instruction, options.fetches)
+    if (word === 'ADD') refuseFetch(name, instruction, options.fetches)
+    // The stage that is being made is none for the engine yet: an image of that name is meant.
+    const from = word === 'COPY' || word === 'ADD' ? sourceImage(name, instruction, stages.slice(0, -1)) : undefined
     if (from === undefined) pieces.push(`${word} ${rest}\n`)
     else pieces.push(`${word} ${from.before}`, baseOf(from.image), `${from.after}\n`)
   }
@@ -90,61 +93,4 @@ function readFrom(
   if (!isWhole || /["'\\`$]/.test(expanded) || (stage !== undefined && !/^[a-zA-Z][\w.-]*$/.test(stage)))
     throw wrong(name, line, 'is not FROM IMAGE or FROM IMAGE AS NAME')
   return { image: expanded, stage }
-}
-
-/** The image in COPY --from=IMAGE; nothing where it is a stage. */
-function sourceImage(
-  name: string,
-  { line, rest }: Instruction,
-  stages: readonly string[],
-): { before: string; image: string; after: string } | undefined {
-  const flags = /^(?:--\S+\s+)*/.exec(rest)?.[0] ?? ''
-  const found = /--from=(\S*)/i.exec(flags)
-  if (!found) return undefined
-  const image = found[1] ?? ''
-  if (image === '' || /["'\\`$]/.test(image)) throw wrong(name, line, 'has a --from that is neither a stage nor an image')
-  const isStage = stages.includes(image.toLowerCase()) || (/^\d+$/.test(image) && Number(image) < stages.length - 1)
-  if (isStage) return undefined
-  const before = rest.slice(0, found.index + '--from='.length)
-  return { before, image, after: rest.slice(before.length + image.length) }
-}
-
-/** What an image of somebody else does in whatever is built from it. */
-export function refuseTriggers(image: string, triggers: readonly string[], fetches: boolean): void {
-  for (const trigger of triggers) {
-    const [, word = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(trigger) ?? []
-    refuseFetch(`ONBUILD of ${image}`, { line: 1, word: 'ONBUILD', rest: `${word.toUpperCase()} ${rest}` }, fetches)
-  }
-}
-
-const PLAIN_SOURCE = /^[\w ./*?[\]@+,=~%:-]*$/
-
-/**
- * SECURITY: what an address names is fetched by the engine itself, from its own network and with its machine's own services in reach, whatever
- * network the steps have. A source that is not plain text could become one.
- */
-function refuseFetch(name: string, { line, word, rest }: Instruction, fetches: boolean): void {
-  if (word === 'ONBUILD') {
-    const [, inner = '', more = ''] = /^(\S+)\s*([\s\S]*)$/.exec(rest) ?? []
-    if (/(^|\s)--from=/i.test(more))
-      throw wrong(name, line, 'copies from an image in a later build', 'copy in the Dockerfile itself')
-    refuseFetch(name, { line, word: inner.toUpperCase(), rest: more }, fetches)
-  }
-  if (word !== 'ADD' || fetches) return
-  const sources = rest.startsWith('[') ? jsonWords(rest) : rest.split(/\s+/).filter(one => !one.startsWith('--'))
-  if (sources.slice(0, -1).some(source => !PLAIN_SOURCE.test(source) || source.includes('://')))
-    throw wrong(
-      name,
-      line,
-      'has an ADD that may fetch from an address, which the engine would do from its own machine’s network',
-      'use COPY for files, or RUN curl; images.build_network host allows it',
-    )
-}
-
-function jsonWords(text: string): string[] {
-  try {
-    return (JSON.parse(text) as unknown[]).map(String)
-  } catch {
-    return [text, ''] // not JSON: taken as one source, and refused unless it is plain
-  }
 }
