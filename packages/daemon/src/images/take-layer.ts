@@ -1,11 +1,12 @@
 // A layer on its way into the store: checked against its diff id, and unpacked in the same pass where a backend wants it so.
 import type { Readable } from 'node:stream'
+import { TarCount } from '../layers/tar-count.ts'
 import type { Budget } from './budget.ts'
 import type { ImageWorld } from './image-world.ts'
 
 /** Resolves when all of the tar was seen and found to be right. */
 export async function takeLayer(
-  { backends }: ImageWorld,
+  { backends }: Pick<ImageWorld, 'backends'>,
   image: string,
   diffId: string,
   tar: Readable,
@@ -17,5 +18,10 @@ export async function takeLayer(
     budget.unpacked(await backend.receiveLayer(image, diffId, tar, budget.limits, signal))
     return
   }
-  for await (const _ of tar) signal.throwIfAborted()
+  const count = new TarCount(image)
+  for await (const piece of tar) {
+    signal.throwIfAborted()
+    budget.unpacked(count.add(piece))
+  }
+  count.finish()
 }

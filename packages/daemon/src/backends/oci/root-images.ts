@@ -2,7 +2,7 @@
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { SandglassError } from '@sandglass/contract/tables'
+import { LIMITS, SandglassError } from '@sandglass/contract/tables'
 import { LayerFolders, type Unpacked, type UnpackLimits } from '../../layers/layer-folders.ts'
 import { openLayer } from '../../layers/layer-tar.ts'
 import type { LayeredImage, RootImage } from '../backend.ts'
@@ -33,8 +33,8 @@ export interface Rootfs {
 /** A change of the host's /etc shows in sessions made this long after it: looking costs some milliseconds. */
 const HOST_FRESH_MS = 60_000
 const LOOK_DEADLINE_MS = 20_000
-/** What is in the store was within its image's limits when it came. */
-const STORED = { maxBytes: Number.MAX_SAFE_INTEGER, maxEntries: Number.MAX_SAFE_INTEGER, reserveBytes: 64 * 1024 * 1024 }
+/** What is in the store was within its image's limits when it came, but for folders that a tar only implies. */
+const STORED = { maxBytes: Number.MAX_SAFE_INTEGER, maxEntries: LIMITS.image_entries.max, reserveBytes: 64 * 1024 * 1024 }
 const TOPS = 'tops'
 const LAYERS = 'layers'
 
