@@ -93,8 +93,10 @@ async function serve(loaded: Loaded): Promise<void> {
 }
 
 async function doctor(loaded: Loaded, isJson: boolean): Promise<void> {
-  const { examine, readable } = await import('./doctor.ts')
-  const report = await examine({ loaded, backends: await openBackends(loaded, loaded.dataDir), runner: RUNNER })
+  const [{ examine, readable }, { inDoctorFolder }] = await Promise.all([import('./doctor.ts'), import('./doctor-folder.ts')])
+  const report = await inDoctorFolder(loaded.dataDir, async folder =>
+    examine({ loaded, backends: await openBackends(loaded, folder), runner: RUNNER }),
+  )
   process.stdout.write(isJson ? `${JSON.stringify(report, null, 2)}\n` : readable(report))
   process.exitCode = report.ok ? 0 : 3
 }
