@@ -91,9 +91,9 @@ http:
 ${isTls ? `  tls: { certificate: ${folder}/cert.pem, key: ${folder}/key.pem }\n` : ''}${hasAccount ? `auth: { htpasswd: { realm: test, path: ${folder}/htpasswd } }\n` : ''}`
 }
 
-function makeCertificate(folder: string): void {
+export function makeCertificate(folder: string): void {
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', join(folder, 'key.pem')]
-  const subject = ['-subj', '/CN=test', '-addext', 'subjectAltName=IP:127.0.0.1']
+  const subject = ['-subj', '/CN=test', '-addext', 'subjectAltName=IP:127.0.0.1,DNS:localhost']
   execFileSync('openssl', ['req', '-x509', '-days', '2', ...key, ...subject, '-out', join(folder, 'cert.pem')], {
     stdio: 'ignore',
   })

@@ -6,9 +6,12 @@ import type { Registry } from './registry/registry.ts'
 /** Tries in a row without one new byte. */
 const TRIES = 4
 const FIRST_WAIT_MS = 200
-/** A blob that comes more slowly than this is as good as none: a registry could hold a pull open for ever. */
+/** SECURITY: a blob that comes more slowly than this is as good as none: a registry could hold a pull open for ever. */
 const LEAST_BYTES = 64 * 1024
 const WINDOW_MS = 60_000
+/** The least on an average over all of it, however often the connection is lost. */
+const LEAST_BYTES_PER_MS = (16 * 1024) / 1000
+const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export interface WantedBlob {
   readonly image: string
@@ -21,11 +24,14 @@ export async function* fetchBlob(
   { image, digest, size }: WantedBlob,
   from: number,
   signal: AbortSignal,
+  patienceMs = blobPatienceMs(size - from),
 ): AsyncGenerator<Buffer, void, undefined> {
+  const deadline = AbortSignal.timeout(patienceMs)
+  const limit = AbortSignal.any([signal, deadline])
   let at = from
   for (let failures = 0; at < size; ) {
     try {
-      const { body, start } = await registry.blob(digest, at, signal)
+      const { body, start } = await registry.blob(digest, at, limit)
       let skip = at - start
       const pace = new Pace()
       for await (const piece of body as AsyncIterable<Buffer>) {
@@ -45,12 +51,17 @@ export async function* fetchBlob(
       if (at < size) throw new Error(`the connection was lost after ${at} of ${size} bytes`)
     } catch (error) {
       signal.throwIfAborted()
+      if (deadline.aborted)
+        throw lost(registry, new Error(`only ${at - from} of ${size - from} bytes came in ${patienceMs / 1000} seconds`))
       if (error instanceof SandglassError && !error.is('REGISTRY_FAILED')) throw error
       if (++failures >= TRIES) throw error instanceof SandglassError ? error : lost(registry, error)
       await sleep(FIRST_WAIT_MS * 2 ** failures, undefined, { signal })
     }
   }
 }
+
+/** How long so many bytes may take at most. */
+export const blobPatienceMs = (bytes: number) => Math.min(LONGEST_TIMER_MS, WINDOW_MS + Math.ceil(bytes / LEAST_BYTES_PER_MS))
 
 function lost(registry: Registry, error: unknown): SandglassError {
   return new SandglassError('REGISTRY_FAILED', { registry: registry.name, why: (error as Error).message }, { cause: error })

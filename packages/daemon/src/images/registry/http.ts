@@ -2,6 +2,7 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { isIP } from 'node:net'
+import { getCACertificates } from 'node:tls'
 import { addressProblem, guardedLookup, RefusedAddress } from './addresses.ts'
 
 /** With nothing at all from the other side for so long, it is taken for gone. */
@@ -49,7 +50,9 @@ export class Connections {
     const found = this.#agents.get(key)
     if (found) return found
     const options = { keepAlive: true, lookup: guardedLookup(allowPrivate) }
-    const agent = isTls ? new HttpsAgent({ ...options, ...(ca === undefined ? {} : { ca }) }) : new HttpAgent(options)
+    // What is given as `ca` would stand in the place of the usual ones.
+    const authorities = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
+    const agent = isTls ? new HttpsAgent({ ...options, ...authorities }) : new HttpAgent(options)
     this.#agents.set(key, agent)
     return agent
   }

@@ -12,6 +12,7 @@ type Settings = Config['registries'][string]
 
 /** Docker Hub's registry has another name than its images. */
 const HUB_HOST = 'registry-1.docker.io'
+const DOCUMENT_MS = 60_000
 const MAX_REDIRECTS = 5
 const MAX_TOKEN_BYTES = 1024 * 1024
 const MAX_DISCARDED = 16 * 1024
@@ -28,14 +29,17 @@ export class Registry {
   readonly #settings: Settings
   readonly #base: URL
   readonly #ca: string | undefined
+  readonly #documentMs: number
   readonly #connections = new Connections()
   /** What the registry wants to see with each request; '' for nothing yet. */
   #authorization = ''
   /** Whether the registry itself is in a private network, from which it may send us to others there. */
   #isPrivate = false
 
-  constructor(reference: Reference, registries: Config['registries']) {
+  /** `documentMs` is how long a manifest or a configuration may take, with all that it takes to be let in. */
+  constructor(reference: Reference, registries: Config['registries'], documentMs = DOCUMENT_MS) {
     this.#reference = reference
+    this.#documentMs = documentMs
     this.#registries = registries
     this.#settings = registries[reference.registry] ?? {}
     const host = reference.registry === DOCKER_HUB ? HUB_HOST : reference.registry
@@ -54,10 +58,11 @@ export class Registry {
   /** By tag or by digest. What comes is what the digest says, or else an error. */
   async manifest(tagOrDigest: string, signal: AbortSignal): Promise<{ bytes: Buffer; digest: string }> {
     const { name } = this.#reference
-    const reply = await this.#get(`manifests/${tagOrDigest}`, { accept: MANIFEST_TYPES.join(', ') }, signal)
-    const bytes = await this.#whole(reply, LIMITS.image_manifest_bytes.max, 'bytes of manifest')
+    const accept = { accept: MANIFEST_TYPES.join(', ') }
+    const max = LIMITS.image_manifest_bytes.max
+    const { bytes, headers } = await this.#document(`manifests/${tagOrDigest}`, accept, max, 'bytes of manifest', signal)
     const digest = digestOf(bytes)
-    const promised = tagOrDigest.startsWith('sha256:') ? tagOrDigest : reply.headers['docker-content-digest']
+    const promised = tagOrDigest.startsWith('sha256:') ? tagOrDigest : headers['docker-content-digest']
     if (typeof promised === 'string' && promised.startsWith('sha256:') && promised !== digest)
       throw new SandglassError('IMAGE_DIGEST_MISMATCH', { image: name, digest: promised, issue: `is ${digest}` })
     return { bytes, digest }
@@ -65,11 +70,8 @@ export class Registry {
 
   /** A small blob, whole. */
   async smallBlob(digest: string, signal: AbortSignal): Promise<Buffer> {
-    const bytes = await this.#whole(
-      await this.#get(`blobs/${digest}`, {}, signal),
-      LIMITS.image_config_bytes.max,
-      'bytes of configuration',
-    )
+    const max = LIMITS.image_config_bytes.max
+    const { bytes } = await this.#document(`blobs/${digest}`, {}, max, 'bytes of configuration', signal)
     const found = digestOf(bytes)
     if (found !== digest)
       throw new SandglassError('IMAGE_DIGEST_MISMATCH', { image: this.#reference.name, digest, issue: `is ${found}` })
@@ -82,6 +84,25 @@ export class Registry {
     if (body.statusCode !== 206) return { body, start: 0 }
     const start = /^bytes (\d+)-/.exec(body.headers['content-range'] ?? '')?.[1]
     return { body, start: start === undefined ? from : Number(start) }
+  }
+
+  /** SECURITY: a registry that sends a byte now and then is never idle, and would hold a pull open for ever. */
+  async #document(
+    path: string,
+    headers: Record<string, string>,
+    max: number,
+    what: string,
+    signal: AbortSignal,
+  ): Promise<{ bytes: Buffer; headers: IncomingMessage['headers'] }> {
+    const deadline = AbortSignal.timeout(this.#documentMs)
+    try {
+      const reply = await this.#get(path, headers, AbortSignal.any([signal, deadline]))
+      return { bytes: await this.#whole(reply, max, what), headers: reply.headers }
+    } catch (error) {
+      signal.throwIfAborted()
+      if (deadline.aborted) throw this.#failed(`${path.split('/')[0]} did not come within ${this.#documentMs / 1000} seconds`)
+      throw error
+    }
   }
 
   async #get(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
@@ -121,12 +142,20 @@ export class Registry {
   async #request(url: URL, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
     const isHome = url.origin === this.#base.origin
     const allowPrivate = isHome || this.#isPrivate || Object.hasOwn(this.#registries, url.host)
+    const ca = this.#authority(url)
     try {
-      return await this.#connections.get({ url, headers, allowPrivate, ca: this.#ca }, signal)
+      return await this.#connections.get({ url, headers, allowPrivate, ca }, signal)
     } catch (error) {
       signal.throwIfAborted()
       throw this.#unreachable(url, error)
     }
+  }
+
+  /** SECURITY: who may vouch for a registry vouches for no other host, unless the configuration says so of that one, too. */
+  #authority({ host, hostname }: URL): string | undefined {
+    if (hostname === this.#base.hostname) return this.#ca
+    const file = this.#registries[host]?.ca_file
+    return file === undefined ? undefined : readAuthority(host, file)
   }
 
   /** SECURITY: what a registry sends us to has TLS, unless the configuration says of exactly that host that it has none. */
