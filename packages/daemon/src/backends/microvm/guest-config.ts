@@ -22,7 +22,14 @@ const QUEUED_SIGNALS = 1024
 const RLIMIT = { core: 4, processes: 6, openFiles: 7, queuedSignals: 11, messageQueues: 12 }
 
 // SECURITY: token, environment and entropy travel here alone: not in argv, not in a file, and not in a snapshot, which ends before it comes.
-export function guestConfig(spec: MachineSpec, token: string, user: string, shares: readonly GuestShare[]): object {
+/** `limitsCpu`: the machine's own kernel is the one to hold the session to a part of a processor. */
+export function guestConfig(
+  spec: MachineSpec,
+  token: string,
+  user: string,
+  shares: readonly GuestShare[],
+  limitsCpu: boolean,
+): object {
   const vcpus = Math.ceil(spec.cpuCores)
   return {
     type: 'config',
@@ -34,7 +41,7 @@ export function guestConfig(spec: MachineSpec, token: string, user: string, shar
     limits: {
       memory_bytes: spec.memoryMb * MIB,
       pids: spec.pidsLimit + RUNNER_THREADS,
-      cpu_quota_usec: spec.cpuCores < vcpus ? Math.round(spec.cpuCores * CPU_PERIOD_USEC) : 0,
+      cpu_quota_usec: limitsCpu && spec.cpuCores < vcpus ? Math.round(spec.cpuCores * CPU_PERIOD_USEC) : 0,
     },
     rlimits: [
       { resource: RLIMIT.openFiles, limit: OPEN_FILES },

@@ -5,6 +5,7 @@ import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine, MachineStats } from '../backend.ts'
 import { lastWords } from './boot-log.ts'
 import { readStats } from './control-port.ts'
+import type { MachineGroups } from './groups.ts'
 import { monitor } from './monitor.ts'
 import type { MicrovmPaths } from './paths.ts'
 import { gone, isAlive } from './process-state.ts'
@@ -18,9 +19,21 @@ interface Ends {
 const STATS_DEADLINE_MS = 5000
 const LOG_DEADLINE_MS = 2000
 
-export function microvmMachine(paths: MicrovmPaths, record: MicrovmRecord, state: MachineState, ends: Ends): Machine {
-  const { id } = record
+export function microvmMachine(
+  paths: MicrovmPaths,
+  groups: MachineGroups | null,
+  record: MicrovmRecord,
+  state: MachineState,
+  ends: Ends,
+): Machine {
+  const { id, group } = record
   const sockets = paths.sockets(id)
+  const look = async () => {
+    const inside = await readStats(sockets.control, AbortSignal.timeout(STATS_DEADLINE_MS))
+    if (groups === null || group === null) return inside
+    // What the machine costs, the emulation of its devices included: that is what is limited.
+    return { ...inside, cpuUsageUsec: await groups.cpuUsageUsec(group) }
+  }
   // A machine that stands still cannot be asked: what it used is what it used before.
   let frozen: MachineStats | null = null
   return {
@@ -31,10 +44,10 @@ export function microvmMachine(paths: MicrovmPaths, record: MicrovmRecord, state
     mux: true,
     dial: () => dial(sockets.carrier),
     isRunning: async () => isAlive(state),
-    stats: async () => frozen ?? (await stats(sockets.control)),
+    stats: async () => frozen ?? (await look()),
     epitaph: () => epitaph(paths, id, state),
     pause: async () => {
-      const last = await stats(sockets.control)
+      const last = await look()
       await monitor(sockets.monitor, command => command('stop'))
       frozen = last
     },
@@ -52,10 +65,6 @@ async function dial(path: string): Promise<Duplex> {
   const socket = new RunnerSocket().connect({ path })
   await once(socket, 'connect')
   return socket
-}
-
-async function stats(path: string): Promise<MachineStats> {
-  return await readStats(path, AbortSignal.timeout(STATS_DEADLINE_MS))
 }
 
 async function epitaph(paths: MicrovmPaths, id: string, state: MachineState): Promise<{ outOfMemory: boolean; text: string }> {

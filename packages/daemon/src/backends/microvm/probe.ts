@@ -9,6 +9,7 @@ import { isMissing } from '../missing-file.ts'
 import { kvmProblem, nestedDrivers } from './accel.ts'
 import { type BootFiles, prepareBoot } from './boot-files.ts'
 import { findKernel } from './find-kernel.ts'
+import type { MachineGroups } from './groups.ts'
 import { type JailIds, jailIds, jailProblem } from './jail.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Accel } from './qemu-args.ts'
@@ -45,6 +46,8 @@ export interface Host {
   readonly sqfstar: string | null
   /** Ids that QEMU may run as, each in a jail; null where this host allows none. */
   readonly jailIds: JailIds | null
+  /** Null where this daemon may make no cgroups. */
+  readonly groups: MachineGroups | null
   readonly virtiofsd: string | null
   /** Whether a folder's owner can be shown as another: that needs root. */
   readonly canShiftOwners: boolean
@@ -60,7 +63,7 @@ const QEMU = process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86
 const QEMU_PACKAGE = process.arch === 'arm64' ? 'qemu-system-arm' : 'qemu-system-x86'
 const KERNEL_PACKAGE = process.arch === 'arm64' ? 'linux-image-cloud-arm64' : 'linux-image-cloud-amd64'
 
-export async function examine(options: MicrovmOptions, paths: MicrovmPaths): Promise<Examined> {
+export async function examine(options: MicrovmOptions, paths: MicrovmPaths, groups: MachineGroups | null): Promise<Examined> {
   const qemu = isAbsolute(options.qemu) ? options.qemu : findProgram(options.qemu === 'auto' ? QEMU : options.qemu)
   const qemuVersion = qemu === null ? null : await versionOf(qemu)
   if (qemu === null || qemuVersion === null)
@@ -109,6 +112,7 @@ export async function examine(options: MicrovmOptions, paths: MicrovmPaths): Pro
     mksquashfs,
     sqfstar: findProgram('sqfstar'),
     jailIds: jail,
+    groups,
     virtiofsd: findVirtiofsd(),
     canShiftOwners: ids?.isRoots ?? false,
   }
@@ -124,6 +128,10 @@ function available(host: Host, { noJail, noKvm }: { noJail: string | null; noKvm
     noJail !== null && {
       what: `QEMU runs with the rights of the daemon, and not in a root of its own: ${noJail}`,
       fix: 'run the daemon as root, outside a container',
+    },
+    host.groups === null && {
+      what: 'limits are kept by the kernel of the machine alone: there is no cgroup for QEMU',
+      fix: 'run the daemon as root, or with a cgroup of its own',
     },
     noKvm !== null && {
       what: `the processor is emulated, which is several times slower: ${noKvm}`,

@@ -41,9 +41,12 @@ const COMMON = [
 const CONSOLE = ['-chardev', 'stdio,id=console,signal=off', '-serial', 'chardev:console']
 const consoleOf = (arch: NodeJS.Architecture) => (arch === 'arm64' ? 'ttyAMA0' : 'ttyS0')
 
-/** What a machine's kernel and the emulation need beside what the session may use. */
+/**
+ * What a machine's kernel needs is beside what the session may use, and enough: a machine that is short of memory as a whole would reclaim its
+ * programs again and again before it came to the session's limit.
+ */
 export function guestMemoryMb(memoryMb: number): number {
-  return memoryMb + 64 + Math.ceil(memoryMb / 50)
+  return memoryMb + 128 + Math.ceil(memoryMb / 32)
 }
 
 export function qemuArgs(input: QemuInput): string[] {
@@ -90,13 +93,17 @@ function accel(which: Accel): string {
 }
 
 function cpu({ accel, arch, nestedVirt }: QemuInput): string {
-  if (accel === 'tcg') return 'max'
+  // Emulated, copying byte by byte in one instruction is slow, and so is a fifth level of page tables.
+  if (accel === 'tcg') return arch === 'arm64' ? 'max' : 'max,-erms,-fsrm,-la57'
   return arch === 'arm64' || nestedVirt ? 'host' : 'host,-vmx,-svm'
 }
 
 function kernelArgs({ arch, accel, tscKhz, layers, memoryMb, modules }: QemuInput): string {
   // A kernel that panics ends the machine. On a busy host an emulated one cannot measure its clock, and would wait for ever.
   const clock = accel === 'tcg' && tscKhz > 0 ? [`tsc_early_khz=${tscKhz}`, 'tsc=reliable', 'no_timer_check'] : []
+  // An emulated processor does not speculate, so what is meant against that only costs, and much: each call of the kernel would empty the
+  // emulation's memory of translated addresses.
+  const plain = accel === 'tcg' ? ['mitigations=off'] : []
   // What comes after the dashes are arguments of the machine's first process.
   const facts = [
     '--',
@@ -106,7 +113,7 @@ function kernelArgs({ arch, accel, tscKhz, layers, memoryMb, modules }: QemuInpu
     Math.floor(memoryMb / 2),
     ...(modules.length > 0 ? ['--load', modules.join(',')] : []),
   ]
-  return [`console=${consoleOf(arch)}`, 'quiet', 'panic=-1', ...clock, ...facts].join(' ')
+  return [`console=${consoleOf(arch)}`, 'quiet', 'panic=-1', ...clock, ...plain, ...facts].join(' ')
 }
 
 function socket(id: string, fd: number): string {

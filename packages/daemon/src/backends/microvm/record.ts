@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { GROUP_NAME } from '../cgroups/layout.ts'
 import { isMissing } from '../missing-file.ts'
 
 /** config.json, mode 0600. SECURITY: it holds the token; a session's environment is in no file. */
@@ -20,6 +21,8 @@ const MicrovmRecord = z.object({
   diskFormat: z.enum(['qcow2', 'raw']),
   /** Whom QEMU runs as; null where it is the daemon's own user. */
   jailId: z.int().nullable(),
+  /** Name of its cgroups; null where this host allows none. */
+  group: z.string().regex(GROUP_NAME).nullable(),
   unenforced: z.array(z.enum(['cpu', 'memory', 'pids', 'disk'])),
 })
 export type MicrovmRecord = z.infer<typeof MicrovmRecord>

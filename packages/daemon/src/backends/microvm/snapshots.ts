@@ -95,6 +95,7 @@ export class Snapshots {
         log,
         snapshot: null,
         jailId: host.jailIds?.first ?? null,
+        groups: [],
         bridge: '',
         mounts: [],
       }

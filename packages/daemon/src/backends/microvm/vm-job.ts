@@ -23,6 +23,7 @@ export interface VmInput {
   readonly snapshot: string | null
   /** Whom QEMU runs as; null where there is no jail. */
   readonly jailId: number | null
+  readonly groups: VmJob['groups']
   /** Host bridge to join, or ''. */
   readonly bridge: string
   readonly mounts: readonly HostMount[]
@@ -58,7 +59,7 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
     log: input.log,
     log_bytes: LOG_BYTES,
     jail: jailId === null ? undefined : jailOf(paths, host.qemu, jailId, host.accel === 'kvm'),
-    groups: [],
+    groups: input.groups,
     rlimits: QEMU_RLIMITS,
   }
 }
