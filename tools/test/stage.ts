@@ -32,7 +32,7 @@ export async function command(log: string, argv: string[], cwd = '.'): Promise<O
 }
 
 /** A stage that takes longer hangs: it is ended whole, and fails. */
-const STAGE_MS = 22 * 60_000
+const STAGE_MS = 40 * 60_000
 
 /** Runs a command in a process group of its own, so that nothing of it stays: neither after a hang nor after Ctrl-C. */
 export async function capture(log: string, argv: string[], cwd = '.'): Promise<{ code: number; output: string }> {
