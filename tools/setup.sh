@@ -87,6 +87,7 @@ htpasswd apache2-utils
 openssl openssl
 qemu-img qemu-utils
 mksquashfs squashfs-tools
+ip iproute2
 python3 python3
 git git
 chromium chromium'
