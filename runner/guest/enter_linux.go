@@ -95,6 +95,9 @@ func (cfg *config) enter(f *facts, s *settings) error {
 			return err
 		}
 	}
+	if err := showResolver(cfg); err != nil {
+		return err
+	}
 	if err := mountShares(cfg.Shares); err != nil {
 		return err
 	}
@@ -107,6 +110,18 @@ func (cfg *config) enter(f *facts, s *settings) error {
 		}
 	}
 	return filter(s.Seccomp)
+}
+
+// showResolver has names asked for on the network that the machine is on.
+func showResolver(cfg *config) error {
+	if !cfg.Bridged {
+		return nil
+	}
+	path := filepath.Join(namesDir, resolverFile)
+	if err := os.WriteFile(path, []byte(cfg.Names[resolverFile]), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", resolverFile, err)
+	}
+	return step{mount{path, "/etc/" + resolverFile, "", syscall.MS_BIND, ""}, true}.do()
 }
 
 // Report tells the machine's first process that the runner serves, or why it does not.

@@ -75,6 +75,13 @@ func begin(cfg *config, s *session) error {
 	if err := limitGroup(&cfg.Limits); err != nil {
 		return err
 	}
+	if cfg.Bridged {
+		names, err := joinNetwork()
+		if err != nil {
+			return err
+		}
+		cfg.Names[resolverFile] = names
+	}
 	return s.begin(cfg)
 }
 

@@ -13,6 +13,9 @@ const sandboxID = 1000
 // Files below /etc that tell of names, which are the session's own.
 var nameFiles = []string{"hosts", "hostname"}
 
+// Where names are asked for. The image's own says: of the runner.
+const resolverFile = "resolv.conf"
+
 // A place is a folder that has to be there.
 type place struct {
 	path  string

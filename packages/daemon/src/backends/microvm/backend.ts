@@ -1,6 +1,7 @@
 // Machines as virtual machines of QEMU, each with a kernel of its own.
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Backend, LayeredImage, Machine, MachineSpec, Probe, Room, RootImage } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
@@ -18,6 +19,7 @@ import { type Examined, examine, type Host, type MicrovmOptions } from './probe.
 import { isAlive } from './process-state.ts'
 import { type MachineState, type MicrovmRecord, readRecord, readState, writeRecord } from './record.ts'
 import { refuseShares } from './shares.ts'
+import { Slots } from './slots.ts'
 import { Snapshots } from './snapshots.ts'
 import { bringUp, startFailure } from './starting.ts'
 
@@ -34,6 +36,8 @@ class MicrovmBackend implements Backend {
   readonly #paths: MicrovmPaths
   readonly #turns = new Turns()
   readonly #ids = new MachineIds()
+  /** A boot keeps a processor busy: more at once would only make each slower. */
+  readonly #slots = new Slots(availableParallelism())
   readonly #room: DiskRoom
   readonly #images: ImageDisks
   readonly #snapshots: Snapshots
@@ -112,9 +116,11 @@ class MicrovmBackend implements Backend {
     const record = await this.#newRecord(host, spec, image, before)
     await writeRecord(folder, record)
     try {
-      const deadline = AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)])
       const start = { host, paths: this.#paths, options: this.#options, snapshots: this.#snapshots, spec, record, image }
-      return this.#machine(record, await bringUp(start, deadline))
+      const state = await this.#slots.take(async () => {
+        return await bringUp(start, AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)]))
+      })
+      return this.#machine(record, state)
     } catch (error) {
       await this.#end(spec.id, false)
       const said = await lastWords(this.#paths.bootLog(spec.id))

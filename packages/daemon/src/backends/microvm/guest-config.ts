@@ -51,6 +51,7 @@ export function guestConfig(
       { resource: RLIMIT.messageQueues, limit: 0 },
     ],
     shares,
+    bridged: spec.network === 'bridge',
     runner: {
       token,
       workdir: '/workspace',

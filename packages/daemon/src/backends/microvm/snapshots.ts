@@ -22,7 +22,7 @@ const END_DEADLINE_MS = 10_000
 /** What the machine says when it waits. */
 const WAITING = 'sandglass: waiting for the session'
 const POLL_MS = 20
-const PAUSE_MS = 2000
+const PAUSE_MS = 10_000
 
 export class Snapshots {
   readonly #paths: MicrovmPaths

@@ -19,8 +19,6 @@ import { guestShares } from './shares.ts'
 import type { Snapshots } from './snapshots.ts'
 import { vmJob } from './vm-job.ts'
 
-const RESTORE_DEADLINE_MS = 20_000
-
 export interface Start {
   readonly host: Host
   readonly paths: MicrovmPaths
@@ -41,10 +39,11 @@ export async function bringUp(start: Start, signal: AbortSignal): Promise<Machin
   const snapshot = canSnapshot ? await snapshots.find(host, shape) : null
   if (snapshot !== null) {
     try {
-      return await run(start, shape, snapshot, AbortSignal.any([signal, AbortSignal.timeout(RESTORE_DEADLINE_MS)]))
+      return await run(start, shape, snapshot, signal)
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof Error)) throw error
+      // It did not fit this host after all. A boot needs none.
       await endMachine(paths, host.groups, spec.id, false)
       await snapshots.remove(host, shape)
     }
