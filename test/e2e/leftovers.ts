@@ -26,13 +26,14 @@ export function leftovers(dataDir: string): Leftovers {
   }
 }
 
-/** Programs in the cgroups of this daemon's machines, and any that names the folder, but for the daemon and its waiting launchers. */
+/** Programs in the cgroups of this daemon's machines, and any that names the folder, but for the daemon and its launchers, which wait with a runtime each. */
 function processes(dataDir: string): string[] {
   const found: string[] = []
   for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
     const text = read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
     const isOurs = text.includes(dataDir) || read(`/proc/${pid}/cgroup`).includes(`/${cgroupParent(dataDir)}/`)
-    if (isOurs && !text.includes(' serve ') && !text.endsWith(' launch')) found.push(text)
+    const isWaiting = text.endsWith(' launch') || text.includes(join(dataDir, 'run/runtime/bundle'))
+    if (isOurs && !text.includes(' serve ') && !isWaiting) found.push(text)
   }
   return found
 }
