@@ -59,14 +59,7 @@ func (sh *shell) run(cmd string, timeout time.Duration, into *capture, begin fun
 	begin()
 	started := time.Now()
 	sinceTicks := bootTicks()
-	sh.mu.Lock()
-	err := sh.putCommand(cmd)
-	if err == nil {
-		sh.isTold = true
-		sh.instruct(instructRun)
-	}
-	sh.mu.Unlock()
-	if err != nil {
+	if err := sh.tell(cmd); err != nil {
 		sh.kill()
 		return nil, err
 	}
@@ -74,6 +67,21 @@ func (sh *shell) run(cmd string, timeout time.Duration, into *capture, begin fun
 	result.duration = time.Since(started)
 	sh.release()
 	return result, nil
+}
+
+// tell hands the command to the driver. One that died meanwhile has closed its files; await says so.
+func (sh *shell) tell(cmd string) error {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.state == shellEnded {
+		return nil
+	}
+	if err := sh.putCommand(cmd); err != nil {
+		return err
+	}
+	sh.isTold = true
+	sh.instruct(instructRun)
+	return nil
 }
 
 // claim takes the shell from idle, or from the prompt, to running.
