@@ -1,0 +1,36 @@
+// The conformance suite as a plain program, for hosts on which a test runner is too slow or absent. A line of JSON for each check.
+// Arguments: runtime, runner, the program that starts.fixture.ts is, and the titles to run; all without titles. As an ordinary user it runs
+// itself again inside a user namespace, as the daemon does.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Subject } from '../conformance/subject.ts'
+import { CHECKS } from '../conformance.ts'
+import { ORDINARY_USER } from '../limitations.ts'
+import { openOci } from './backend.ts'
+import { inUserNamespace, userNamespaceArgv } from './enter-userns.ts'
+
+const [runtime = '', runnerPath = '', starter = '', ...wanted] = process.argv.slice(2)
+const inside = userNamespaceArgv([process.execPath, ...process.argv.slice(1)], '/nonexistent', runnerPath)
+if (inside?.[0] !== undefined) process.execve?.(inside[0], inside)
+
+const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
+const subject: Subject = {
+  open: () => openOci({ dataDir, runtime, runnerPath }),
+  starter: [process.execPath, starter, dataDir, runtime, runnerPath],
+  allowUnenforced: [],
+}
+const backend = await subject.open()
+const leftOut = inUserNamespace() ? ORDINARY_USER : {}
+for (const [title, check] of Object.entries(CHECKS)) {
+  if (title in leftOut || (wanted.length > 0 && !wanted.includes(title))) continue
+  const began = performance.now()
+  const error = await check(backend, subject).then(
+    () => null,
+    (error: unknown) => (error instanceof Error ? (error.stack ?? error.message) : String(error)),
+  )
+  process.stdout.write(`${JSON.stringify({ title, error, ms: Math.round(performance.now() - began) })}\n`)
+}
+for (const id of await backend.residents()) await backend.discard(id)
+rmSync(dataDir, { recursive: true, force: true })
+process.exit(0)

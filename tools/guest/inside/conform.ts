@@ -1,0 +1,61 @@
+// The conformance suite in a process of its own.
+import { spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { report } from './report.ts'
+import { CLONE, NODE } from './run.ts'
+
+/** What cgroups decide. */
+export const LIMITS = [
+  'pause stops every process and resume continues them',
+  'a paused machine can be destroyed',
+  'a daemon that is killed leaves its machines running for the next one',
+  'statistics show what runs and the limits',
+  'busy loops get their share of the cpu and no more',
+  'memory past the limit ends the program and not the machine',
+  'a fork bomb stops at the limit, and the machine goes on',
+]
+/** And what may differ with the version of the kernel and of the cgroups. */
+export const MOST = [
+  ...LIMITS,
+  'stop keeps files and start brings them back',
+  'destroy leaves nothing behind, and twice is the same as once',
+  'an aborted start leaves nothing behind',
+  'a daemon that is killed in the middle of a start leaves only what discard removes',
+  "a full disk is that session's own",
+  'loopback is the only interface, with 127.0.0.53 on it',
+  'root inside is not root outside',
+  'host files are out of sight',
+  'nothing tells of disks, paths or the boot of the host',
+  'a writable root takes changes that only this machine sees',
+  'calls that change mounts, namespaces, keys or the kernel are refused, even for root',
+  'kernel knobs and host details are masked or read-only',
+]
+
+/** `prefix` is who runs it; no titles means all. */
+export async function conform(
+  suite: string,
+  [runtime]: [string],
+  prefix: readonly string[],
+  titles: readonly string[],
+): Promise<void> {
+  const program = [
+    NODE,
+    `${CLONE}/guest/conform.mjs`,
+    runtime,
+    `${CLONE}/runner/bin/runner`,
+    `${CLONE}/guest/starter.mjs`,
+    ...titles,
+  ]
+  const [first = '', ...args] = [...prefix, ...program]
+  const child = spawn(first, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const ended = new Promise<number | null>(resolve => child.once('exit', resolve))
+  const seen: string[] = []
+  for await (const line of createInterface({ input: child.stdout })) {
+    const { title, error, ms }: { title: string; error: string | null; ms: number } = JSON.parse(line)
+    seen.push(title)
+    report({ suite, title, error, ms })
+  }
+  const code = await ended
+  const missing = titles.filter(title => !seen.includes(title))
+  if (code !== 0 || missing.length > 0) throw new Error(`ended with ${code}; not tried: ${missing.join('; ') || 'none'}`)
+}
