@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	portDeadline = 10 * time.Second
-	edgeTrigger  = 1 << 31 // EPOLLET, which package syscall has as a negative number
+	portDeadline  = 10 * time.Second
+	writeDeadline = 2 * time.Second
+	edgeTrigger   = 1 << 31 // EPOLLET, which package syscall has as a negative number
 )
 
 // A port is a virtio port. While nobody is connected on the other side it is at its end and readable at the same time, so only an edge
@@ -56,9 +57,14 @@ func (p *port) Read(buffer []byte) (int, error) {
 	}
 }
 
-// Write drops what nobody is there to read.
+// Write drops what nobody is there to read. That somebody came is told apart from what was sent: a request may be here before it.
 func (p *port) Write(data []byte) (int, error) {
-	return syscall.Write(p.fd, data)
+	for deadline := time.Now().Add(writeDeadline); ; time.Sleep(time.Millisecond) {
+		n, err := syscall.Write(p.fd, data)
+		if err != syscall.EINTR && (err != syscall.EAGAIN || time.Now().After(deadline)) {
+			return n, err
+		}
+	}
 }
 
 // findPort gives the path of a port by the name that the host gave it. Drivers come up after their modules are loaded.
