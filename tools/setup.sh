@@ -3,6 +3,7 @@
 #   setup node   npm packages and a Node 24, left in $NODE
 #   setup run    and what a sandbox needs: an OCI runtime, uidmap, ext4 tools, Go to build the runner
 #   setup test   and what the tests compare with and drive
+#   setup guest  and what makes a guest with systemd
 
 NODE_MAJOR=24
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -20,6 +21,7 @@ setup() {
   fi
   # Whoever has QEMU can have virtual machines.
   if [ "$1" = test ] || { [ "$1" = run ] && command -v "qemu-system-$(uname -m)" >/dev/null; }; then guest_kernel; fi
+  if [ "$1" = test ]; then full_kernel; fi
   exec 9>&-
 }
 
@@ -96,6 +98,8 @@ case $(uname -m) in
   *) TEST_PACKAGES+=$'\nqemu-system-x86_64 qemu-system-x86' ;;
 esac
 
+GUEST_PACKAGES='mmdebstrap mmdebstrap'
+
 system_packages() {
   local missing
   missing=$(missing_packages "$1")
@@ -113,7 +117,8 @@ system_packages() {
 
 missing_packages() {
   local table=$RUN_PACKAGES commands package name found missing=''
-  [ "$1" = test ] && table=$RUN_PACKAGES$'\n'$TEST_PACKAGES
+  [ "$1" = run ] || table+=$'\n'$TEST_PACKAGES
+  [ "$1" = guest ] && table+=$'\n'$GUEST_PACKAGES
   while read -r commands package; do
     found=''
     for name in ${commands//|/ }; do
@@ -167,18 +172,28 @@ guest_kernel() {
   [ -r "$(compgen -G '/boot/vmlinuz-*' | head -n 1)" ] && return
   command -v apt-get >/dev/null || { say 'no kernel for virtual machines: put one into /boot'; return; }
   open_cache
-  step 'guest kernel' fetch_kernel || say "could not fetch a kernel for virtual machines; see $LOG"
+  mkdir -p runner/bin
+  step 'guest kernel' fetch_kernel linux-image-cloud runner/bin/kernel || say "could not fetch a kernel for virtual machines; see $LOG"
 }
 
+# One with every driver, which tests name by its path: the one for virtual machines has no 9p.
+full_kernel() {
+  compgen -G '.cache/full-kernel/boot/vmlinuz-*' >/dev/null && return
+  command -v apt-get >/dev/null || return 0
+  open_cache
+  step 'full kernel' fetch_kernel linux-image "$CACHE/full-kernel" || say "could not fetch a kernel with every driver; see $LOG"
+}
+
+# fetch_kernel FLAVOUR FOLDER: unpacked to FOLDER, which is there only when it is whole.
 fetch_kernel() {
   local package folder=$CACHE/kernel
-  package=$(apt-cache depends "linux-image-cloud-$(dpkg --print-architecture)" | sed -n 's/.*Depends: \(linux-image-.*\)/\1/p' | head -n 1)
+  package=$(apt-cache depends "$1-$(dpkg --print-architecture)" | sed -n 's/.*Depends: \(linux-image-.*\)/\1/p' | head -n 1)
   [ -n "$package" ] || return 1
   rm -rf "$folder" && mkdir -p "$folder/download" &&
     (cd "$folder/download" && apt-get download "$package") &&
     dpkg -x "$folder"/download/*.deb "$folder/unpacked" &&
-    mkdir -p runner/bin && rm -rf runner/bin/kernel && mkdir runner/bin/kernel &&
-    cp -r "$folder/unpacked/boot" "$folder/unpacked/lib" runner/bin/kernel/ && rm -rf "$folder"
+    mkdir "$folder/kernel" && mv "$folder/unpacked/boot" "$folder/unpacked/lib" "$folder/kernel/" &&
+    rm -rf "$2" && mv "$folder/kernel" "$2" && rm -rf "$folder"
 }
 
 # For packages: one binary per machine, under the name that Node has for it.

@@ -44,7 +44,9 @@ func Enter(args []string) ([]byte, error) {
 	if err := buildRoot(f, s, false); err != nil {
 		return nil, err
 	}
-	readAhead()
+	if f.readAhead {
+		readAhead()
+	}
 	cfg, err := awaitOrders()
 	if err != nil {
 		return nil, err

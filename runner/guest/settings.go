@@ -24,6 +24,8 @@ type facts struct {
 	tmpMb  int      // size of /tmp
 	load   []string // sets of drivers beside the usual ones
 	trial  bool     // nothing but to say that the machine boots
+	// readAhead: a snapshot is made of this machine, which is to have in memory what a first shell reads.
+	readAhead bool
 }
 
 func readSettings() (*settings, error) {
@@ -44,6 +46,7 @@ func readFacts(args []string) (*facts, error) {
 	set.IntVar(&f.layers, "layers", 0, "")
 	set.IntVar(&f.tmpMb, "tmp-mb", 64, "")
 	set.BoolVar(&f.trial, "trial", false, "")
+	set.BoolVar(&f.readAhead, "read-ahead", false, "")
 	load := set.String("load", "", "")
 	if err := set.Parse(args); err != nil {
 		return nil, fmt.Errorf("read the kernel's command line: %w", err)

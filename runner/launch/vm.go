@@ -185,7 +185,7 @@ func (j *vmJob) attributes() (*syscall.SysProcAttr, error) {
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 		UidMappings: owner, GidMappings: owner, GidMappingsEnableSetgroups: true,
 		Credential: &syscall.Credential{Uid: insideID, Gid: insideID, Groups: []uint32{}},
-	}, j.Jail.build(j.Files)
+	}, j.Jail.build(j.Files, j.Shares)
 }
 
 // awaitKeep kills the machine when the daemon is gone without having said that it is to stay.

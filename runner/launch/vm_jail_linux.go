@@ -20,9 +20,10 @@ type vmJail struct {
 const (
 	firstGiven = 3
 	insideID   = 1000
+	sharesDir  = "/shares"
 )
 
-func (v *vmJail) build(files []vmFile) error {
+func (v *vmJail) build(files []vmFile, shares *vmShares) error {
 	if err := enterPrivateMounts(); err != nil {
 		return err
 	}
@@ -48,6 +49,11 @@ func (v *vmJail) build(files []vmFile) error {
 			return err
 		}
 	}
+	if shares.isNineP() {
+		if err := v.showShares(shares); err != nil {
+			return err
+		}
+	}
 	if err := syscall.Mount("", v.Path, "", syscall.MS_REMOUNT|syscall.MS_RDONLY|syscall.MS_NOSUID, ""); err != nil {
 		return fmt.Errorf("close jail: %w", err)
 	}
@@ -55,6 +61,18 @@ func (v *vmJail) build(files []vmFile) error {
 }
 
 const readOnlyData = syscall.MS_RDONLY | syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
+
+// showShares shows the folders that QEMU serves itself, each with the limits it was mounted with.
+func (v *vmJail) showShares(shares *vmShares) error {
+	target := filepath.Join(v.Path, sharesDir)
+	if err := os.Mkdir(target, 0o755); err != nil {
+		return fmt.Errorf("show shares: %w", err)
+	}
+	if err := syscall.Mount(shares.Path, target, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
+		return fmt.Errorf("show shares: %w", err)
+	}
+	return nil
+}
 
 func (v *vmJail) show(path string) error {
 	info, err := os.Lstat(path)

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// vmShares are folders of the host that a machine sees through virtiofsd, one process each.
+// vmShares are folders of the host that a machine sees: through virtiofsd, one process each, or through QEMU's own 9p server.
 type vmShares struct {
 	// Path is a folder that everybody may enter. They are put together on it, in the keeper's own mount namespace.
 	Path string `json:"path"`
-	// Argv is virtiofsd's, without what it serves and where.
+	// Argv is virtiofsd's, without what it serves and where; empty for 9p.
 	Argv []string `json:"argv"`
 	// RootID and UserID are whom root and the sandbox's user of the machine are on the host.
 	RootID  int      `json:"root_id"`
@@ -21,9 +21,9 @@ type vmShares struct {
 	Folders []folder `json:"folders"`
 }
 
-// start gives the descriptor that QEMU speaks to each virtiofsd on.
+// start gives the descriptor that QEMU speaks to each virtiofsd on. For 9p there are none: the jail shows QEMU the folders.
 //
-// SECURITY: each is the root of a user namespace that has two ids, both nobody's on the host, and the mount shows it the folder's owner as
+// SECURITY: each virtiofsd is the root of a user namespace that has two ids, both nobody's on the host, and the mount shows it the folder's owner as
 // one of them. A machine that takes it over has what the session was given and nothing else.
 func (s *vmShares) start(socket string, log *os.File) ([]*os.File, error) {
 	if s == nil {
@@ -55,6 +55,9 @@ func (s *vmShares) start(socket string, log *os.File) ([]*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
+		if s.isNineP() {
+			continue
+		}
 		file, err := s.serve(source, socket, log)
 		if err != nil {
 			return nil, err
@@ -63,6 +66,8 @@ func (s *vmShares) start(socket string, log *os.File) ([]*os.File, error) {
 	}
 	return given, nil
 }
+
+func (s *vmShares) isNineP() bool { return s != nil && len(s.Argv) == 0 }
 
 // serve starts virtiofsd and connects to it. Its socket has a name only as long as that takes.
 func (s *vmShares) serve(source, socket string, log *os.File) (*os.File, error) {

@@ -61,7 +61,7 @@ const KERNELS = { shared: 'on the kernel of the host', own: 'on a kernel of its 
 
 /** A limit that cannot be enforced is a failure until the configuration allows exactly that. */
 async function checkBackend({ config, filePath }: Loaded, backend: Backend): Promise<Check[]> {
-  const probe = await backend.probe()
+  const probe = await backend.probe(true)
   const name = `backend ${backend.name}`
   if (!probe.available) return [{ name, status: 'failed', detail: probe.why ?? 'not available', fix: probe.fix }]
   const allowed = probe.unenforceable.filter(limit => allowedUnenforced(config, backend.name).includes(limit))

@@ -138,8 +138,8 @@ export interface ImageBuild {
 
 export interface Backend {
   readonly name: string
-  /** Cheap enough to call on every readiness check: what costs is remembered. */
-  probe(): Promise<Probe>
+  /** Cheap enough to call on every readiness check: what costs is remembered, and what takes seconds is left out unless `mayTakeSeconds`. */
+  probe(mayTakeSeconds?: boolean): Promise<Probe>
   /** Throws for a wish that no machine here can have, so that no session is made with it; start throws the same. Absent where there is none. */
   refuse?(wishes: MachineWishes): Promise<void>
   /** Absent where a session cannot choose one. */

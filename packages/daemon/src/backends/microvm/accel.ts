@@ -29,8 +29,8 @@ export interface TrialInput {
   readonly jailIds: JailIds | null
 }
 
-/** Why it cannot be used, or null. Tried once for each boot of the host and each kernel. */
-export async function kvmProblem(input: TrialInput): Promise<string | null> {
+/** Why it cannot be used, or null. It is tried once for each boot of the host and each kernel; undefined while it was not and may not be. */
+export async function kvmProblem(input: TrialInput, mayTakeSeconds: boolean): Promise<string | null | undefined> {
   try {
     accessSync(KVM, constants.R_OK | constants.W_OK)
   } catch (error) {
@@ -43,6 +43,7 @@ export async function kvmProblem(input: TrialInput): Promise<string | null> {
   const known = await readFile(file, 'utf8').catch(missing)
   if (known === WORKS) return null
   if (known !== null && Date.now() - (await stat(file)).mtimeMs < FAILURE_FRESH_MS) return known
+  if (!mayTakeSeconds) return undefined
   const problem = await tryIt(input)
   await writeFile(`${file}.${process.pid}`, problem ?? WORKS)
   await rename(`${file}.${process.pid}`, file)

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { SandglassError } from '@sandglass/contract/tables'
-import type { Backend, LayeredImage, Machine, MachineSpec, Probe, Room, RootImage } from '../backend.ts'
+import type { Backend, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, Room, RootImage } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
@@ -41,7 +41,8 @@ class MicrovmBackend implements Backend {
   readonly #room: DiskRoom
   readonly #images: ImageDisks
   readonly #snapshots: Snapshots
-  #examined: Promise<Examined> | null = null
+  #examined: Examined | null = null
+  #looking: Promise<Examined> | null = null
   #foundGroups: MachineGroups | null | undefined
 
   constructor(options: MicrovmOptions) {
@@ -54,8 +55,16 @@ class MicrovmBackend implements Backend {
     this.#snapshots = new Snapshots(this.#paths, options.runnerPath)
   }
 
-  async probe(): Promise<Probe> {
-    return (await this.#examine()).probe
+  async probe(mayTakeSeconds = false): Promise<Probe> {
+    return (await this.#examine(mayTakeSeconds)).probe
+  }
+
+  async refuse({ mounts, network, runtime }: MachineWishes): Promise<void> {
+    if (runtime !== null)
+      throw new SandglassError('UNSUPPORTED', { what: 'an OCI runtime with microvm: a virtual machine has none' })
+    const host = await this.#host()
+    await refuseShares(host, this.#options.shareProto, mounts)
+    refuseBridge(host, this.#options.bridge, network)
   }
 
   async prepare(image: RootImage, signal: AbortSignal, say: (step: string) => void = () => undefined): Promise<void> {
@@ -105,8 +114,7 @@ class MicrovmBackend implements Backend {
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#host()
-    await refuseShares(host, this.#options.shareProto, spec.mounts)
-    refuseBridge(host, this.#options.bridge, spec.network)
+    await this.refuse(spec)
     const image = await this.#images.prepare(host, spec.image, signal, () => undefined)
     const folder = this.#paths.session(spec.id)
     const [before, state] = await Promise.all([readRecord(folder), readState(folder)])
@@ -171,23 +179,27 @@ class MicrovmBackend implements Backend {
   }
 
   /** Looks again while nothing could be used, so that installing what is missing needs no restart. */
-  async #examine(): Promise<Examined> {
-    const examining = this.#examined ?? this.#firstLook()
-    this.#examined = examining
-    const examined = await examining
-    if (examined.host === null && this.#examined === examining) this.#examined = null
-    return examined
+  async #examine(mayTakeSeconds: boolean): Promise<Examined> {
+    const known = this.#examined
+    if (known?.host && (known.isWhole || !mayTakeSeconds)) return known
+    // Those who ask at the same time wait for the same look.
+    this.#looking ??= this.#look(mayTakeSeconds).finally(() => {
+      this.#looking = null
+    })
+    this.#examined = await this.#looking
+    const { host, isWhole } = this.#examined
+    return host !== null && !isWhole && mayTakeSeconds ? await this.#examine(true) : this.#examined
   }
 
-  async #firstLook(): Promise<Examined> {
+  async #look(mayTakeSeconds: boolean): Promise<Examined> {
     const groups = this.#groups()
     await groups?.removeLost(new Set((await this.#records()).map(record => record.group ?? '')))
-    return await examine(this.#options, this.#paths, groups)
+    return await examine(this.#options, this.#paths, groups, mayTakeSeconds)
   }
 
   /** SECURITY: with nothing to isolate with, nothing runs. */
   async #host(): Promise<Host> {
-    const { host, probe } = await this.#examine()
+    const { host, probe } = await this.#examine(true)
     if (host !== null) return host
     throw new SandglassError('BACKEND_UNAVAILABLE', { backend: this.name, why: `${probe.why}; ${probe.fix}` })
   }

@@ -51,6 +51,11 @@ describe('a virtual machine that cannot be had', () => {
     expect(traces(spec.id)).toEqual([])
   })
 
+  it('refuses a runtime of choice before anything is made', async () => {
+    const wishes = { ...specOf(subject), runtime: 'crun' }
+    await expect(openMicrovm(options).refuse?.(wishes)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+  })
+
   it('refuses a data folder whose sockets would have too long a path', () => {
     expect(() => openMicrovm({ ...options, dataDir: `/${'x'.repeat(90)}` })).toThrow('too long for unix sockets')
   })

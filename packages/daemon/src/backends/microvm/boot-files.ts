@@ -28,6 +28,8 @@ export const MODULE_SETS = {
   'kvm-intel': ['kvm_intel'],
   'kvm-amd': ['kvm_amd'],
 } as const
+/** What ext4 asks for by another name than the module has, so that no dependency tells of it. */
+const UNNAMED = ['crc32c_generic']
 export type ModuleSet = keyof typeof MODULE_SETS
 
 /** SECURITY: of the terminals that a machine has, a session may have so many. */
@@ -36,7 +38,7 @@ const TERMINALS = 256
 export async function prepareBoot(kernel: Kernel, runnerPath: string, dir: string): Promise<BootFiles> {
   const [info, runner] = await Promise.all([stat(kernel.path), readFile(runnerPath)])
   const hash = createHash('sha256')
-    .update(JSON.stringify([kernel, info.size, info.mtimeMs, MODULE_SETS]))
+    .update(JSON.stringify([kernel, info.size, info.mtimeMs, MODULE_SETS, UNNAMED]))
     .update(guestSettings())
   const digest = hash.update(runner).digest('hex').slice(0, 16)
   const place = join(dir, digest)
@@ -48,7 +50,7 @@ export async function prepareBoot(kernel: Kernel, runnerPath: string, dir: strin
 async function build(kernel: Kernel, runner: Buffer, place: string): Promise<void> {
   const found = new Map<ModuleSet, KernelModule[]>()
   for (const name of Object.keys(MODULE_SETS) as ModuleSet[]) {
-    const modules = await collectModules(kernel.modulesDir, MODULE_SETS[name]).catch(error => {
+    const modules = await collectModules(kernel.modulesDir, MODULE_SETS[name], name === 'base' ? UNNAMED : []).catch(error => {
       // Without the first nothing boots; the kernel may lack what another is for.
       if (name === 'base') throw error
       return null

@@ -55,6 +55,8 @@ export interface Host {
 
 export interface Examined {
   readonly host: Host | null
+  /** False while something was not tried because it takes seconds. */
+  readonly isWhole: boolean
   readonly probe: Probe
 }
 
@@ -63,7 +65,12 @@ const QEMU = process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86
 const QEMU_PACKAGE = process.arch === 'arm64' ? 'qemu-system-arm' : 'qemu-system-x86'
 const KERNEL_PACKAGE = process.arch === 'arm64' ? 'linux-image-cloud-arm64' : 'linux-image-cloud-amd64'
 
-export async function examine(options: MicrovmOptions, paths: MicrovmPaths, groups: MachineGroups | null): Promise<Examined> {
+export async function examine(
+  options: MicrovmOptions,
+  paths: MicrovmPaths,
+  groups: MachineGroups | null,
+  mayTakeSeconds: boolean,
+): Promise<Examined> {
   const qemu = isAbsolute(options.qemu) ? options.qemu : findProgram(options.qemu === 'auto' ? QEMU : options.qemu)
   const qemuVersion = qemu === null ? null : await versionOf(qemu)
   if (qemu === null || qemuVersion === null)
@@ -93,11 +100,10 @@ export async function examine(options: MicrovmOptions, paths: MicrovmPaths, grou
   const ids = options.extraArgs.length > 0 ? null : jailIds()
   const problem = ids === null ? noIds(options) : await jailProblem(paths, options.runnerPath, qemu, ids.first)
   const jail = problem === null ? ids : null
-  const noKvm =
-    options.accel === 'tcg'
-      ? 'backends.microvm.accel is tcg'
-      : await kvmProblem({ paths, runnerPath: options.runnerPath, qemu, boot, jailIds: jail })
-  if (options.accel === 'kvm' && noKvm !== null)
+  const trial = { paths, runnerPath: options.runnerPath, qemu, boot, jailIds: jail }
+  const tried = options.accel === 'tcg' ? 'backends.microvm.accel is tcg' : await kvmProblem(trial, mayTakeSeconds)
+  const noKvm = tried === undefined ? 'KVM is tried with the first session' : tried
+  if (options.accel === 'kvm' && noKvm !== null && tried !== undefined)
     return unavailable(`KVM does not work here: ${noKvm}`, 'set backends.microvm.accel to auto or tcg')
   const nested = noKvm === null ? nestedDrivers() : null
   const host: Host = {
@@ -116,7 +122,7 @@ export async function examine(options: MicrovmOptions, paths: MicrovmPaths, grou
     virtiofsd: findVirtiofsd(),
     canShiftOwners: ids?.isRoots ?? false,
   }
-  return { host, probe: available(host, { noJail: problem, noKvm }) }
+  return { host, isWhole: tried !== undefined, probe: available(host, { noJail: problem, noKvm }) }
 }
 
 function noIds({ extraArgs }: MicrovmOptions): string {
@@ -154,7 +160,11 @@ function available(host: Host, { noJail, noKvm }: { noJail: string | null; noKvm
 }
 
 function unavailable(why: string, fix: string): Examined {
-  return { host: null, probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [], kernel: 'own' } }
+  return {
+    host: null,
+    isWhole: true,
+    probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [], kernel: 'own' },
+  }
 }
 
 // Fixed folders: what runs as root must not depend on who set PATH.

@@ -1,6 +1,6 @@
 // QEMU's command line. Everything it may use comes as an open descriptor, so that it needs no right to any path.
 import type { DiskFormat } from './session-disk.ts'
-import { tagOf } from './shares.ts'
+import { type ShareProto, tagOf } from './shares.ts'
 
 export type Accel = 'kvm' | 'tcg'
 
@@ -23,9 +23,12 @@ export interface QemuInput {
   readonly modules: readonly string[]
   readonly extraArgs: readonly string[]
   readonly restore: boolean
+  /** The machine reads what a first shell is made of, so that a snapshot of it has that in memory. */
+  readonly readAhead: boolean
   readonly bridged: boolean
   /** How many folders of the host it sees. */
   readonly shares: number
+  readonly shareProto: ShareProto
 }
 
 /** In the order in which the keeper gives them, from 3 on. */
@@ -75,16 +78,29 @@ export function qemuArgs(input: QemuInput): string[] {
 /** A machine with nothing in it that says that it boots, and ends. */
 export function trialArgs(qemu: string, arch: NodeJS.Architecture, id: string): string[] {
   return [
-    ...[qemu, ...COMMON, '-name', id, '-M', machine({ arch, shares: 0 }), '-accel', 'kvm', '-cpu', 'host', '-m', '256'],
+    ...[
+      qemu,
+      ...COMMON,
+      '-name',
+      id,
+      '-M',
+      machine({ arch, shares: 0, shareProto: 'virtiofs' }),
+      '-accel',
+      'kvm',
+      '-cpu',
+      'host',
+      '-m',
+      '256',
+    ],
     ...['-kernel', `/dev/fd/${FILES.kernel}`, '-initrd', `/dev/fd/${FILES.initramfs}`],
     ...['-append', `console=${consoleOf(arch)} quiet panic=-1 -- --trial`, ...CONSOLE],
   ]
 }
 
-function machine({ arch, shares }: Pick<QemuInput, 'arch' | 'shares'>): string {
+function machine({ arch, shares, shareProto }: Pick<QemuInput, 'arch' | 'shares' | 'shareProto'>): string {
   // Without ACPI a stock kernel does not find the devices.
   const kind = arch === 'arm64' ? 'virt' : 'microvm,acpi=on'
-  return shares > 0 ? `${kind},memory-backend=memory` : kind
+  return shares > 0 && shareProto === 'virtiofs' ? `${kind},memory-backend=memory` : kind
 }
 
 function accel(which: Accel): string {
@@ -98,22 +114,18 @@ function cpu({ accel, arch, nestedVirt }: QemuInput): string {
   return arch === 'arm64' || nestedVirt ? 'host' : 'host,-vmx,-svm'
 }
 
-function kernelArgs({ arch, accel, tscKhz, layers, memoryMb, modules }: QemuInput): string {
-  // A kernel that panics ends the machine. On a busy host an emulated one cannot measure its clock, and would wait for ever.
+function kernelArgs(input: QemuInput): string {
+  const { arch, accel, tscKhz, layers, memoryMb, modules, readAhead } = input
+  // On a busy host an emulated processor's clock cannot be measured, and the kernel would wait for ever.
   const clock = accel === 'tcg' && tscKhz > 0 ? [`tsc_early_khz=${tscKhz}`, 'tsc=reliable', 'no_timer_check'] : []
   // An emulated processor does not speculate, so what is meant against that only costs, and much: each call of the kernel would empty the
   // emulation's memory of translated addresses.
   const plain = accel === 'tcg' ? ['mitigations=off'] : []
-  // What comes after the dashes are arguments of the machine's first process.
-  const facts = [
-    '--',
-    '--layers',
-    layers,
-    '--tmp-mb',
-    Math.floor(memoryMb / 2),
-    ...(modules.length > 0 ? ['--load', modules.join(',')] : []),
-  ]
-  return [`console=${consoleOf(arch)}`, 'quiet', 'panic=-1', ...clock, ...plain, ...facts].join(' ')
+  const facts = ['--layers', layers, '--tmp-mb', Math.floor(memoryMb / 2), ...(readAhead ? ['--read-ahead'] : [])]
+  const load = modules.length > 0 ? ['--load', modules.join(',')] : []
+  // A kernel that panics ends the machine. The tests of its ciphers take as long as a third of the boot. What comes after the dashes are
+  // arguments of the machine's first process.
+  return [`console=${consoleOf(arch)}`, 'quiet panic=-1 cryptomgr.notests', ...clock, ...plain, '--', ...facts, ...load].join(' ')
 }
 
 function socket(id: string, fd: number): string {
@@ -122,16 +134,20 @@ function socket(id: string, fd: number): string {
 
 function readonlyDisk(name: 'image' | 'top'): string[] {
   const fd = FILES[name]
-  const file = `driver=file,filename=/dev/fdset/${fd},node-name=${name},read-only=on,locking=off`
-  return ['-add-fd', `fd=${fd},set=${fd}`, '-blockdev', file, '-device', `virtio-blk-device,drive=${name},serial=${name}`]
+  const file = { driver: 'file', filename: `/dev/fdset/${fd}`, 'node-name': name, 'read-only': true, locking: 'off' }
+  return ['-add-fd', `fd=${fd},set=${fd}`, ...blockdev(file), '-device', `virtio-blk-device,drive=${name},serial=${name}`]
 }
 
+const blockdev = (options: object) => ['-blockdev', JSON.stringify(options)]
+
 function sessionDisk({ diskFormat, durable }: QemuInput): string[] {
-  const cache = `cache.direct=off,cache.no-flush=${durable ? 'off' : 'on'}`
+  const cache = { direct: false, 'no-flush': !durable }
+  // SECURITY: what a session wrote into its disk's header names no other file.
+  const format = diskFormat === 'qcow2' ? { driver: diskFormat, backing: null } : { driver: diskFormat }
   return [
     ...['-add-fd', `fd=${FILES.disk},set=${FILES.disk}`],
-    ...['-blockdev', `driver=file,filename=/dev/fdset/${FILES.disk},node-name=file,${cache}`],
-    ...['-blockdev', `driver=${diskFormat},file=file,node-name=session,${cache}`],
+    ...blockdev({ driver: 'file', filename: `/dev/fdset/${FILES.disk}`, 'node-name': 'file', cache }),
+    ...blockdev({ ...format, file: 'file', 'node-name': 'session', cache }),
     ...['-device', 'virtio-blk-device,drive=session,serial=session'],
   ]
 }
@@ -141,13 +157,20 @@ function network(fd: number, id: string): string[] {
 }
 
 /** virtiofsd reads and writes the machine's memory itself, so that has to be shared with it. */
-function shares({ shares, memoryMb }: QemuInput, firstFd: number): string[] {
+function shares({ shares, shareProto, memoryMb }: QemuInput, firstFd: number): string[] {
   if (shares === 0) return []
+  if (shareProto === '9p') return Array.from({ length: shares }, (_, i) => ninePShare(i)).flat()
   const devices = Array.from({ length: shares }, (_, i) => [
     ...['-chardev', `socket,id=${tagOf(i)},fd=${firstFd + i}`],
     ...['-device', `vhost-user-fs-device,chardev=${tagOf(i)},tag=${tagOf(i)}`],
   ])
   return ['-object', `memory-backend-memfd,id=memory,size=${guestMemoryMb(memoryMb)}M,share=on`, ...devices.flat()]
+}
+
+/** The jail has the folder there. */
+function ninePShare(i: number): string[] {
+  const folder = `local,id=${tagOf(i)},path=/shares/${i},security_model=none,readonly=on`
+  return ['-fsdev', folder, '-device', `virtio-9p-device,fsdev=${tagOf(i)},mount_tag=${tagOf(i)}`]
 }
 
 /** An address of the kind that nobody assigns, the same for a session at every start. */

@@ -8,6 +8,8 @@ export interface Shape {
   /** File names of the image's disks. */
   readonly imageDisk: string
   readonly topDisk: string
+  /** When they were made: the same image may be laid out otherwise the next time, and a snapshot knows where its files were. */
+  readonly disksMadeMs: readonly number[]
   readonly layers: number
   readonly memoryMb: number
   readonly vcpus: number

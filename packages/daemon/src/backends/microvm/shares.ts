@@ -29,7 +29,8 @@ export async function refuseShares(host: Host, proto: ShareProto, mounts: readon
     throw unsupported('mounts: nothing keeps what serves them from the rest of the host here. Run the daemon as root')
   for (const { source, readonly } of mounts) {
     if (readonly) continue
-    if (proto === '9p') throw unsupported('a writable mount with 9p: QEMU has no right to any folder. Use share_proto virtiofs')
+    if (proto === '9p')
+      throw unsupported('a writable mount with 9p: QEMU writes by way of /proc, which its jail has not. Use share_proto virtiofs')
     if (!host.canShiftOwners)
       throw unsupported('a writable mount as an ordinary user: its files could not be the user’s. Run the daemon as root')
     const { uid, gid } = await lstat(source)
@@ -48,11 +49,19 @@ export const guestShares = (proto: ShareProto, mounts: readonly HostMount[]): Gu
 export const tagOf = (i: number): string => `share${i}`
 
 /** What the keeper is told. `id` and the one after it are whom root and the user of the machine are on the host. */
-export function keptShares(host: Host, paths: MicrovmPaths, mounts: readonly HostMount[], id: number): VmJob['shares'] {
-  const shown = host.canShiftOwners ? id + 1 : 0
+export function keptShares(
+  host: Host,
+  paths: MicrovmPaths,
+  proto: ShareProto,
+  mounts: readonly HostMount[],
+  id: number,
+): VmJob['shares'] {
+  // With 9p QEMU serves them itself, and the machine sees what is QEMU's as its user's.
+  const owner = proto === '9p' ? id : id + 1
+  const shown = host.canShiftOwners ? owner : 0
   return {
     path: stage([paths.dataDir, host.qemu, host.virtiofsd ?? '']),
-    argv: [host.virtiofsd ?? '', ...VIRTIOFSD_ARGS],
+    argv: proto === '9p' ? [] : [host.virtiofsd ?? '', ...VIRTIOFSD_ARGS],
     root_id: id,
     user_id: id + 1,
     folders: mounts.map(({ source, readonly }) => ({

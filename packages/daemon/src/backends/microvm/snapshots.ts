@@ -38,15 +38,17 @@ export class Snapshots {
 
   /** The file to start a machine of this shape from, or null when there is none yet. */
   async find(host: Host, shape: Shape): Promise<string | null> {
-    const path = this.#file(shapeKey(shape, host))
+    const key = shapeKey(shape, host)
     try {
       const now = new Date()
       // The ones that were used last are kept longest.
-      await utimes(path, now, now)
-      return path
+      await utimes(this.#file(key), now, now)
+      return this.#file(key)
     } catch (error) {
-      if (isMissing(error)) return null
-      throw error
+      if (!isMissing(error)) throw error
+      // One that was removed may be made again.
+      this.#tried.delete(key)
+      return null
     }
   }
 
@@ -69,6 +71,7 @@ export class Snapshots {
   }
 
   async #make(host: Host, shape: Shape, key: string): Promise<void> {
+    if (existsSync(this.#file(key))) return
     // The image may be gone meanwhile.
     if (!existsSync(join(this.#paths.disks, shape.imageDisk)) || !existsSync(join(this.#paths.disks, shape.topDisk))) return
     const [id, path] = [`snapshot-${key}`, this.#file(key)]
@@ -93,11 +96,13 @@ export class Snapshots {
         durable: false,
         sockets,
         log,
+        readAhead: true,
         snapshot: null,
         jailId: host.jailIds?.first ?? null,
         groups: [],
         bridge: '',
         mounts: [],
+        shareProto: 'virtiofs' as const,
       }
       kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
       await this.#untilWaiting(kept, log)

@@ -1,6 +1,6 @@
 // Brings one machine up: from a snapshot where there is one, else by booting, and then there will be one for the next.
 import { existsSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
@@ -33,7 +33,7 @@ export async function bringUp(start: Start, signal: AbortSignal): Promise<Machin
   const { host, paths, snapshots, spec, record } = start
   const disk = diskPath(start)
   if (!existsSync(disk)) await createDisk(paths.empty, host.disks, record.diskFormat, record.diskMb, disk)
-  const shape = shapeOf(start)
+  const shape = await shapeOf(start)
   // What serves a folder of the host, and a network, hold state that no snapshot has.
   const canSnapshot = spec.mounts.length === 0 && spec.network === 'none'
   const snapshot = canSnapshot ? await snapshots.find(host, shape) : null
@@ -66,11 +66,13 @@ async function run(start: Start, shape: Shape, snapshot: string | null, signal: 
     durable: spec.persist,
     sockets,
     log: paths.bootLog(id),
+    readAhead: false,
     snapshot,
     jailId: record.jailId,
     groups: record.group === null ? [] : (host.groups?.enter(record.group, spec) ?? []),
     bridge: spec.network === 'bridge' ? (options.bridge ?? '') : '',
     mounts: spec.mounts,
+    shareProto: options.shareProto,
   })
   const kept = await startKept(options.runnerPath, id, job)
   const shares = guestShares(options.shareProto, spec.mounts)
@@ -84,11 +86,13 @@ async function run(start: Start, shape: Shape, snapshot: string | null, signal: 
 
 const diskPath = ({ paths, record }: Start) => join(paths.session(record.id), diskFile(record.diskFormat))
 
-function shapeOf({ host, options, spec, record, image }: Start): Shape {
+async function shapeOf({ host, paths, options, spec, record, image }: Start): Promise<Shape> {
+  const disks = await Promise.all([image.image, image.top].map(name => stat(join(paths.disks, name))))
   const nested = spec.nestedVirt ? host.nested : null
   return {
     imageDisk: image.image,
     topDisk: image.top,
+    disksMadeMs: disks.map(({ mtimeMs }) => mtimeMs),
     layers: image.layers,
     memoryMb: spec.memoryMb,
     vcpus: Math.ceil(spec.cpuCores),

@@ -7,7 +7,7 @@ import type { MicrovmPaths, Sockets } from './paths.ts'
 import type { Host } from './probe.ts'
 import { qemuArgs } from './qemu-args.ts'
 import type { Shape } from './shape.ts'
-import { keptShares } from './shares.ts'
+import { keptShares, type ShareProto } from './shares.ts'
 
 /** Of each of the log's two halves, its beginning and its end. */
 const LOG_BYTES = 256 * 1024
@@ -19,6 +19,8 @@ export interface VmInput {
   readonly durable: boolean
   readonly sockets: Sockets
   readonly log: string
+  /** Whether a snapshot is to be made of it. */
+  readonly readAhead: boolean
   /** File to go on from, or null to boot. */
   readonly snapshot: string | null
   /** Whom QEMU runs as; null where there is no jail. */
@@ -27,10 +29,11 @@ export interface VmInput {
   /** Host bridge to join, or ''. */
   readonly bridge: string
   readonly mounts: readonly HostMount[]
+  readonly shareProto: ShareProto
 }
 
 export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
-  const { shape, snapshot, sockets, jailId } = input
+  const { shape, snapshot, sockets, jailId, mounts, shareProto } = input
   return {
     argv: qemuArgs({
       ...shape,
@@ -41,8 +44,10 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
       tscKhz: host.tscKhz,
       durable: input.durable,
       restore: snapshot !== null,
+      readAhead: input.readAhead,
       bridged: input.bridge !== '',
-      shares: input.mounts.length,
+      shares: mounts.length,
+      shareProto,
     }),
     files: [
       { path: host.boot.kernel, write: false },
@@ -54,7 +59,7 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
     ],
     sockets: [sockets.monitor, sockets.control, sockets.carrier],
     bridge: input.bridge,
-    shares: jailId === null || input.mounts.length === 0 ? undefined : keptShares(host, paths, input.mounts, jailId),
+    shares: jailId === null || mounts.length === 0 ? undefined : keptShares(host, paths, shareProto, mounts, jailId),
     share_socket: sockets.share,
     log: input.log,
     log_bytes: LOG_BYTES,

@@ -1,0 +1,72 @@
+// Sessions on the microvm backend, from the command line and through a daemon, with a data folder that has nothing yet.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CliHome } from './cli-home.ts'
+import { deadline } from './deadline.ts'
+
+let cli: CliHome
+// Emulated, with other tests beside it, everything takes long.
+const TIMEOUT = { timeout: 300_000 }
+
+beforeAll(async () => {
+  cli = await CliHome.open()
+  mkdirSync(join(cli.home, '.sandglass'), { mode: 0o700 })
+  const config = { listen: ['unix'], backends: { microvm: { disk_format: 'raw' } } }
+  writeFileSync(join(cli.home, '.sandglass/config.yaml'), JSON.stringify(config), { mode: 0o600 })
+})
+afterAll(async () => await cli?.close())
+
+const ok = async (...args: string[]) => {
+  const ran = await cli.run(args)
+  expect(ran, ran.stderr).toMatchObject({ code: 0 })
+  return ran.stdout
+}
+const inspect = async (name: string) => JSON.parse(await ok('inspect', name, '--json'))
+
+test('a first session shows progress, and is used, paused, stopped, started and removed like any other', TIMEOUT, async () => {
+  const made = await cli.run(['new', 'box', '--backend', 'microvm'])
+  expect(made, made.stderr).toMatchObject({ code: 0, stderr: expect.stringMatching(/programs to a disk, once: \d+ MiB/) })
+  const { id, ...shown } = await inspect('box')
+  expect(shown).toMatchObject({ backend: 'microvm', status: 'running', unenforced: [] })
+  const [ours, theirs] = [readFileSync('/proc/sys/kernel/random/boot_id', 'utf8'), '/proc/sys/kernel/random/boot_id']
+  expect(await ok('exec', 'box', '--', 'cat', theirs)).not.toBe(ours)
+  await ok('exec', 'box', '-c', 'cd /tmp; export KEPT=yes; echo mine > ~/f')
+  await ok('pause', 'box')
+  await ok('resume', 'box')
+  expect(await ok('exec', 'box', '-c', 'echo $KEPT $PWD')).toBe('yes /tmp\n')
+  expect(await ok('logs', 'box')).toContain('sandglass:')
+  expect(existsSync(join(cli.dataDir, 'sessions', id, 'disk.raw'))).toBe(true)
+  await ok('stop', 'box')
+  await ok('start', 'box')
+  expect(await ok('exec', 'box', '--', 'cat', '/home/sandbox/f')).toBe('mine\n')
+  await ok('rm', '-f', 'box')
+  expect(existsSync(join(cli.dataDir, 'sessions', id))).toBe(false)
+})
+
+test('a daemon that is killed finds its machines again, with their shells', TIMEOUT, async () => {
+  await ok('new', 'found', '--backend', 'microvm')
+  await ok('exec', 'found', '-c', 'cd /tmp; X=1')
+  process.kill(cli.daemonPid, 'SIGKILL')
+  expect(await ok('exec', 'found', '-c', 'echo $X $PWD')).toBe('1 /tmp\n')
+  await ok('rm', '-f', 'found')
+})
+
+test('when QEMU is killed its session fails with a reason, and can be started again', TIMEOUT, async () => {
+  await ok('new', 'survivor', '--backend', 'microvm', '--persist')
+  await ok('exec', 'survivor', '-c', 'echo kept > f; sync f')
+  const { id } = await inspect('survivor')
+  process.kill(JSON.parse(readFileSync(join(cli.dataDir, 'sessions', id, 'state.json'), 'utf8')).pid, 'SIGKILL')
+  await deadline('the session has failed', async () => (await inspect('survivor')).status === 'failed')
+  expect(await inspect('survivor')).toMatchObject({ reason: 'runner_exited', error_message: expect.stringContaining('QEMU') })
+  await ok('start', 'survivor')
+  expect(await ok('exec', 'survivor', '-c', 'cat f')).toBe('kept\n')
+  await ok('rm', '-f', 'survivor')
+})
+
+test('a wish that no virtual machine can have makes no session', async () => {
+  const ran = await cli.run(['new', '--backend', 'microvm', '--runtime', 'crun'])
+  expect(ran).toMatchObject({ stderr: expect.stringContaining('OCI runtime with microvm') })
+  expect(ran.code).not.toBe(0)
+  expect(JSON.parse(await ok('ls', '--json'))).toEqual([])
+})
