@@ -1,6 +1,7 @@
 // The round trip of `true` in a session that runs, over HTTP with the SDK, against `docker exec` in a container that runs.
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
 import { startDockerPeer } from './docker-peer.ts'
+import { hasQemu } from './microvm.ts'
 import { figures } from './quantiles.ts'
 import { onDocker, startSandglass } from './sandglass.ts'
 
@@ -19,11 +20,12 @@ async function measureExec({ full, withPeer, signal, say }: Options): Promise<Ca
   const { client } = stack.use(await startSandglass(engine ? onDocker(engine.socket) : {}, signal))
   const session = await client.createSession({ cpuCores: CPU_CORES }, { signal })
   const boxed = engine && (await client.createSession({ cpuCores: CPU_CORES, backend: 'docker' }, { signal }))
+  const vm = hasQemu() ? await client.createSession({ cpuCores: CPU_CORES, backend: 'microvm' }, { signal }) : undefined
   const container = await engine?.container({ cpuCores: CPU_CORES, readonly: true, flags: ['--interactive'] }, 'sh')
   const rounds = full ? 1000 : 200
   const commands = { builtin: 'true', program: '/bin/true' }
   const ours: Record<keyof typeof commands, number[]> = { builtin: [], program: [] }
-  const ourDocker: number[] = []
+  const [ourDocker, ourVm]: [number[], number[]] = [[], []]
   const theirs: number[] = []
   say(`${rounds} rounds`)
   for (let round = -WARM_UP; round < rounds; round++) {
@@ -34,10 +36,16 @@ async function measureExec({ full, withPeer, signal, say }: Options): Promise<Ca
       if (exitCode !== 0) throw new Error(`${commands[kind]} exited ${exitCode}`)
       if (round >= 0) ours[kind].push(took)
     }
-    if (!engine || !container || !boxed) continue
-    const begin = performance.now()
-    await boxed.exec(commands.builtin, { signal })
-    if (round >= 0) ourDocker.push(performance.now() - begin)
+    for (const [other, times] of [
+      [vm, ourVm],
+      [boxed, ourDocker],
+    ] as const) {
+      if (other === undefined) continue
+      const begin = performance.now()
+      await other.exec(commands.builtin, { signal })
+      if (round >= 0) times.push(performance.now() - begin)
+    }
+    if (!engine || !container) continue
     const { wholeMs } = await engine.docker('exec', container, 'true')
     if (round >= 0) theirs.push(wholeMs)
   }
@@ -45,6 +53,7 @@ async function measureExec({ full, withPeer, signal, say }: Options): Promise<Ca
   return [
     lessIsBetter('true', 'ms', figures(ours.builtin), peer),
     lessIsBetter('/bin/true', 'ms', figures(ours.program), peer),
-    ...(peer ? [lessIsBetter('true, docker backend', 'ms', figures(ourDocker), peer)] : []),
+    ...(boxed ? [lessIsBetter('true, docker backend', 'ms', figures(ourDocker), peer)] : []),
+    ...(vm ? [lessIsBetter('true, microvm backend', 'ms', figures(ourVm), peer)] : []),
   ]
 }

@@ -7,12 +7,13 @@ import type { Benchmark, Case } from './benchmark.ts'
 import { exec } from './exec.ts'
 import { files } from './files.ts'
 import { memory } from './memory.ts'
+import { microvm } from './microvm.ts'
 import { pull } from './pull.ts'
 import { start } from './start.ts'
 import { table } from './table.ts'
 import { throughput } from './throughput.ts'
 
-const BENCHMARKS: Readonly<Record<string, Benchmark>> = { start, exec, throughput, files, memory, pull }
+const BENCHMARKS: Readonly<Record<string, Benchmark>> = { start, exec, throughput, files, memory, pull, microvm }
 
 process.exitCode = await main(process.argv.slice(2))
 

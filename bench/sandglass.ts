@@ -19,6 +19,7 @@ export interface Sandglass extends AsyncDisposable {
   readonly client: SandboxClient
   /** The daemon's process. */
   readonly pid: number
+  readonly dataDir: string
   /** The first process of a session's machine, as its folder names it. */
   machinePid(sessionId: string): Promise<number>
 }
@@ -45,6 +46,7 @@ export async function startSandglass(options: { runtime?: string; config?: objec
     return {
       client,
       pid: child.pid ?? 0,
+      dataDir: join(folder, 'data'),
       machinePid: async id => JSON.parse(await readFile(join(folder, 'data/sessions', id, 'state.json'), 'utf8')).pid,
       [Symbol.asyncDispose]: () => stopSandglass(child, client, folder),
     }

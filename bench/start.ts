@@ -2,6 +2,7 @@
 import { LIMITS } from '@sandglass/contract/tables'
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
 import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
+import { hasQemu, measureMicrovm } from './microvm.ts'
 import { figures, median } from './quantiles.ts'
 import { installedRuntimes, onDocker, type Sandglass, startSandglass } from './sandglass.ts'
 
@@ -9,7 +10,7 @@ const WARM_UP = 3
 
 export const start: Benchmark = {
   about: 'create to first output, cold',
-  peer: '`docker run --rm echo hi` on the same root filesystem with the same limits',
+  peer: '`docker run --rm echo hi` on the same root filesystem with the same limits; of microvm: QEMU by hand (boot), and that boot (snapshot)',
   run: measureStart,
 }
 
@@ -19,7 +20,14 @@ interface Sample {
   readonly endMs: number
 }
 
-async function measureStart({ full, withPeer, signal, say }: Options): Promise<Case[]> {
+/** Virtual machines come after the rest: they are slow, and keep the processors busy. */
+async function measureStart(options: Options): Promise<Case[]> {
+  const cases = await measureContainers(options)
+  if (!hasQemu()) options.say('without virtual machines: there is no QEMU here')
+  return hasQemu() ? [...cases, ...(await measureMicrovm(options))] : cases
+}
+
+async function measureContainers({ full, withPeer, signal, say }: Options): Promise<Case[]> {
   await using stack = new AsyncDisposableStack()
   const engine = withPeer ? stack.use(await startDockerPeer(say, signal)) : undefined
   const runtimes = (await installedRuntimes()).slice(0, full ? undefined : 1)
