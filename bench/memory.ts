@@ -2,7 +2,7 @@
 import { LIMITS } from '@sandglass/contract/tables'
 import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
 import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
-import { command, descendants, kernelMib, privateMib } from './proc.ts'
+import { command, descendants, kernelMib, mentioning, privateMib } from './proc.ts'
 import { type Figures, figures, median } from './quantiles.ts'
 import { type Sandglass, startSandglass } from './sandglass.ts'
 
@@ -47,12 +47,12 @@ async function measureContainers(engine: DockerPeer, count: number): Promise<Fig
   const open = () => engine.container({ cpuCores: LIMITS.cpu_cores.default, readonly: true, flags: ['--interactive'] }, 'sh')
   await open()
   const daemons = await named(await descendants(engine.pid), ['dockerd', 'containerd'])
-  const known = new Set(await descendants(engine.pid))
+  const shimsNow = async () => await named(await mentioning(engine.folder), ['containerd-shim'])
+  const known = new Set(await shimsNow())
   const before = await total(daemons)
   for (let i = 0; i < count; i++) await open()
   const growth = ((await total(daemons)) - before) / count
-  const fresh = (await descendants(engine.pid)).filter(pid => !known.has(pid))
-  const shims = await named(fresh, ['containerd-shim'])
+  const shims = (await shimsNow()).filter(pid => !known.has(pid))
   const containers: Unshared[] = []
   for (const shim of shims) containers.push(await unshared([shim, ...(await descendants(shim))]))
   if (containers.length !== count) throw new Error(`found ${containers.length} shims of ${count} containers`)

@@ -33,6 +33,12 @@ async function eachProcess<T>(look: (pid: number) => Promise<T>): Promise<T[]> {
   return looks.filter(result => result.status === 'fulfilled').map(result => result.value)
 }
 
+/** Processes with this text in their command line. A shim is nobody's child. */
+export async function mentioning(text: string): Promise<number[]> {
+  const found = await eachProcess(async pid => [pid, await readFile(`/proc/${pid}/cmdline`, 'utf8')] as const)
+  return found.filter(([, line]) => line.includes(text)).map(([pid]) => pid)
+}
+
 /** The program's file name, or an empty string for a process that ended. */
 export async function command(pid: number): Promise<string> {
   return (await readFile(`/proc/${pid}/comm`, 'utf8').catch(() => '')).trim()
