@@ -15,14 +15,17 @@ interface Entry {
 
 const MAX_BYTES = 1024 * 1024
 const MAX_LINKS = 16
+/** SECURITY: links that lead below themselves would go on for ever. */
+const MAX_PLACES = 2000
 
 export async function lookInLayers(image: LayeredImage, paths: readonly string[], signal: AbortSignal): Promise<Looked> {
   // Links among the folders lead to more places that matter: those are found by looking again.
   let wanted = new Set(paths.flatMap(withParents))
-  for (;;) {
+  for (let links = 0; ; links++) {
     const found = await scan(image, wanted, signal)
     const more = new Set([...wanted, ...[...found].flatMap(([path, entry]) => ahead(path, entry, wanted))])
-    if (more.size === wanted.size) return Object.fromEntries(paths.map(path => [path, resolve(found, path)]))
+    if (more.size === wanted.size || more.size > MAX_PLACES || links === MAX_LINKS)
+      return Object.fromEntries(paths.map(path => [path, resolve(found, path)]))
     wanted = more
   }
 }
@@ -31,13 +34,16 @@ async function scan(image: LayeredImage, wanted: ReadonlySet<string>, signal: Ab
   const found = new Map<string, Entry>()
   for (const { diffId, blob, compression } of image.layers) {
     const here = new Map<string, Entry>()
-    const gone: string[] = []
+    // Places that this layer takes away, and folders of which it takes the content away.
+    const [gone, emptied] = [new Set<string>(), new Set<string>()]
+    // What was found is wanted, and so is everything above it: no other place matters.
+    const note = (places: Set<string>, path: string) => void (wanted.has(path) && places.add(path))
     const entries = extract()
     entries.on('entry', (header, body, next) => {
       const path = posix.resolve('/', header.name)
       const { dir, base } = posix.parse(path)
-      if (base === '.wh..wh..opq') gone.push(`${dir}/`)
-      else if (base.startsWith('.wh.')) gone.push(posix.join(dir, base.slice('.wh.'.length)))
+      if (base === '.wh..wh..opq') note(emptied, dir)
+      else if (base.startsWith('.wh.')) note(gone, posix.join(dir, base.slice('.wh.'.length)))
       if (!wanted.has(path) || header.type !== 'file' || (header.size ?? 0) > MAX_BYTES) {
         if (wanted.has(path)) here.set(path, entryOf(header, ''))
         body.resume().once('end', next)
@@ -49,9 +55,10 @@ async function scan(image: LayeredImage, wanted: ReadonlySet<string>, signal: Ab
       }, next)
     })
     await pipeline(openLayer(blob, { image: image.reference, diffId, compression }), entries, { signal })
-    for (const prefix of gone)
-      for (const path of [...found.keys()])
-        if (path === prefix || path.startsWith(`${prefix.replace(/\/$/, '')}/`)) found.delete(path)
+    for (const path of [...found.keys()]) {
+      const above = withParents(posix.dirname(path))
+      if ([path, ...above].some(each => gone.has(each)) || above.some(each => emptied.has(each))) found.delete(path)
+    }
     for (const [path, entry] of here) {
       if (entry.kind !== 'folder') for (const below of [...found.keys()]) if (below.startsWith(`${path}/`)) found.delete(below)
       found.set(path, entry)
@@ -67,9 +74,9 @@ function entryOf({ type, linkname }: Header, content: string): Entry {
   return { kind: type === 'directory' ? 'folder' : 'other', target: '', content: '' }
 }
 
+/** The path and all that is above it, the root as the last. */
 function withParents(path: string): string[] {
-  const { dir } = posix.parse(path)
-  return dir === '/' ? [path] : [path, ...withParents(dir)]
+  return path === '/' ? [path] : [path, ...withParents(posix.dirname(path))]
 }
 
 /** Where the paths that lie behind a link lead, and all that is above them. */

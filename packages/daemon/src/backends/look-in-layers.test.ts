@@ -1,0 +1,52 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { type Entry, layerOf } from '../images/image.fixture.ts'
+import { lookInLayers } from './look-in-layers.ts'
+
+const PASSWD = '/etc/passwd'
+const file = (name: string, content: string): Entry => ({ name, content })
+const link = (name: string, linkname: string): Entry => ({ name, linkname, type: 'symlink' })
+
+async function look(...layers: readonly Entry[][]) {
+  const dir = mkdtempSync(join(tmpdir(), 'sandglass-look-'))
+  onTestFinished(() => rmSync(dir, { recursive: true }))
+  const made = await Promise.all(
+    layers.map(async (entries, i) => {
+      const { tar, diffId } = await layerOf(entries)
+      const blob = join(dir, String(i))
+      writeFileSync(blob, tar)
+      return { diffId, blob, compression: 'none' as const }
+    }),
+  )
+  const image = { kind: 'layers' as const, reference: 'test', id: 'sha256:0', layers: made, config: '', env: {} }
+  const { [PASSWD]: found } = await lookInLayers(image, [PASSWD], AbortSignal.timeout(20_000))
+  return found?.content === undefined ? found?.kind : Buffer.from(found.content, 'base64').toString()
+}
+
+it('finds what the uppermost layer has', async () => {
+  expect(await look([file('etc/passwd', 'old')], [file('etc/passwd', 'new')])).toBe('new')
+})
+
+it('follows links, also of folders, to where they lead in the end', async () => {
+  expect(await look([link('etc', 'usr/etc'), link('usr/etc/passwd', '../../real'), file('real', 'behind two links')])).toBe(
+    'behind two links',
+  )
+})
+
+it.each([
+  ['a file', 'etc/.wh.passwd'],
+  ['a folder', '.wh.etc'],
+  ['the content of a folder', 'etc/.wh..wh..opq'],
+  ['the content of the root', '.wh..wh..opq'],
+])('finds nothing where a layer takes away %s', async (_, whiteout) => {
+  expect(await look([file('etc/passwd', 'old')], [file(whiteout, '')])).toBe('')
+  expect(await look([file('etc/passwd', 'old')], [file(whiteout, ''), file('etc/passwd', 'new')])).toBe('new')
+})
+
+it('ends where links lead below themselves, or in a circle', async () => {
+  expect(await look([link('etc', 'etc/more')])).toBe('')
+  expect(await look([link('etc', 'a'), link('a', 'etc')])).toBe('')
+  expect(await look([link('etc', 'a/b'), link('a', 'etc/c'), link('etc/passwd', 'etc/d')])).toBe('')
+})
