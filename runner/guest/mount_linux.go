@@ -3,10 +3,7 @@ package guest
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
-	"time"
 )
 
 // Where things are in the machine's own root, which no program of the session sees.
@@ -29,9 +26,8 @@ const (
 )
 
 const (
-	quietMount   = syscall.MS_NOSUID | syscall.MS_NODEV
-	quietNoexec  = quietMount | syscall.MS_NOEXEC
-	diskDeadline = 10 * time.Second
+	quietMount  = syscall.MS_NOSUID | syscall.MS_NODEV
+	quietNoexec = quietMount | syscall.MS_NOEXEC
 )
 
 // A mount is one filesystem.
@@ -93,17 +89,5 @@ func mountDisk() error {
 
 // findDisk gives the device that the host gave this serial number.
 func findDisk(serial string) (string, error) {
-	for deadline := time.Now().Add(diskDeadline); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		files, err := filepath.Glob("/sys/block/vd*/serial")
-		if err != nil {
-			return "", err
-		}
-		for _, file := range files {
-			content, err := os.ReadFile(file)
-			if err == nil && strings.TrimSpace(string(content)) == serial {
-				return filepath.Join("/dev", filepath.Base(filepath.Dir(file))), nil
-			}
-		}
-	}
-	return "", fmt.Errorf("no disk has the serial number %s", serial)
+	return findDevice("/sys/block/vd*/serial", serial)
 }

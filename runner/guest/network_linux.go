@@ -52,7 +52,7 @@ func joinNetwork() (string, error) {
 
 // findCard waits for the interface that is not the loopback: drivers come up after their modules are loaded.
 func findCard() (*net.Interface, error) {
-	for deadline := time.Now().Add(portDeadline); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(deviceDeadline); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		cards, err := net.Interfaces()
 		if err != nil {
 			return nil, fmt.Errorf("list interfaces: %w", err)

@@ -2,15 +2,11 @@ package guest
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 )
 
 const (
-	portDeadline  = 10 * time.Second
 	writeDeadline = 2 * time.Second
 	edgeTrigger   = 1 << 31 // EPOLLET, which package syscall has as a negative number
 )
@@ -67,19 +63,7 @@ func (p *port) Write(data []byte) (int, error) {
 	}
 }
 
-// findPort gives the path of a port by the name that the host gave it. Drivers come up after their modules are loaded.
+// findPort gives the path of a port by the name that the host gave it.
 func findPort(name string) (string, error) {
-	for deadline := time.Now().Add(portDeadline); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		files, err := filepath.Glob("/sys/class/virtio-ports/*/name")
-		if err != nil {
-			return "", err
-		}
-		for _, file := range files {
-			content, err := os.ReadFile(file)
-			if err == nil && strings.TrimSpace(string(content)) == name {
-				return filepath.Join("/dev", filepath.Base(filepath.Dir(file))), nil
-			}
-		}
-	}
-	return "", fmt.Errorf("no virtio port has the name %s", name)
+	return findDevice("/sys/class/virtio-ports/*/name", name)
 }

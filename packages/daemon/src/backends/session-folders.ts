@@ -1,23 +1,32 @@
 // Every backend keeps a folder per session below the same one. Its config.json names the backend that it belongs to.
-import { readdir, readFile } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { isMissing } from './missing-file.ts'
+import { readJson, writeJson } from './json-file.ts'
 
 const Owned = z.object({ backend: z.string() })
 
 /** Ids of the folders that belong to a backend. One whose record is missing or says nothing belongs to `oci`, which clears up what is unclear. */
 export async function sessionFolders(sessionsDir: string, backend: string): Promise<string[]> {
   const ids = await readdir(sessionsDir)
-  const owners = await Promise.all(ids.map(id => owner(join(sessionsDir, id, 'config.json'))))
-  return ids.filter((_, i) => owners[i] === backend)
+  const owners = await Promise.all(ids.map(id => readJson(join(sessionsDir, id, 'config.json'), Owned)))
+  return ids.filter((_, i) => (owners[i]?.backend ?? 'oci') === backend)
 }
 
-async function owner(path: string): Promise<string> {
+/** A new folder appears with its record in it, so that nobody takes it for a leftover of another backend. */
+export async function placeRecord(folder: string, record: z.infer<typeof Owned>): Promise<void> {
+  const fresh = `${folder}.${randomBytes(4).toString('hex')}.new`
+  await mkdir(join(fresh, 'logs'), { recursive: true, mode: 0o700 })
+  await writeJson(join(fresh, 'config.json'), record)
   try {
-    return Owned.safeParse(JSON.parse(await readFile(path, 'utf8'))).data?.backend ?? 'oci'
+    await rename(fresh, folder)
   } catch (error) {
-    if (error instanceof SyntaxError || isMissing(error)) return 'oci'
-    throw error
+    if (!isOccupied(error)) throw error
+    await rename(join(fresh, 'config.json'), join(folder, 'config.json'))
+    await rm(fresh, { recursive: true, force: true })
   }
 }
+
+const isOccupied = (error: unknown) =>
+  error instanceof Error && 'code' in error && (error.code === 'ENOTEMPTY' || error.code === 'EEXIST')

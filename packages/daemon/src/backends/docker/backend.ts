@@ -6,6 +6,7 @@ import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import type { Backend, ImageBuild, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, RootImage } from '../backend.ts'
+import { checked, isMachineId } from '../machine-paths.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
@@ -31,7 +32,6 @@ const START_DEADLINE_MS = 60_000
 const BOOT_LOG_BYTES = 65_536
 /** What the runner says once it can be spoken to. */
 const LISTENING = 'runner: listening'
-const ID = /^[a-z0-9][a-z0-9_-]{0,63}$/
 /** How long what the probe found is believed. */
 const PROBE_FRESH_MS = 10_000
 
@@ -129,7 +129,7 @@ class DockerBackend implements Backend {
   /** A folder is there before its container and as long as that: no engine has to be asked, and none has to answer. */
   async residents(): Promise<string[]> {
     await mkdir(this.#sessions, { recursive: true, mode: 0o700 })
-    return (await sessionFolders(this.#sessions, this.name)).filter(id => ID.test(id))
+    return (await sessionFolders(this.#sessions, this.name)).filter(isMachineId)
   }
 
   async discard(id: string): Promise<void> {
@@ -276,9 +276,7 @@ class DockerBackend implements Backend {
   }
 
   #folder(id: string): string {
-    // SECURITY: ids become paths; whatever the caller checked, nothing here may lead out of the data folder.
-    if (!ID.test(id)) throw new SandglassError('INTERNAL', { message: `not a machine id: ${JSON.stringify(id)}` })
-    return join(this.#sessions, id)
+    return join(this.#sessions, checked(id))
   }
 
   #isNear(): boolean {

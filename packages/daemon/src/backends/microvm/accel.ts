@@ -8,7 +8,7 @@ import type { BootFiles } from './boot-files.ts'
 import { type JailIds, jailOf, QEMU_RLIMITS } from './jail.ts'
 import { startKept, type VmJob } from './keeper.ts'
 import type { MicrovmPaths } from './paths.ts'
-import { end, gone } from './process-state.ts'
+import { end, gone } from './processes.ts'
 import { trialArgs } from './qemu-args.ts'
 
 const KVM = '/dev/kvm'

@@ -4,7 +4,7 @@ import { mkdir, readFile, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { startKept, type VmJob } from './keeper.ts'
 import type { MicrovmPaths } from './paths.ts'
-import { end, gone } from './process-state.ts'
+import { end, gone } from './processes.ts'
 
 /** Ids for machines, two each: QEMU's, and the one that stands for the machine's user in shared folders. */
 export interface JailIds {

@@ -1,7 +1,7 @@
 // Starts QEMU through `runner launch vm`, which stays with it: it opens what QEMU may use, shuts it in, and writes the boot log.
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
-import type { ProcessState } from './record.ts'
+import type { ProcessState } from '../process-state.ts'
 
 /** What the keeper is told; the shape is its own. */
 export interface VmJob {

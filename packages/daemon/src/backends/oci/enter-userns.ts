@@ -1,7 +1,8 @@
 // As an ordinary user the daemon runs inside a user namespace, where it is root over its own sub-ids and nothing else.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isAlive, readStateSync } from './record.ts'
+import { isAlive } from '../process-state.ts'
+import { readStateSync } from './record.ts'
 import { type Problem, subIdProblem } from './sub-ids.ts'
 import { userSystemdArgv } from './user-systemd.ts'
 

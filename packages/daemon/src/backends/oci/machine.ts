@@ -4,9 +4,10 @@ import type { Duplex } from 'node:stream'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine } from '../backend.ts'
 import { oomKills, readStats, setFrozen } from '../cgroups/files.ts'
+import { isAlive } from '../process-state.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
-import { isAlive, type MachineRecord, type MachineState } from './record.ts'
+import type { MachineRecord, MachineState } from './record.ts'
 
 interface Ends {
   stop(id: string): Promise<void>

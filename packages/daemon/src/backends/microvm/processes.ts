@@ -1,23 +1,10 @@
-// Processes that are named for good: a number with its start time, on one boot of the host.
+// Waiting for processes to end, and finding those of a machine.
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isMissing } from '../missing-file.ts'
-import type { ProcessState } from './record.ts'
+import { isAlive, type ProcessState } from '../process-state.ts'
 
 const POLL_MS = 2
-
-/** True while the process lives: the same number with another start time is another process. */
-export function isAlive(state: ProcessState): boolean {
-  try {
-    if (readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim() !== state.boot_id) return false
-    const stat = readFileSync(`/proc/${state.pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return fields[0] !== 'Z' && fields[0] !== 'X' && Number(fields[19]) === state.start_time
-  } catch (error) {
-    if (isMissing(error)) return false
-    throw error
-  }
-}
 
 /** Kills and waits until it is gone. */
 export async function end(state: ProcessState, deadlineMs: number): Promise<void> {

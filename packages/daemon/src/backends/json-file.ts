@@ -1,0 +1,33 @@
+// Small files of JSON that the next daemon reads: whole or not there, mode 0600.
+import { readFileSync } from 'node:fs'
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import type { z } from 'zod'
+import { isMissing } from './missing-file.ts'
+
+/** Null when there is none, or what is there is not that. */
+export async function readJson<T>(path: string, schema: z.ZodType<T>): Promise<T | null> {
+  try {
+    return schema.safeParse(JSON.parse(await readFile(path, 'utf8'))).data ?? null
+  } catch (error) {
+    return noneOf(error)
+  }
+}
+
+/** The same, at once. */
+export function readJsonSync<T>(path: string, schema: z.ZodType<T>): T | null {
+  try {
+    return schema.safeParse(JSON.parse(readFileSync(path, 'utf8'))).data ?? null
+  } catch (error) {
+    return noneOf(error)
+  }
+}
+
+export async function writeJson(path: string, value: object): Promise<void> {
+  await writeFile(`${path}.new`, JSON.stringify(value), { mode: 0o600 })
+  await rename(`${path}.new`, path)
+}
+
+function noneOf(error: unknown): null {
+  if (isMissing(error) || error instanceof SyntaxError) return null
+  throw error
+}
