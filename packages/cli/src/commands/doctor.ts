@@ -11,6 +11,7 @@ type Check = { name: string; status: 'ok' | 'weaker' | 'missing' | 'failed'; det
 type Report = { ok: boolean; checks: Check[] }
 
 const COLOURS = { ok: 'green', weaker: 'yellow', missing: 'gray', failed: 'red' } as const
+const SLOW_MS = 1000
 const STATUS_WIDTH = 'missing  '.length
 
 export const command: Command = {
@@ -20,9 +21,11 @@ export const command: Command = {
 What follows "fix:" mends it.
 Exit code 3 when no session can be created.`,
   options: {},
-  async run(input, { configPath, json, print, settings }) {
+  async run(input, { configPath, json, print, quiet, say, settings }) {
     noArguments(input)
-    const report: Report = JSON.parse(await askDaemon(['doctor'], configPath))
+    // A machine is booted to see whether KVM works.
+    const slow = setTimeout(() => quiet || json || say('trying each backend, for some seconds…\n'), SLOW_MS)
+    const report: Report = JSON.parse(await askDaemon(['doctor'], configPath).finally(() => clearTimeout(slow)))
     report.checks.push(checkDaemon(await settings()))
     if (json) print(`${printableJson(report, 2)}\n`)
     else for (const check of report.checks) print(lines(check, process.stdout))
