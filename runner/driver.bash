@@ -47,6 +47,8 @@ __sandglass_step() {
         if [[ -z $number || $number == "$__sandglass_ran" ]]; then continue; fi
         __sandglass_ran=$number
         IFS= builtin read -r -d '' -u 242 __sandglass_text
+        # In a loop bash keeps programs that ended in its list of jobs until somebody has seen it.
+        builtin jobs
         if [[ $- == *e* || $__sandglass_text == *set*-* || $__sandglass_text == *errexit* ]]; then __sandglass_keep; fi
         return 0 ;;
       p)

@@ -97,6 +97,18 @@ func TestAShellThatDiedIdleIsReplaced(t *testing.T) {
 	}
 }
 
+func TestJobsAreThoseThatRun(t *testing.T) {
+	c := startRunner(t, nil).dial()
+	c.exec("sleep 100 & true & /bin/true; /bin/echo")
+	if got := c.exec("jobs; kill %1"); strings.Count(got.out, "\n") != 1 || !strings.Contains(got.out, "sleep 100") {
+		t.Errorf("got %+v", got)
+	}
+	c.exec("(sleep 0.1; exit 7) & waited=$!; sleep 0.3")
+	if got := c.exec("wait $waited; echo $?"); got.out != "7\r\n" {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestAWarmShellIsThereBeforeTheFirstCommand(t *testing.T) {
 	c := startRunner(t, fields{"warm_shell": true}).dial()
 	eventually(t, "the shell is listed", func() bool {
