@@ -1,7 +1,12 @@
 import { ERRORS, type ErrorCode } from '@sandglass/contract'
 import { page, quote, table } from './markdown.ts'
 
-type Row = { http: number; exit: number; text: (detail: object) => string; hint?: string | ((detail: object) => string) }
+type Row = {
+  http: number
+  exit: number
+  text: (detail: object) => string
+  hint?: string | ((detail: object) => string | undefined)
+}
 
 export function errorsPage(): string {
   const rows = (Object.keys(ERRORS) as ErrorCode[]).map(code => {
@@ -17,7 +22,7 @@ export function errorsPage(): string {
   )
 }
 
-const hintOf = ({ hint = '' }: Row) => (typeof hint === 'function' ? hint(PLACEHOLDERS) : hint)
+const hintOf = ({ hint = '' }: Row) => (typeof hint === 'function' ? (hint(PLACEHOLDERS) ?? '') : hint)
 
 /** Stands for any value of a detail field, a list of texts included. */
 class Placeholder extends String {

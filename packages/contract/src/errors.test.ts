@@ -23,6 +23,17 @@ describe('the error table', () => {
     expect(got).toMatchObject({ message: 'no session sess_x', hint: sent.hint, requestId: 'req_1', httpStatus: 404, exitCode: 4 })
   })
 
+  it('what is not supported has the next step of whoever refused it, or none', () => {
+    expect(new SandglassError('UNSUPPORTED', { what: 'two mounts at /x' }).hint).toBeUndefined()
+    expect(new SandglassError('UNSUPPORTED', { what: 'a bridge', next: 'set allow_bridge' }).hint).toBe('set allow_bridge')
+  })
+
+  it('a failed start names the session, and how to read why and to try again', () => {
+    const error = new SandglassError('START_FAILED', { id: 'sess_x', name: 'demo', why: 'it panicked' })
+    expect(error.message).toBe('session demo did not start: it panicked')
+    expect(error.hint).toMatch(/`sandglass logs demo`.*`sandglass start demo`/)
+  })
+
   it('a code from a newer daemon becomes INTERNAL and keeps its message', () => {
     const got = SandglassError.fromWire({ code: 'FROM_THE_FUTURE', message: 'something newer' })
     expect(got).toMatchObject({ code: 'INTERNAL', message: 'something newer', exitCode: 1 })

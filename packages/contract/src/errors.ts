@@ -8,7 +8,7 @@ export type ErrorRow = {
   text: (detail: any) => string
   /** The next step; a function where it depends on the detail. */
   // biome-ignore lint/suspicious/noExplicitAny: as above
-  hint?: string | ((detail: any) => string)
+  hint?: string | ((detail: any) => string | undefined)
 }
 
 type Empty = Record<never, never>
@@ -244,14 +244,16 @@ export const ERRORS = {
   UNSUPPORTED: {
     http: 501,
     exit: 3,
-    text: (d: { what: string }) => `not supported here: ${d.what}`,
-    hint: '`sandglass doctor` lists what this host lacks and how to mend it',
+    text: (d: { what: string; next?: string }) => `not supported here: ${d.what}`,
+    // Who refuses knows the way out, if there is one: it may be another flag, the configuration or the host.
+    hint: (d: { next?: string }) => d.next,
   },
   START_FAILED: {
     http: 500,
     exit: 3,
-    text: (d: { id: string; why: string }) => `session ${d.id} did not start: ${d.why}`,
-    hint: '`sandglass logs` shows the boot log; `sandglass doctor` checks the host',
+    text: (d: { id: string; why: string; name?: string }) => `session ${d.name ?? d.id} did not start: ${d.why}`,
+    hint: ({ id, name = id }: { id: string; name?: string }) =>
+      `\`sandglass logs ${name}\` shows the boot log; \`sandglass start ${name}\` tries again; \`sandglass doctor\` checks the host`,
   },
   RUNNER_LOST: {
     http: 502,

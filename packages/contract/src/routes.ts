@@ -38,7 +38,7 @@ const path = [...live, 'FILE_NOT_FOUND', 'PATH_OUTSIDE_WORKSPACE', 'PERMISSION_D
 const imageRef = z.strictObject({ ref: images.ImageRef })
 const stored = ['IMAGE_INVALID', 'IMAGE_TOO_LARGE', 'IMAGE_DIGEST_MISMATCH', 'IMAGE_STORE_FULL'] as const
 const pulled = ['IMAGE_NOT_ALLOWED', 'IMAGE_NOT_FOUND', 'REGISTRY_DENIED', 'REGISTRY_FAILED', ...stored] as const
-const started = ['START_FAILED', 'BACKEND_UNAVAILABLE', 'LIMIT_UNENFORCEABLE', 'HOST_FULL'] as const
+const started = ['START_FAILED', 'BACKEND_UNAVAILABLE', 'LIMIT_UNENFORCEABLE', 'HOST_FULL', 'UNSUPPORTED'] as const
 
 const SCHEMAS = {
   createSession: {

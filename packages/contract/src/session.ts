@@ -49,7 +49,10 @@ export const SessionSpec = z.strictObject({
     .describe(
       'OCI runtime of an oci session: crun, runc or one that backends.oci.runtimes names; backends.oci.runtime when absent',
     ),
-  nested_virt: z.boolean().optional().describe('hardware virtualisation inside; microvm alone, on when the host has it'),
+  nested_virt: z
+    .boolean()
+    .optional()
+    .describe('hardware virtualisation inside; microvm alone, and refused where the host has none'),
   mounts: z
     .array(HostMount)
     .max(16)

@@ -421,7 +421,7 @@ export type Bodies = {
     readonlyRootfs?: boolean
     /** OCI runtime of an oci session: crun, runc or one that backends.oci.runtimes names; backends.oci.runtime when absent */
     runtime?: string
-    /** hardware virtualisation inside; microvm alone, on when the host has it */
+    /** hardware virtualisation inside; microvm alone, and refused where the host has none */
     nestedVirt?: boolean
     /** folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise */
     mounts?: {
