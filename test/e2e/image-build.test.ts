@@ -87,6 +87,18 @@ test('a Dockerfile comes from another folder or from stdin, and can have its own
   expect(await filesIn('y:1')).toEqual(['.:', 'a', 'sub', 'top', 'sub:', 'b'])
 })
 
+test('a build that has to start the daemon first gets all of its files', async () => {
+  put('late/Dockerfile', 'FROM small:1\nCOPY a /app/a\n')
+  put('late/a', 'late')
+  for (const [args, options] of [
+    [['-t', 'late:1'], {}],
+    [['-f', '-', '-t', 'late:2'], { input: 'FROM small:1\nCOPY a /app/b\n' }],
+  ] as const) {
+    expect(await cli.run(['shutdown'])).toMatchObject({ code: 0 })
+    expect(await build([...args], { cwd: join(cli.home, 'late'), ...options })).toMatchObject({ code: 0 })
+  }
+})
+
 test('a failing step is shown with its output, also to who asked for quiet, and as JSON to programs', async () => {
   const input = 'FROM small:1\nRUN echo about to fail; exit 7\n'
   const options = { cwd: join(cli.home, 'src'), input }

@@ -163,6 +163,24 @@ describe('the command line', () => {
     expect((await home.run(['image', 'rm', 'app:3'])).code).toBe(0)
   })
 
+  test('takes a stream and a folder whole when it has to start the daemon first', async () => {
+    const home = await CliHome.open()
+    onTestFinished(() => home.close())
+    const folder = join(home.home, 'layout')
+    execFileSync('mkdir', [folder])
+    const { layoutArchive } = await import('../../packages/daemon/src/images/image.fixture.ts')
+    const archive = await layoutArchive(await plainImage(), 'app:3')
+    execFileSync('tar', ['-xf', '-', '-C', folder], { input: archive })
+    await home.run(['image', 'ls'])
+    for (const [path, input] of [['-', archive], [folder]] as const) {
+      expect(await home.run(['shutdown'])).toMatchObject({ code: 0 })
+      expect(await home.run(['image', 'import', path], input ? { input } : {})).toMatchObject({
+        code: 0,
+        stdout: expect.stringMatching(/^app:3 {2}/),
+      })
+    }
+  })
+
   test('shows a line for each layer to who watches a pull, and nothing of it to a program', async () => {
     const registry = await new FakeRegistry().listen()
     const image = imageOf([await layerOf([{ name: 'a', content: '1' }]), ...(await plainImage('x', MiB)).layers])

@@ -38,12 +38,17 @@ function startingFetch(fetch: FetchLike, start: () => Promise<void>): FetchLike 
       hasAnswered = true
       return response
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException
-      if (hasAnswered || (code !== 'ENOENT' && code !== 'ECONNREFUSED')) throw error
+      if (hasAnswered || !isNobodyThere(error)) throw error
       await start()
       return fetch(url, init)
     }
   }
+}
+
+/** A body can fail with the same codes, of other calls. */
+function isNobodyThere(error: unknown): boolean {
+  const { code, syscall } = error as NodeJS.ErrnoException
+  return syscall === 'connect' && (code === 'ENOENT' || code === 'ECONNREFUSED')
 }
 
 async function unixWebSocket(socketPath: string): Promise<SocketConstructor> {

@@ -127,6 +127,25 @@ test('bodies stream both ways through a unix socket', async () => {
   expect(server.requests[0]?.headers['transfer-encoding']).toBe('chunked')
 })
 
+test('a stream that found nobody listening is whole for the next try', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sdk-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const socket = join(folder, 'daemon.sock')
+  const session = connect('http://sandglass', unixFetch(socket)).session('x')
+  const body = (async function* () {
+    yield Buffer.from('all of ')
+    yield Buffer.from('it')
+  })()
+  await expect(session.files.upload('f', body)).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' })
+  await using server = await startServer(
+    (request, reply) => json(reply, 200, { ok: true, path: '/workspace/f', size: request.text.length }),
+    undefined,
+    socket,
+  )
+  expect(await session.files.upload('f', body)).toMatchObject({ size: 9 })
+  expect(server.requests.map(({ text }) => text)).toEqual(['all of it'])
+})
+
 test('a part of a file is asked for by range', async () => {
   await using server = await startServer((_, reply) => void reply.writeHead(206).end('part'))
   await connect(server.url).session('x').files.download('f', { offset: 10, length: 4 })

@@ -15,6 +15,7 @@ import { KeptSocket } from './kept-socket.ts'
 // longer than most commands.
 const http = process.getBuiltinModule('node:http')
 const { readFileSync } = process.getBuiltinModule('node:fs')
+const { once } = process.getBuiltinModule('node:events')
 const { pipeline } = process.getBuiltinModule('node:stream/promises')
 
 export { fileBody } from './file-body.ts'
@@ -87,9 +88,16 @@ async function sendBody(call: ClientRequest, body: BodySource | undefined, answe
     call.end(body)
     return
   }
+  await connected(call)
   const sent = body instanceof FileBody ? sendFile(call, body) : pipeline(body instanceof Blob ? body.stream() : body, call)
   await Promise.race([sent, answered])
   sent.catch(() => undefined) // the answer has come
+}
+
+/** A stream can be read once. Nothing is taken from it before somebody is there, so that who finds nobody can try again with the same body. */
+async function connected(call: ClientRequest): Promise<void> {
+  if (call.socket === null) await once(call, 'socket')
+  if (call.socket?.connecting) await once(call.socket, 'connect')
 }
 
 async function sendFile(call: ClientRequest, body: FileBody): Promise<void> {
