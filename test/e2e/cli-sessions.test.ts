@@ -18,7 +18,7 @@ test('new prints name and id, ls shows it, inspect tells all', async () => {
   expect(made).toMatchObject({ code: 0, stderr: '' })
   expect(made.stdout).toMatch(/^box {2}sess_[a-z0-9]{16}\n$/)
   expect((await run('ls')).stdout).toMatch(
-    /^ID +NAME +STATUS +IMAGE +CREATED +EXPIRES\nsess_\w+ +box +running +host +\S+ ago +in \S+/,
+    /^ID +NAME +STATUS +BACKEND +IMAGE +CREATED +EXPIRES\nsess_\w+ +box +running +oci +host +\S+ ago +in \S+/,
   )
   const [listed] = JSON.parse((await run('ls', '--json', '--label', 'kind=test')).stdout)
   expect(listed).toMatchObject({

@@ -75,6 +75,17 @@ test('when the engine is killed, its sessions fail with a reason, and can be sta
   await ok('rm', '-f', 'survivor')
 })
 
+test('who names no backend is told when it is not the usual one, and ls shows which it is', async () => {
+  // Of the runtimes that oci could use, none is there.
+  const env = { SANDGLASS_BACKENDS_OCI_RUNTIME: '/no/such/runtime' }
+  await ok('shutdown')
+  const made = await cli.run(['new', 'other'], { env })
+  expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('note: made with docker') })
+  expect(await ok('ls')).toMatch(/other +running +docker +host/)
+  await ok('rm', '-f', 'other')
+  await ok('shutdown')
+})
+
 test('without leave to go without a disk limit, docker is refused with what to write where', async () => {
   const strict = await CliHome.open()
   try {

@@ -13,6 +13,12 @@ export function showSession(info: SessionInfo, { json, print }: Context): void {
   print(json ? toJson(info) : `${info.name}  ${info.id}\n`)
 }
 
+/** Who names no backend gets to know when it is not the usual one: it may be slower, or weaker. */
+export function noteBackend({ backend }: SessionInfo, wanted: string | undefined, { quiet, json, say }: Context): void {
+  if (quiet || json || backend === 'oci' || (wanted ?? 'auto') !== 'auto') return
+  say(`note: made with ${backend}, since oci cannot keep every limit and wish here: sandglass doctor says why\n`)
+}
+
 /** What a change led to: name and state, or what `line` makes of it. */
 export function showState(
   infos: readonly SessionInfo[],
@@ -23,21 +29,33 @@ export function showState(
   else for (const info of infos) print(`${line(info)}\n`)
 }
 
-const HEAD = ['ID', 'NAME', 'STATUS', 'IMAGE', 'CREATED', 'EXPIRES'] as const
-const IMAGE = HEAD.indexOf('IMAGE')
+const COLUMNS: Readonly<Record<string, (info: SessionInfo) => string>> = {
+  ID: ({ id }) => id,
+  NAME: ({ name }) => name,
+  STATUS: ({ status }) => status,
+  BACKEND: ({ backend }) => backend,
+  IMAGE: ({ image }) => image,
+  CREATED: ({ createdAt }) => fromNow(createdAt),
+  EXPIRES: ({ expiresAt }) => fromNow(expiresAt),
+}
 
-/** On a terminal that is too narrow the ids go first, since a name is enough to use a session; then images lose their beginning. */
+/** On a terminal that is too narrow the ids go first, since a name is enough to use a session, then backends; then images lose their beginning. */
 export function sessionTable(infos: readonly SessionInfo[], stream: NodeJS.WriteStream): string {
-  const rows = infos.map(s => [s.id, s.name, s.status, s.image, fromNow(s.createdAt), fromNow(s.expiresAt)])
   const available = resultWidth(stream)
-  if (tableWidth(HEAD, rows) <= available) return table(HEAD, rows, stream)
-  const [head, short] = [HEAD.slice(1), rows.map(row => row.slice(1))]
-  const excess = tableWidth(head, short) - available
-  if (excess <= 0) return table(head, short, stream)
-  const longest = Math.max(...rows.map(row => row[IMAGE]?.length ?? 0))
-  const room = Math.max(MIN_IMAGE, longest - excess)
-  const cut = short.map(row => row.with(IMAGE - 1, ending(row[IMAGE - 1] ?? '', room)))
-  return table(head, cut, stream)
+  for (const left of [[], ['ID'], ['ID', 'BACKEND']]) {
+    const { head, rows } = columns(infos, left)
+    if (tableWidth(head, rows) <= available) return table(head, rows, stream)
+  }
+  const { head, rows } = columns(infos, ['ID', 'BACKEND'])
+  const longest = Math.max(...infos.map(({ image }) => image.length))
+  const room = Math.max(MIN_IMAGE, longest - (tableWidth(head, rows) - available))
+  const short = infos.map(info => ({ ...info, image: ending(info.image, room) }))
+  return table(head, columns(short, ['ID', 'BACKEND']).rows, stream)
+}
+
+function columns(infos: readonly SessionInfo[], leftOut: readonly string[]): { head: string[]; rows: string[][] } {
+  const head = Object.keys(COLUMNS).filter(name => !leftOut.includes(name))
+  return { head, rows: infos.map(info => head.map(name => COLUMNS[name]?.(info) ?? '')) }
 }
 
 /** What tells images apart is at the end of their names. */
