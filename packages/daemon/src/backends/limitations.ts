@@ -3,7 +3,7 @@
 
 export const WITHOUT_QUOTA = 'a Docker volume has no quota'
 const ONE_USER = 'without a user namespace there is one user on the host for all'
-const NOBODY_ROOT = 'nobody is root in a container, and only root may change what is in the image'
+export const NOBODY_ROOT = 'nobody is root in a container, and only root may change what is in the image'
 
 export const DOCKER: Readonly<Record<string, string>> = {
   "a full disk is that session's own": WITHOUT_QUOTA,

@@ -1,5 +1,7 @@
 import { fileURLToPath } from 'node:url'
+import { SandglassError } from '@sandglass/contract'
 import { expect, it } from 'vitest'
+import type { Backend } from '../backends/backend.ts'
 import { openOci } from '../backends/oci/backend.ts'
 import { daemonFixture, plainChild, temporaryFolder } from '../daemon.fixture.ts'
 
@@ -26,6 +28,25 @@ it('a backend that is named is never replaced by another', async () => {
     expect(refused).toMatchObject({ body: { error: { code: 'UNSUPPORTED' } } })
   }
   expect((await daemon.call('GET', '/v1/sessions?all=true')).body).toMatchObject({ items: [] })
+})
+
+it('auto says why each backend refuses when all do, and the way out of the last', async () => {
+  const oci = await openOci({ dataDir: await temporaryFolder(), runtime: 'auto', runnerPath })
+  const daemon = await daemonFixture({
+    backends: folder => {
+      const last: Backend = plainChild(folder)
+      last.refuse = () => Promise.reject(new SandglassError('UNSUPPORTED', { what: 'there is no KVM', next: 'leave it out' }))
+      return [oci, last]
+    },
+  })
+  const refused = await daemon.call('POST', '/v1/sessions', { nested_virt: true })
+  expect(refused.body).toMatchObject({
+    error: {
+      code: 'UNSUPPORTED',
+      message: 'not supported here: nested virtualisation with oci; there is no KVM',
+      hint: 'leave it out',
+    },
+  })
 })
 
 it('what the configuration forbids is forbidden on every backend', async () => {

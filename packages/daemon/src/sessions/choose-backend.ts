@@ -7,12 +7,13 @@ import type { World } from './world.ts'
 
 /**
  * The named one, or for `auto` the first that this host can run with every limit and every wish: a session never gets weaker isolation
- * because it did not say. When none can, the error is that of the first that was there at all.
+ * because it did not say. When none can, the error is that of the first that was there at all, with what the others say where all refuse
+ * the wish: one that names another backend is no help if that one refuses it, too.
  */
 export async function chooseBackend(world: World, name: string, wishes: MachineWishes): Promise<Backend> {
   const candidates = name === 'auto' ? [...world.backends.values()] : [backendOf(world, name)]
   const absent: string[] = []
-  let refusal: SandglassError | undefined
+  const refusals: SandglassError[] = []
   for (const backend of candidates) {
     const probe = await backend.probe()
     if (!probe.available) {
@@ -25,11 +26,21 @@ export async function chooseBackend(world: World, name: string, wishes: MachineW
       return backend
     } catch (error) {
       if (!(error instanceof SandglassError)) throw error
-      refusal ??= error
+      refusals.push(error)
     }
   }
-  if (refusal) throw refusal
+  if (refusals[0]) throw joined(refusals) ?? refusals[0]
   throw new SandglassError('BACKEND_UNAVAILABLE', { backend: candidates.map(b => b.name).join(', '), why: absent.join('; ') })
+}
+
+/** Null unless all say that it is not supported. */
+function joined(refusals: readonly SandglassError[]): SandglassError | null {
+  const unsupported = refusals.filter(refusal => refusal.is('UNSUPPORTED'))
+  if (unsupported.length < 2 || unsupported.length < refusals.length) return null
+  return new SandglassError('UNSUPPORTED', {
+    ...unsupported.at(-1)?.detail,
+    what: unsupported.map(({ detail }) => detail.what).join('; '),
+  })
 }
 
 export function backendOf(world: World, name: string): Backend {

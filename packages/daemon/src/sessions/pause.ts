@@ -17,7 +17,10 @@ async function freeze(world: World, ref: string, verb: 'pause' | 'resume', log: 
     const machine = world.live.get(id)?.machine
     const act = machine?.[verb]
     if (!machine || !act)
-      throw new SandglassError('UNSUPPORTED', { what: `${verb}: the daemon has no cgroup to freeze processes with` })
+      throw new SandglassError('UNSUPPORTED', {
+        what: `${verb}: the daemon has no cgroup to freeze processes with`,
+        next: '`sandglass doctor` says how to give it one',
+      })
     await act.call(machine)
     return transition(world, row, verb, { reason: 'requested' }, log)
   })

@@ -32,5 +32,8 @@ export async function wishesOfRow(world: World, row: SessionRow): Promise<Machin
 
 function refuseBridge({ config }: World, network: MachineWishes['network']): void {
   if (network === 'bridge' && !config.allow_bridge)
-    throw new SandglassError('UNSUPPORTED', { what: 'network bridge is off here: allow_bridge in the configuration turns it on' })
+    throw new SandglassError('UNSUPPORTED', {
+      what: 'network bridge is off here',
+      next: 'set allow_bridge to true in the configuration, then run `sandglass shutdown` and try again',
+    })
 }

@@ -6,11 +6,13 @@ import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import type { Backend, ImageBuild, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, RootImage } from '../backend.ts'
+import { NOBODY_ROOT } from '../limitations.ts'
 import { checked, isMachineId } from '../machine-paths.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unenforced } from '../unenforced.ts'
+import { unsupported } from '../unsupported.ts'
 import { buildInEngine } from './build.ts'
 import { BuildCache } from './build-cache.ts'
 import { containerOptions, runnerConfig } from './container.ts'
@@ -75,12 +77,17 @@ class DockerBackend implements Backend {
     this.#runnerVolume ??= await placeRunner(engine, this.#options.runnerPath, root.image, this.#owner)
   }
 
-  async refuse({ mounts, nestedVirt, runtime }: MachineWishes): Promise<void> {
-    const unsupported = (what: string) => new SandglassError('UNSUPPORTED', { what })
-    if (nestedVirt) throw unsupported('nested virtualisation with docker: microvm has it')
-    if (runtime !== null) throw unsupported('an OCI runtime of choice with docker: the engine chooses its own')
+  async refuse({ mounts, nestedVirt, readonlyRootfs, runtime }: MachineWishes): Promise<void> {
+    if (!readonlyRootfs)
+      throw unsupported(`a writable root filesystem with docker: ${NOBODY_ROOT}`, 'use --backend oci or --backend microvm')
+    if (nestedVirt) throw unsupported('nested virtualisation with docker', 'use --backend microvm, which has it with KVM')
+    if (runtime !== null)
+      throw unsupported('an OCI runtime of choice with docker: the engine chooses its own', 'use --backend oci')
     if (mounts.length > 0 && !(this.#isNear() && process.geteuid?.() === 0))
-      throw unsupported('mounts with docker need a daemon that is root on the engine’s own machine')
+      throw unsupported(
+        'mounts with docker need a daemon that is root on the engine’s own machine',
+        this.#isNear() ? 'run the daemon as root' : 'use --backend oci or --backend microvm, whose sessions are on this machine',
+      )
   }
 
   /** An engine that nobody has spoken to keeps its images until somebody does. */
@@ -140,6 +147,7 @@ class DockerBackend implements Backend {
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const engine = await this.#available()
+    await this.refuse(spec)
     const limits = unenforced(this.name, await this.probe(), spec.allowUnenforced)
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)])
     const before = await readRecord(this.#folder(spec.id))
@@ -167,13 +175,11 @@ class DockerBackend implements Backend {
     }
   }
 
-  /** The one it had, with what it wrote to its root, or a new one. */
   async #container(engine: Docker, spec: MachineSpec, signal: AbortSignal): Promise<Docker.Container> {
     const old = engine.getContainer(containerName(spec.id))
     const shown = await orNull(old.inspect())
     // It was taken for gone while the engine did not answer.
     if (shown?.State.Running) await settled(old.kill(), 404, 409)
-    if (shown !== null && !spec.readonlyRootfs) return old
     if (shown !== null) await settled(old.remove({ force: true, v: false }), 404)
     try {
       return await this.#create(engine, spec, signal)

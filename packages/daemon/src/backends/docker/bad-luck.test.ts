@@ -34,6 +34,19 @@ it('without an engine nothing starts, and the probe says what to do', async () =
   expect(await backend.residents()).toEqual([])
 })
 
+it('refuses a writable root, which nobody in a container could write to', async () => {
+  const backend = openDocker(options)
+  const wish = specOf(subject, { readonlyRootfs: false })
+  const refusal = {
+    code: 'UNSUPPORTED',
+    message: expect.stringContaining('nobody is root'),
+    hint: expect.stringContaining('oci'),
+  }
+  await expect(backend.refuse?.(wish)).rejects.toMatchObject(refusal)
+  await expect(backend.start(wish, soon())).rejects.toMatchObject(refusal)
+  expect(await backend.residents()).toEqual([])
+})
+
 it('a container that is removed behind our back is seen to be gone, and its files are there at the next start', async () => {
   const backend = openDocker(options)
   const spec = specOf(subject)

@@ -64,7 +64,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
     Tty: false,
     Healthcheck: { Test: ['NONE'] },
     HostConfig: {
-      ReadonlyRootfs: spec.readonlyRootfs,
+      ReadonlyRootfs: true,
       CapDrop: ['ALL'],
       SecurityOpt: ['no-new-privileges:true', `seccomp=${JSON.stringify(input.seccomp)}`],
       NetworkMode: spec.network === 'none' ? 'none' : 'bridge',

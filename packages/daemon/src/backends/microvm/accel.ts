@@ -4,6 +4,7 @@ import { accessSync, constants, readFileSync } from 'node:fs'
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isMissing } from '../missing-file.ts'
+import { unsupported } from '../unsupported.ts'
 import type { BootFiles } from './boot-files.ts'
 import { type JailIds, jailOf, QEMU_RLIMITS } from './jail.ts'
 import { startKept, type VmJob } from './keeper.ts'
@@ -61,6 +62,15 @@ export function nestedDrivers(): 'kvm-intel' | 'kvm-amd' | null {
     }
   }
   return null
+}
+
+/** Throws where there is none: whoever asks for it is not to find out inside. */
+export function refuseNested({ accel, nested }: { readonly accel: string; readonly nested: string | null }): void {
+  if (nested !== null) return
+  throw unsupported(
+    `nested virtualisation with microvm: ${accel === 'kvm' ? 'neither kvm_intel nor kvm_amd of this host has nested=1, or the kernel of the machine has no driver for it' : 'there is no KVM here that works'}`,
+    'leave it out; `sandglass doctor` says what this host lacks for it',
+  )
 }
 
 async function tryIt({ paths, runnerPath, qemu, boot, jailIds }: TrialInput): Promise<string | null> {

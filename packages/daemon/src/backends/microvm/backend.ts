@@ -8,6 +8,8 @@ import { DiskRoom } from '../disk-room.ts'
 import { isAlive } from '../process-state.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
+import { unsupported } from '../unsupported.ts'
+import { refuseNested } from './accel.ts'
 import { lastWords } from './boot-log.ts'
 import { refuseBridge } from './bridge.ts'
 import { endMachine } from './ending.ts'
@@ -59,10 +61,11 @@ class MicrovmBackend implements Backend {
     return (await this.#examine(mayTakeSeconds)).probe
   }
 
-  async refuse({ mounts, network, runtime }: MachineWishes): Promise<void> {
+  async refuse({ mounts, nestedVirt, network, runtime }: MachineWishes): Promise<void> {
     if (runtime !== null)
-      throw new SandglassError('UNSUPPORTED', { what: 'an OCI runtime with microvm: a virtual machine has none' })
+      throw unsupported('an OCI runtime with microvm: a virtual machine has none', 'leave it out, or use --backend oci')
     const host = await this.#host()
+    if (nestedVirt) refuseNested(host)
     await refuseShares(host, this.#options.shareProto, mounts)
     refuseBridge(host, this.#options.bridge, network)
   }

@@ -56,6 +56,19 @@ describe('a virtual machine that cannot be had', () => {
     await expect(openMicrovm(options).refuse?.(wishes)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
   })
 
+  it('refuses nested virtualisation without KVM, and starts nothing', async () => {
+    const backend = openMicrovm({ ...options, accel: 'tcg' })
+    const wishes = specOf(subject, { nestedVirt: true })
+    const refusal = {
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('no KVM'),
+      hint: expect.stringContaining('leave it out'),
+    }
+    await expect(backend.refuse?.(wishes)).rejects.toMatchObject(refusal)
+    await expect(backend.start(wishes, signal())).rejects.toMatchObject(refusal)
+    expect(await backend.residents()).toEqual([])
+  })
+
   it('refuses a data folder whose sockets would have too long a path', () => {
     expect(() => openMicrovm({ ...options, dataDir: `/${'x'.repeat(90)}` })).toThrow('too long for unix sockets')
   })

@@ -11,6 +11,7 @@ import { openLayer } from '../../layers/layer-tar.ts'
 import type { LayeredImage } from '../backend.ts'
 import { LOOKED_AT, prepareTop } from '../image-top.ts'
 import { lookInLayers } from '../look-in-layers.ts'
+import { unsupported } from '../unsupported.ts'
 import type { ImageDisk } from './image-disks.ts'
 import { COMPRESSION, makeSquashfs } from './squashfs.ts'
 
@@ -55,9 +56,10 @@ export const imageFile = (id: string): string => `image-${id.replace(/^sha256:/,
 
 async function build(tools: LayerDiskTools, image: LayeredImage, target: string, signal: AbortSignal): Promise<void> {
   if (tools.sqfstar === null)
-    throw new SandglassError('UNSUPPORTED', {
-      what: 'images in a microvm: sqfstar of squashfs-tools 4.5 or later is not installed',
-    })
+    throw unsupported(
+      'images in a microvm: sqfstar of squashfs-tools 4.5 or later is not installed',
+      'install it, or use --backend oci or --backend docker',
+    )
   await mkdir(join(target, '..'), { recursive: true, mode: 0o700 })
   const scratch = await mkdtemp(`${target}.`)
   try {

@@ -1,8 +1,8 @@
 // Folders of the host in a machine, through virtiofsd or QEMU's own 9p server.
 import { existsSync, lstatSync } from 'node:fs'
 import { lstat } from 'node:fs/promises'
-import { SandglassError } from '@sandglass/contract/tables'
 import type { HostMount } from '../backend.ts'
+import { unsupported } from '../unsupported.ts'
 import type { GuestShare } from './guest-config.ts'
 import type { VmJob } from './keeper.ts'
 import type { MicrovmPaths } from './paths.ts'
@@ -21,27 +21,33 @@ export async function refuseShares(host: Host, proto: ShareProto, mounts: readon
   if (mounts.length === 0) return
   if (!host.boot.sets.includes(proto))
     throw unsupported(
-      `mounts with ${proto}: the kernel ${host.kernelVersion} has no driver for it; name another kernel or share_proto`,
+      `mounts with ${proto}: the kernel ${host.kernelVersion} has no driver for it`,
+      'set backends.microvm.share_proto to the other one, or backends.microvm.kernel to another kernel',
     )
   if (proto === 'virtiofs' && host.virtiofsd === null)
-    throw unsupported('mounts with virtiofs: virtiofsd is not installed. Install qemu-system-common, or the package virtiofsd')
+    throw unsupported('mounts with virtiofs: virtiofsd is not installed', 'install qemu-system-common, or the package virtiofsd')
   if (host.jailIds === null)
-    throw unsupported('mounts: nothing keeps what serves them from the rest of the host here. Run the daemon as root')
+    throw unsupported('mounts: nothing keeps what serves them from the rest of the host here', 'run the daemon as root')
   for (const { source, readonly } of mounts) {
     if (readonly) continue
     if (proto === '9p')
-      throw unsupported('a writable mount with 9p: QEMU writes by way of /proc, which its jail has not. Use share_proto virtiofs')
+      throw unsupported(
+        'a writable mount with 9p: QEMU writes by way of /proc, which its jail has not',
+        'set backends.microvm.share_proto to virtiofs',
+      )
     if (!host.canShiftOwners)
-      throw unsupported('a writable mount as an ordinary user: its files could not be the user’s. Run the daemon as root')
+      throw unsupported(
+        'a writable mount as an ordinary user: its files could not be the user’s',
+        'run the daemon as root, or mount it read-only',
+      )
     const { uid, gid } = await lstat(source)
     if (uid === 0 || gid === 0)
       throw unsupported(
-        `a writable mount of ${source}: what a session leaves there would be root’s. Give the folder to a user: chown USER:GROUP ${source}`,
+        `a writable mount of ${source}: what a session leaves there would be root’s`,
+        `give the folder to a user: chown USER:GROUP ${source}; or mount it read-only`,
       )
   }
 }
-
-const unsupported = (what: string) => new SandglassError('UNSUPPORTED', { what })
 
 export const guestShares = (proto: ShareProto, mounts: readonly HostMount[]): GuestShare[] =>
   mounts.map(({ target, readonly }, i) => ({ type: proto, tag: tagOf(i), target, readonly }))
@@ -81,7 +87,8 @@ const STAGES = ['/mnt', '/media', '/srv', '/opt', '/home', '/tmp']
 
 function stage(needed: readonly string[]): string {
   const free = STAGES.find(dir => isOpenFolder(dir) && !needed.some(path => path.startsWith(`${dir}/`)))
-  if (free === undefined) throw unsupported(`mounts: none of ${STAGES.join(', ')} is a folder that everybody may enter`)
+  if (free === undefined)
+    throw unsupported(`mounts: none of ${STAGES.join(', ')} is a folder that everybody may enter`, 'sudo install -d -m 755 /mnt')
   return free
 }
 

@@ -96,7 +96,7 @@ describe('a folder of the host', () => {
       for (const who of [run, asRoot]) expect((await who('cat /mnt/shared/own')).output).toContain('Permission denied')
     })
     const wish = specOf(subject, mount(source, '/mnt/shared', false))
-    await expect(backend.refuse?.(wish)).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringContaining('chown') })
+    await expect(backend.refuse?.(wish)).rejects.toMatchObject({ code: 'UNSUPPORTED', hint: expect.stringContaining('chown') })
     await expect(backend.start(wish, soon())).rejects.toMatchObject({ code: 'UNSUPPORTED' })
   })
 

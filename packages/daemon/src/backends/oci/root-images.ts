@@ -2,12 +2,13 @@
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { LIMITS, SandglassError } from '@sandglass/contract/tables'
+import { LIMITS } from '@sandglass/contract/tables'
 import { LayerFolders, type Unpacked, type UnpackLimits } from '../../layers/layer-folders.ts'
 import { openLayer } from '../../layers/layer-tar.ts'
 import type { LayeredImage, RootImage } from '../backend.ts'
 import { type HostRootfs, type Layer, prepareHost } from '../host-image.ts'
 import { LOOKED_AT, type Looked, prepareTop, topPrefix } from '../image-top.ts'
+import { unsupported } from '../unsupported.ts'
 import type { Launcher } from './launcher.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
@@ -89,9 +90,10 @@ export class RootImages {
 
   async #make(host: Host, image: LayeredImage, signal: AbortSignal): Promise<Rootfs> {
     if (!host.privateLayers)
-      throw new SandglassError('UNSUPPORTED', {
-        what: `the image ${image.reference}: this kernel gives this user no overlay mounts`,
-      })
+      throw unsupported(
+        `the image ${image.reference}: this kernel gives this user no overlay mounts`,
+        'run the daemon as root or on Linux 5.11 or later, or use --backend microvm',
+      )
     for (const layer of image.layers) await this.#unpackMissing(image, layer, signal)
     const top = await prepareTop(join(this.#paths.images, TOPS), image.id, () => this.#look(image))
     const names = [`${TOPS}/${top.name}`, ...this.#layerNames(image)]

@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { RuntimeReport } from '../backend.ts'
 import { type CgroupLayout, readLayout } from '../cgroups/layout.ts'
+import { unsupported } from '../unsupported.ts'
 import { findProgram } from './find-program.ts'
 
 /** A runtime, and how it is used on this host. */
@@ -60,8 +61,10 @@ export class Runtimes {
    */
   async asked(name: string, cgroups: CgroupLayout | null): Promise<Runtime> {
     if (!this.#names().includes(name)) {
-      const what = `the OCI runtime ${JSON.stringify(name)}: there are ${this.#names().join(', ')}, and backends.oci.runtimes adds more`
-      throw new SandglassError('UNSUPPORTED', { what })
+      throw unsupported(
+        `the OCI runtime ${JSON.stringify(name)}: there are ${this.#names().join(', ')}`,
+        'use one of them, or add yours to backends.oci.runtimes in the configuration',
+      )
     }
     const path = this.#path(name)
     const version = path === null ? null : await this.version(path)
