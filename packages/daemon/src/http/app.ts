@@ -22,6 +22,8 @@ declare module 'fastify' {
 }
 
 const LINGER_MS = 5000
+/** Only in the metrics. */
+const CLIENT_GONE = 499
 
 export function createApp(api: Api): FastifyInstance {
   const app = fastify({
@@ -86,11 +88,11 @@ export function createApp(api: Api): FastifyInstance {
       ...(name === 'fsWrite' ? { bodyLimit: LIMITS.json_body_bytes.max } : {}),
       ...(isRaw(name) ? { bodyLimit: Number.MAX_SAFE_INTEGER } : {}),
       handler: (request, response) =>
-        reply(api, name, handlers[name] as Handlers[RouteName], parseCall(route, request), response),
+        reply(api, name, handlers[name] as Handlers[RouteName], parseCall(route, request, response), response),
     })
   }
 
-  function parseCall(route: Route, request: FastifyRequest): Call<RouteName> {
+  function parseCall(route: Route, request: FastifyRequest, response: FastifyReply): Call<RouteName> {
     let log: Logger | undefined
     let signal: AbortSignal | undefined
     return {
@@ -102,7 +104,7 @@ export function createApp(api: Api): FastifyInstance {
       request,
       // Made when first asked for: most requests need neither.
       get signal() {
-        signal ??= AbortSignal.any([api.world.closing, closed(request)])
+        signal ??= AbortSignal.any([api.world.closing, closed(response)])
         return signal
       },
       get log() {
@@ -120,11 +122,11 @@ function isLoopback({ socket }: FastifyRequest): boolean {
   return address.startsWith('127.') || address === '::1' || address.startsWith('::ffff:127.')
 }
 
-function closed(request: FastifyRequest): AbortSignal {
+/** Of the reply and not of the request, which is also closed once its body was read, nor of the connection, which may carry many. */
+function closed({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController()
-  if (request.socket.destroyed) gone.abort()
-  // Of the reply and not of the request, which is also closed once its body was read.
-  request.socket.once('close', () => gone.abort())
+  if (raw.destroyed) gone.abort()
+  raw.once('close', () => gone.abort())
   return gone.signal
 }
 
@@ -137,6 +139,11 @@ function parseJson(_request: FastifyRequest, text: string | Buffer, done: (error
 }
 
 function sendError(error: unknown, request: FastifyRequest, response: FastifyReply, log: Logger): FastifyReply {
+  // Nobody is there to hear of it.
+  if (request.socket.destroyed && error instanceof Error && error.name === 'AbortError') {
+    log.info('the client left before its answer')
+    return response.code(CLIENT_GONE).send()
+  }
   const failure = tooLarge(error, request) ?? toSandglassError(error, log)
   if (!request.raw.complete) lingeringly(request, response)
   return response.code(failure.httpStatus).send({ error: failure.toWire(request.id) })

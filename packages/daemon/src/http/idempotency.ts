@@ -2,21 +2,26 @@
 import { createHmac } from 'node:crypto'
 import { SandglassError } from '@sandglass/contract'
 import type { FastifyRequest } from 'fastify'
+import { SharedWork } from '../images/shared-work.ts'
 import { getSession } from '../sessions/get.ts'
 import type { World } from '../sessions/world.ts'
 import { findIdempotency, storeIdempotency } from '../store/idempotency.ts'
 import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
 
-type Pending = Omit<IdempotencyRow, 'session_id'>
+export type Pending = Omit<IdempotencyRow, 'session_id'>
 
-/** Creates a session once per key. The key is stored with the session's row, so that not even a crash makes two. */
+/**
+ * Creates a session once per key. The key is stored with the session's row, so that not even a crash makes two. It is told to stop when
+ * the last client that asked for it is gone.
+ */
 export function createOnce(
   world: World,
   request: FastifyRequest,
   body: unknown,
-  create: (pending: Pending | null) => Promise<SessionRow>,
+  create: (pending: Pending | null, stop: AbortSignal) => Promise<SessionRow>,
+  signal: AbortSignal,
 ): Promise<SessionRow> {
-  return once(world, request, 'createSession', body, {
+  return once(world, request, 'createSession', body, signal, {
     run: create,
     replay: async ({ session_id }) => {
       const row = session_id === null ? null : await getSession(world, session_id)
@@ -34,7 +39,7 @@ export function answerOnce<T>(
   body: unknown,
   run: () => Promise<T>,
 ): Promise<T> {
-  return once(world, request, `${route} ${params.id}`, body, {
+  return once(world, request, `${route} ${params.id}`, body, UNSTOPPABLE, {
     run: async pending => {
       const reply = await run()
       if (pending)
@@ -49,41 +54,57 @@ export function answerOnce<T>(
   })
 }
 
-type Once<T> = { run: (pending: Pending | null) => Promise<T>; replay: (row: IdempotencyRow) => Promise<T | null> }
+/** What has begun to run goes on without the client that asked for it. */
+const UNSTOPPABLE = new AbortController().signal
 
-const underWay = new WeakMap<World, Map<string, { hash: string; answer: Promise<unknown> }>>()
+type Once<T> = {
+  run: (pending: Pending | null, stop: AbortSignal) => Promise<T>
+  replay: (row: IdempotencyRow) => Promise<T | null>
+}
+
+type Answer = { hash: string; work: SharedWork<unknown, { end(): void }> }
+const underWay = new WeakMap<World, Map<string, Answer>>()
 
 async function once<T>(
   world: World,
   request: FastifyRequest,
   route: string,
   body: unknown,
+  signal: AbortSignal,
   { run, replay }: Once<T>,
 ): Promise<T> {
   const key = keyOf(request)
-  if (key === null) return run(null)
+  if (key === null) return run(null, signal)
   // SECURITY: keyed, because a plain digest in the database would let somebody try out what the values of an environment were.
   const request_hash = createHmac('sha256', world.secretKey).update(JSON.stringify(body)).digest('base64url')
-  const mine = underWay.get(world) ?? new Map<string, { hash: string; answer: Promise<unknown> }>()
+  const mine = underWay.get(world) ?? new Map<string, Answer>()
   underWay.set(world, mine)
-  const first = mine.get(`${route} ${key}`)
-  if (first) {
-    if (first.hash !== request_hash) throw new SandglassError('IDEMPOTENCY_MISMATCH', { key })
-    return first.answer as Promise<T>
-  }
-  const answer = answered()
-  mine.set(`${route} ${key}`, { hash: request_hash, answer })
-  try {
-    return await answer
-  } finally {
-    mine.delete(`${route} ${key}`)
+  signal.throwIfAborted()
+  const name = `${route} ${key}`
+  const first = mine.get(name)
+  if (first && first.hash !== request_hash) throw new SandglassError('IDEMPOTENCY_MISMATCH', { key })
+  const work = first && !first.work.isGivenUp ? first.work : begin(first?.work)
+  return work.join(signal) as Promise<T>
+
+  /** One that was given up may have come too far to stop: its answer is then in the store. */
+  function begin(before: Answer['work'] | undefined): Answer['work'] {
+    const work: Answer['work'] = new SharedWork({ end: () => undefined }, async (_, stop) => {
+      try {
+        await before?.over()
+        return await answered(stop)
+      } finally {
+        if (mine.get(name)?.work === work) mine.delete(name)
+      }
+    })
+    mine.set(name, { hash: request_hash, work })
+    return work
   }
 
-  async function answered(): Promise<T> {
+  async function answered(stop: AbortSignal): Promise<T> {
     const row = await findIdempotency(world.store, key ?? '', route, world.now())
     if (row && row.request_hash !== request_hash) throw new SandglassError('IDEMPOTENCY_MISMATCH', { key: row.key })
     const earlier = row ? await replay(row) : null
-    return earlier ?? run({ key: key ?? '', route, request_hash, response: null, created_at: world.now() })
+    return earlier ?? run({ key: key ?? '', route, request_hash, response: null, created_at: world.now() }, stop)
   }
 }
 

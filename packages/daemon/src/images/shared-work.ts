@@ -17,6 +17,11 @@ export class SharedWork<T, P extends { end(): void }> {
     return this.#abort.signal.aborted
   }
 
+  /** Resolves when nothing of it goes on any more, however it ended. */
+  async over(): Promise<void> {
+    await this.#done.catch(() => undefined)
+  }
+
   /** Settles with the work, or with the caller's own signal. */
   async join(signal: AbortSignal): Promise<T> {
     signal.throwIfAborted()

@@ -15,16 +15,20 @@ import { transition } from './transition.ts'
 import { wishesOf } from './wishes.ts'
 import type { World } from './world.ts'
 
-/** `idempotency` is stored together with the row, so that a key names its session from the first moment. */
+/**
+ * `idempotency` is stored together with the row, so that a key names its session from the first moment. The signal ends a create that
+ * has no row yet; one that has is there for others to see, and goes on.
+ */
 export async function createSession(
   world: World,
   spec: SessionSpec,
   idempotency: Omit<IdempotencyRow, 'session_id'> | null,
+  signal: AbortSignal,
   log: Logger,
 ): Promise<SessionRow> {
   const timed = world.metrics.createSeconds.startTimer()
   try {
-    const created = await create(world, spec, idempotency, log)
+    const created = await create(world, spec, idempotency, signal, log)
     timed({ outcome: 'ok' })
     return created
   } catch (error) {
@@ -40,6 +44,7 @@ async function create(
   world: World,
   spec: SessionSpec,
   idempotency: Omit<IdempotencyRow, 'session_id'> | null,
+  wanted: AbortSignal,
   log: Logger,
 ): Promise<SessionRow> {
   refuseTemplate(spec)
@@ -47,12 +52,14 @@ async function create(
   await refuseForbiddenImage(world, image)
   const wishes = await wishesOf(world, spec)
   const backend = await chooseBackend(world, spec.backend ?? 'auto', wishes)
-  const signal = AbortSignal.any([world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
+  const signal = AbortSignal.any([wanted, world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
   const { id, release } = await holdImage(world, image, signal)
   try {
     const root = await rootImage(world, { image, image_id: id })
     const about = { backend: backend.name, image, startedAt: world.now() }
-    await world.preparations.show(about, say => backend.prepare(root, signal, say))
+    const prepare = (stop: AbortSignal, say: (step: string) => void) => backend.prepare(root, stop, say)
+    await world.preparations.join(`${backend.name} ${id ?? 'host'}`, about, prepare, signal)
+    signal.throwIfAborted()
     const row = newRow(world, spec, { image, image_id: id, backend: backend.name, ...columns(wishes) })
     return await world.turns.take(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
   } finally {

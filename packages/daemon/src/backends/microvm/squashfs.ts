@@ -35,7 +35,13 @@ export async function makeSquashfs(
   await mkdir(dirname(target), { recursive: true, mode: 0o700 })
   const building = `${target}.${process.pid}.new`
   const args = [...sources, building, ...OPTIONS, ...MEMORY, ...COMPRESSION, ...more]
-  const child = spawn(mksquashfs, args, { stdio: ['ignore', 'ignore', 'pipe'], signal, env: { PATH: '/usr/bin:/bin' } })
+  const child = spawn(mksquashfs, args, {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    signal,
+    // Asked kindly it removes its file itself, which may be that of the next one by then.
+    killSignal: 'SIGKILL',
+    env: { PATH: '/usr/bin:/bin' },
+  })
   const report = setInterval(() => {
     stat(building).then(
       ({ size }) => onSize(Math.round(size / MIB)),
@@ -58,8 +64,13 @@ function ended(child: ChildProcess): Promise<void> {
     complaint = (complaint + text).slice(-2000)
   })
   return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('close', code => (code === 0 ? resolve() : reject(new Error(`mksquashfs failed: ${complaint}`))))
+    let failure: Error | undefined
+    child.once('error', error => {
+      // One that was ended still runs for a moment.
+      if (child.pid === undefined) reject(error)
+      failure = error
+    })
+    child.once('close', code => (code === 0 ? resolve() : reject(failure ?? new Error(`mksquashfs failed: ${complaint}`))))
   })
 }
 

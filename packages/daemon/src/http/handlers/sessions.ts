@@ -10,12 +10,14 @@ import { startSession } from '../../sessions/start.ts'
 import { sessionStats } from '../../sessions/stats.ts'
 import { stopSession } from '../../sessions/stop.ts'
 import type { Api, Handlers } from '../api.ts'
-import { createOnce } from '../idempotency.ts'
+import { createOnce, type Pending } from '../idempotency.ts'
 
 export const sessionHandlers = ({ world }: Api) =>
   ({
-    createSession: async ({ body, request, log }) =>
-      showSession(await createOnce(world, request, body, pending => createSession(world, body, pending, log))),
+    createSession: async ({ body, request, signal, log }) => {
+      const create = (pending: Pending | null, stop: AbortSignal) => createSession(world, body, pending, stop, log)
+      return showSession(await createOnce(world, request, body, create, signal))
+    },
     listSessions: ({ query }) => listSessions(world, query),
     listPreparations: () => ({ items: world.preparations.list() }),
     getSession: async ({ params, query, log }) => {
