@@ -2,6 +2,7 @@
 import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Backend, RuntimeReport } from './backends/backend.ts'
+import { NO_CGROUP } from './backends/unenforced.ts'
 import type { Loaded } from './config/load.ts'
 import { plainCredentials } from './plain-credentials.ts'
 import type { RunnerBinary } from './runner-binary.ts'
@@ -74,8 +75,8 @@ async function checkBackend({ config, filePath }: Loaded, backend: Backend): Pro
       `${name}: limits`,
       'failed',
       refused,
-      'cannot be enforced here, so sessions are refused',
-      `run the daemon as root, or accept it: backends.${backend.name}.allow_unenforced: [${probe.unenforceable.join(', ')}] in ${filePath}`,
+      `cannot be enforced here, so sessions are refused: ${probe.unenforceableWhy ?? NO_CGROUP}`,
+      `${probe.unenforceableFix ?? 'run the daemon as root'}; or accept it: backends.${backend.name}.allow_unenforced: [${probe.unenforceable.join(', ')}] in ${filePath}`,
     ),
     ...probe.weaker.map(({ what, fix }) => ({ name, status: 'weaker' as const, detail: what, fix })),
   ]

@@ -76,6 +76,8 @@ export interface Probe {
   readonly unenforceable: readonly LimitKind[]
   /** Why, where it is not for want of a cgroup. */
   readonly unenforceableWhy?: string
+  /** What would let them be enforced, where it is more than being root. */
+  readonly unenforceableFix?: string
   /** What works but is weaker than it could be, and what mends it. */
   readonly weaker: readonly { readonly what: string; readonly fix: string }[]
   /** Whose kernel the sandbox runs on: the host's, or one of its own. */

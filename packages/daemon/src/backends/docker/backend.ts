@@ -263,7 +263,7 @@ class DockerBackend implements Backend {
     const root =
       image.kind === 'host'
         ? await hostRoot(engine, this.#images, labels, signal)
-        : await imageRoot(engine, this.#images, image, labels, signal)
+        : await imageRoot(engine, this.#images, image, labels, this.#options.runnerPath, signal)
     this.#roots.set(key, root)
     return root
   }

@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import Docker from 'dockerode'
-import { pack } from 'tar-stream'
+import { type Headers, pack } from 'tar-stream'
 import { afterAll, expect, it } from 'vitest'
+import type { LayeredImage } from '../backend.ts'
 import { boxOf, specOf } from '../conformance/subject.ts'
 import { busyboxImage } from '../image.fixture.ts'
 import { openDocker } from './backend.ts'
@@ -64,22 +65,48 @@ it('what no image of the store needs any more leaves the engine', async () => {
   expect(await keys()).toEqual([])
 })
 
+/** The busybox image with one more layer. */
+async function withLayer(id: string, tar: Buffer): Promise<LayeredImage> {
+  const image = await busyboxImage(dataDir)
+  const diffId = `sha256:${createHash('sha256').update(tar).digest('hex')}`
+  const blob = join(dataDir, `layer-${id}`)
+  writeFileSync(blob, tar)
+  const layers = [...image.layers, { diffId, blob, compression: 'none' as const }]
+  return { ...image, id: `sha256:${id.repeat(64)}`, layers }
+}
+
+async function tarOf(header: Headers & { name: string }): Promise<Buffer> {
+  const archive = pack()
+  archive.entry(header)
+  archive.finalize()
+  return await buffer(archive)
+}
+
 it('an image with a device file is refused, and nothing of it reaches the engine', async () => {
   const backend = openDocker(options)
-  const archive = pack()
-  archive.entry({ name: 'dev/console', type: 'character-device', devmajor: 5, devminor: 1, mode: 0o666 })
-  archive.finalize()
-  const tar = await buffer(archive)
-  const diffId = `sha256:${createHash('sha256').update(tar).digest('hex')}`
-  const blob = join(dataDir, 'device-layer')
-  writeFileSync(blob, tar)
-  const image = {
-    ...(await busyboxImage(dataDir)),
-    id: `sha256:${'2'.repeat(64)}`,
-    layers: [{ diffId, blob, compression: 'none' as const }],
-  }
-  await expect(backend.prepare(image, soon())).rejects.toMatchObject({
-    code: 'IMAGE_INVALID',
-    message: expect.stringContaining('dev/console'),
-  })
+  const device = await tarOf({ name: 'dev/console', type: 'character-device', devmajor: 5, devminor: 1, mode: 0o666 })
+  // A link that claims to have content: some readers skip as much, and with it the device.
+  const link = await tarOf({ name: 'link', type: 'symlink', linkname: 'etc' })
+  link.write('00000001000\0', 124, 'latin1')
+  link.fill(' ', 148, 156)
+  const sum = link.subarray(0, 512).reduce((total, byte) => total + byte, 0)
+  link.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148, 'latin1')
+  for (const [id, tar] of [
+    ['2', device],
+    ['3', Buffer.concat([link.subarray(0, 512), device])],
+  ] as const)
+    await expect(backend.prepare(await withLayer(id, tar), soon())).rejects.toMatchObject({
+      code: 'IMAGE_INVALID',
+      message: expect.stringContaining('dev/console'),
+    })
+})
+
+it('a link in an image in place of the folder of the socket leads nowhere', async () => {
+  const backend = openDocker(options)
+  const image = await withLayer('4', await tarOf({ name: '.sandglass-run', type: 'symlink', linkname: '/dev/kmsg' }))
+  const spec = specOf(subject, { image })
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  expect((await box.run('echo here; readlink /.sandglass-run')).output).toBe('here')
+  box.link.close()
+  await box.machine.destroy()
 })

@@ -15,8 +15,8 @@ const O_PATH = 0o10000000
  * right below `/`, which the sandbox cannot rename; of the name in it no link is followed, and what is connected to is what was looked at.
  */
 export async function dialLocal(pid: number, isContainers: () => Promise<boolean>): Promise<Duplex> {
-  const path = `/proc/${pid}/root${SOCKET_FOLDER}/${SOCKET_NAME}`
-  const file = await open(path, O_PATH | constants.O_NOFOLLOW)
+  await using folder = await openSocketFolder(pid)
+  const file = await open(`/proc/self/fd/${folder.fd}/${SOCKET_NAME}`, O_PATH | constants.O_NOFOLLOW)
   try {
     // SECURITY: the number may be another container's by now. What was opened before this was of the process that is looked at.
     if (!(await isContainers())) throw new Error('the container is gone')
@@ -25,6 +25,11 @@ export async function dialLocal(pid: number, isContainers: () => Promise<boolean
   } finally {
     await file.close()
   }
+}
+
+/** SECURITY: an image may have a link in place of the folder, which would lead to the host's. Nothing is read, so that nothing can block. */
+export async function openSocketFolder(pid: number): Promise<FileHandle> {
+  return await open(`/proc/${pid}/root${SOCKET_FOLDER}`, O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW)
 }
 
 async function connect(file: FileHandle): Promise<Duplex> {

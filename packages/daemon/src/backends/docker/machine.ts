@@ -5,9 +5,9 @@ import type Docker from 'dockerode'
 import type { Machine, MachineStats } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
 import { attachedStream } from './attached.ts'
-import { RUNNER_THREADS, SOCKET_FOLDER } from './container.ts'
+import { RUNNER_THREADS } from './container.ts'
 import { engineSays, orNull, settled } from './engine.ts'
-import { dialLocal } from './local-socket.ts'
+import { dialLocal, openSocketFolder } from './local-socket.ts'
 import type { DockerRecord } from './record.ts'
 
 interface Ends {
@@ -56,10 +56,9 @@ export async function attach(container: Docker.Container, onStderr: (text: Buffe
 async function isReachable(shown: Shown): Promise<boolean> {
   if (process.geteuid?.() !== 0 || !shown.State.Pid) return false
   try {
-    await readFile(`/proc/${shown.State.Pid}/root${SOCKET_FOLDER}`)
-  } catch (error) {
-    // It is a folder, so that reading fails; how it fails tells whether we may.
-    if (!(error instanceof Error && 'code' in error && error.code === 'EISDIR')) return false
+    await using _ = await openSocketFolder(shown.State.Pid)
+  } catch {
+    return false // the answer: another machine's, or not ours to look into
   }
   return isOf(shown.State.Pid, shown.Id)
 }

@@ -1,6 +1,8 @@
 // What the engine can and cannot give.
+import { existsSync } from 'node:fs'
 import type Docker from 'dockerode'
 import type { LimitKind, Probe } from '../backend.ts'
+import { findProgram } from '../find-program.ts'
 import { WITHOUT_QUOTA } from '../limitations.ts'
 import { engineSays } from './engine.ts'
 
@@ -18,6 +20,8 @@ export interface EngineInfo {
   readonly PidsLimit?: boolean
   readonly CpuCfsQuota?: boolean
 }
+
+const START_ENGINE = existsSync('/run/systemd/system') ? 'sudo systemctl start docker' : 'sudo dockerd'
 
 const ARCHITECTURES: Partial<Record<NodeJS.Architecture, readonly string[]>> = {
   x64: ['x86_64', 'amd64'],
@@ -61,6 +65,7 @@ function describe(info: EngineInfo): Probe {
     detail: `Docker ${info.ServerVersion}`,
     unenforceable,
     unenforceableWhy: WITHOUT_QUOTA,
+    unenforceableFix: 'use the oci or microvm backend, which bound the disk of a session',
     weaker: [
       {
         what: 'nobody is root in a sandbox: without a user namespace of its own that would be root on the engine’s machine',
@@ -82,8 +87,9 @@ function describe(info: EngineInfo): Probe {
 function howToMend(error: unknown): string {
   const { code } = error as { code?: unknown }
   if (code === 'EACCES') return 'run the daemon as root, or as a member of the group docker'
-  if (code === 'ENOENT') return 'apt-get install docker.io, or set backends.docker.api_endpoint'
-  return 'start the engine (systemctl start docker), or look at backends.docker in the configuration'
+  if (code === 'ENOENT' && findProgram('dockerd') === null)
+    return 'sudo apt-get install -y docker.io, or set backends.docker.api_endpoint'
+  return `start the engine (${START_ENGINE}), or set backends.docker.api_endpoint to where it listens`
 }
 
 function unavailable(why: string, fix: string): Probe {

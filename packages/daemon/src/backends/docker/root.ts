@@ -39,10 +39,11 @@ export async function imageRoot(
   imagesDir: string,
   image: LayeredImage,
   labels: Labels,
+  runnerPath: string,
   signal: AbortSignal,
 ): Promise<Root> {
   const tops = join(imagesDir, 'tops')
-  await refuseDevices(image, signal)
+  await refuseDevices(image, runnerPath, signal)
   const top = await prepareTop(tops, image.id, () => lookInLayers(image, LOOKED_AT, signal))
   const scratch = await mkdtemp(join(imagesDir, 'docker-'))
   try {

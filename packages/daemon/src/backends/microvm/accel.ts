@@ -21,6 +21,9 @@ const FAILURE_FRESH_MS = 3_600_000
 /** What a machine says that was booted to see whether it boots. */
 const BOOTED = 'sandglass: this machine boots'
 const WORKS = 'it works'
+const TRIAL_STUCK = `${KVM} opens, but a machine that was started with it had not booted after ${TRIAL_MS / 1000} seconds`
+const TRIAL_FIX =
+  'use a host that is no virtual machine, or one with nested virtualisation; a busy host is tried again after an hour'
 
 export interface TrialInput {
   readonly paths: MicrovmPaths
@@ -30,12 +33,17 @@ export interface TrialInput {
   readonly jailIds: JailIds | null
 }
 
+export interface KvmProblem {
+  readonly what: string
+  readonly fix: string
+}
+
 /** Why it cannot be used, or null. It is tried once for each boot of the host and each kernel; undefined while it was not and may not be. */
-export async function kvmProblem(input: TrialInput, mayTakeSeconds: boolean): Promise<string | null | undefined> {
+export async function kvmProblem(input: TrialInput, mayTakeSeconds: boolean): Promise<KvmProblem | null | undefined> {
   try {
     accessSync(KVM, constants.R_OK | constants.W_OK)
   } catch (error) {
-    return `${KVM}: ${error instanceof Error && 'code' in error ? String(error.code) : String(error)}`
+    return closedDevice((error as NodeJS.ErrnoException).code ?? String(error))
   }
   const file = join(
     input.paths.boot,
@@ -43,12 +51,27 @@ export async function kvmProblem(input: TrialInput, mayTakeSeconds: boolean): Pr
   )
   const known = await readFile(file, 'utf8').catch(missing)
   if (known === WORKS) return null
-  if (known !== null && Date.now() - (await stat(file)).mtimeMs < FAILURE_FRESH_MS) return known
+  if (known !== null && Date.now() - (await stat(file)).mtimeMs < FAILURE_FRESH_MS) return { what: known, fix: TRIAL_FIX }
   if (!mayTakeSeconds) return undefined
   const problem = await tryIt(input)
   await writeFile(`${file}.${process.pid}`, problem ?? WORKS)
   await rename(`${file}.${process.pid}`, file)
-  return problem
+  return problem === null ? null : { what: problem, fix: TRIAL_FIX }
+}
+
+/** What is wrong with a device that this process cannot open. */
+export function closedDevice(code: string): KvmProblem {
+  if (code === 'ENOENT')
+    return {
+      what: `there is no ${KVM}`,
+      fix: 'switch on virtualisation in the firmware, or nested virtualisation where this host is itself virtual, and load kvm_intel or kvm_amd',
+    }
+  if (code === 'EACCES' || code === 'EPERM')
+    return {
+      what: `this user may not open ${KVM} (${code})`,
+      fix: 'sudo usermod -aG kvm $USER, log in again, and start the daemon again',
+    }
+  return { what: `${KVM} cannot be opened (${code})`, fix: 'see whether `ls -l /dev/kvm` shows a device that this user may open' }
 }
 
 /** Whether a machine can have machines of its own, and which drivers it needs for that; null where it cannot. */
@@ -97,7 +120,7 @@ async function tryIt({ paths, runnerPath, qemu, boot, jailIds }: TrialInput): Pr
     await gone(kept.keeper, TRIAL_MS)
     const said = (await readFile(log, 'latin1')).trim()
     if (said.includes(BOOTED)) return null
-    return isDone ? `QEMU says: ${said.split('\n')[0]?.slice(0, 200) ?? ''}` : `a machine runs nothing with ${KVM}`
+    return isDone ? `QEMU says: ${said.split('\n')[0]?.slice(0, 200) ?? ''}` : TRIAL_STUCK
   } catch (error) {
     if (error instanceof Error) return error.message
     throw error

@@ -1,12 +1,13 @@
 // Finds out what this host has for virtual machines, and what it lacks.
 import { execFile } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Probe } from '../backend.ts'
+import { findProgram } from '../find-program.ts'
 import { isMissing } from '../missing-file.ts'
-import { kvmProblem, nestedDrivers } from './accel.ts'
+import { type KvmProblem, kvmProblem, nestedDrivers } from './accel.ts'
 import { type BootFiles, prepareBoot } from './boot-files.ts'
 import { findKernel } from './find-kernel.ts'
 import type { MachineGroups } from './groups.ts'
@@ -60,10 +61,12 @@ export interface Examined {
   readonly probe: Probe
 }
 
-const PROGRAM_DIRS = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 const QEMU = process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86_64'
 const QEMU_PACKAGE = process.arch === 'arm64' ? 'qemu-system-arm' : 'qemu-system-x86'
 const KERNEL_PACKAGE = process.arch === 'arm64' ? 'linux-image-cloud-arm64' : 'linux-image-cloud-amd64'
+
+const FORBIDDEN: KvmProblem = { what: 'backends.microvm.accel is tcg', fix: 'set backends.microvm.accel to auto' }
+const UNTRIED: KvmProblem = { what: 'KVM is tried with the first session', fix: '`sandglass doctor` tries it' }
 
 export async function examine(
   options: MicrovmOptions,
@@ -101,10 +104,10 @@ export async function examine(
   const problem = ids === null ? noIds(options) : await jailProblem(paths, options.runnerPath, qemu, ids.first)
   const jail = problem === null ? ids : null
   const trial = { paths, runnerPath: options.runnerPath, qemu, boot, jailIds: jail }
-  const tried = options.accel === 'tcg' ? 'backends.microvm.accel is tcg' : await kvmProblem(trial, mayTakeSeconds)
-  const noKvm = tried === undefined ? 'KVM is tried with the first session' : tried
+  const tried = options.accel === 'tcg' ? FORBIDDEN : await kvmProblem(trial, mayTakeSeconds)
+  const noKvm = tried === undefined ? UNTRIED : tried
   if (options.accel === 'kvm' && noKvm !== null && tried !== undefined)
-    return unavailable(`KVM does not work here: ${noKvm}`, 'set backends.microvm.accel to auto or tcg')
+    return unavailable(`KVM does not work here: ${noKvm.what}`, `${noKvm.fix}; or set backends.microvm.accel to auto or tcg`)
   const nested = noKvm === null ? nestedDrivers() : null
   const host: Host = {
     qemu,
@@ -129,7 +132,7 @@ function noIds({ extraArgs }: MicrovmOptions): string {
   return extraArgs.length > 0 ? 'qemu_extra_args may name files' : 'this user has no ids to give away'
 }
 
-function available(host: Host, { noJail, noKvm }: { noJail: string | null; noKvm: string | null }): Probe {
+function available(host: Host, { noJail, noKvm }: { noJail: string | null; noKvm: KvmProblem | null }): Probe {
   const weaker = [
     noJail !== null && {
       what: `QEMU runs with the rights of the daemon, and not in a root of its own: ${noJail}`,
@@ -140,8 +143,8 @@ function available(host: Host, { noJail, noKvm }: { noJail: string | null; noKvm
       fix: 'run the daemon as root, or with a cgroup of its own',
     },
     noKvm !== null && {
-      what: `the processor is emulated, which is several times slower: ${noKvm}`,
-      fix: 'let the daemon use /dev/kvm on a host that has it',
+      what: `the processor is emulated, which is several times slower: ${noKvm.what}`,
+      fix: noKvm.fix,
     },
     host.nested === null && {
       what: 'sessions have no hardware virtualisation inside',
@@ -165,11 +168,6 @@ function unavailable(why: string, fix: string): Examined {
     isWhole: true,
     probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [], kernel: 'own' },
   }
-}
-
-// Fixed folders: what runs as root must not depend on who set PATH.
-function findProgram(name: string): string | null {
-  return PROGRAM_DIRS.map(dir => join(dir, name)).find(path => existsSync(path)) ?? null
 }
 
 async function versionOf(qemu: string): Promise<string | null> {

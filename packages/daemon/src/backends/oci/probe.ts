@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import type { LimitKind, Probe } from '../backend.ts'
 import { usableCgroups } from '../cgroups/delegation.ts'
 import { type CgroupLayout, missingControllers, parentName } from '../cgroups/layout.ts'
+import { findProgram } from '../find-program.ts'
 import { inUserNamespace, userNamespaceProblem } from './enter-userns.ts'
-import { findProgram } from './find-program.ts'
 import { fullPool, type IdPool, mappedPool } from './id-ranges.ts'
 import { LaunchError, type Launcher, type Probed } from './launcher.ts'
 import { type Runtime, type Runtimes, runtimeUse } from './runtimes.ts'
@@ -41,6 +41,7 @@ export interface Examined {
 /** Folders that hold nothing a runtime needs: what is mounted on one is seen by one launcher alone. */
 const STAGES = ['/mnt', '/media', '/srv', '/opt', '/home', '/tmp']
 const INSTALL = 'sudo apt-get install -y crun'
+const AS_USER_SERVICE = 'as a systemd service of your user (docs/guides/running-as-a-service.md)'
 const WANTED_OPEN_FILES = 65_536
 const UNLIMITED = 1_048_576
 /** Before version 252 systemd hands users no cpu controller. */
@@ -121,15 +122,25 @@ function describe(host: Host, version: string): Probe {
     ...(host.cgroups?.roots.freezer === undefined ? ['pause a session with'] : []),
   ]
   if (lacks.length > 0) weaker.push({ what: `no cgroup to ${lacks.join(', nor to ')}`, fix: delegationFix(host) })
-  return { available: true, why: null, fix: null, detail: version, unenforceable, weaker, kernel: 'shared' }
+  return {
+    available: true,
+    why: null,
+    fix: null,
+    detail: version,
+    unenforceable,
+    unenforceableFix: delegationFix(host),
+    weaker,
+    kernel: 'shared',
+  }
 }
 
 function delegationFix(host: Host): string {
   if (!host.rootless) return 'mount the cpu, memory and pids controllers writable at /sys/fs/cgroup'
   if (!existsSync('/sys/fs/cgroup/cgroup.controllers'))
-    return 'boot with systemd.unified_cgroup_hierarchy=1, or run the daemon as root'
+    return `boot with systemd.unified_cgroup_hierarchy=1 and run the daemon ${AS_USER_SERVICE}; or run it as root`
   // The user's own systemd has the groups to give. It runs while the user is logged in, or always if asked to.
-  if (host.cgroups === null) return 'sudo loginctl enable-linger $USER, and start the daemon again'
+  if (host.cgroups === null)
+    return `sudo loginctl enable-linger $USER, and start the daemon again, or run it ${AS_USER_SERVICE}; or run it as root`
   return DELEGATE_ALL
 }
 

@@ -6,8 +6,8 @@ import { promisify } from 'node:util'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { RuntimeReport } from '../backend.ts'
 import { type CgroupLayout, readLayout } from '../cgroups/layout.ts'
+import { findProgram } from '../find-program.ts'
 import { unsupported } from '../unsupported.ts'
-import { findProgram } from './find-program.ts'
 
 /** A runtime, and how it is used on this host. */
 export interface Runtime {
