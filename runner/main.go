@@ -30,6 +30,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "unpack" {
 		os.Exit(unpack.Main(os.Args[2:]))
 	}
+	if len(os.Args) == 2 && os.Args[1] == "devices" {
+		os.Exit(unpack.Devices())
+	}
 	if len(os.Args) > 1 && os.Args[1] == "restack" {
 		os.Exit(unpack.Restack(os.Args[2:]))
 	}

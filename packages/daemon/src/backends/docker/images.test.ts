@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import Docker from 'dockerode'
-import { type Headers, pack } from 'tar-stream'
+import { type Header, pack } from 'tar-stream'
 import { afterAll, expect, it } from 'vitest'
 import type { LayeredImage } from '../backend.ts'
 import { boxOf, specOf } from '../conformance/subject.ts'
@@ -75,7 +75,7 @@ async function withLayer(id: string, tar: Buffer): Promise<LayeredImage> {
   return { ...image, id: `sha256:${id.repeat(64)}`, layers }
 }
 
-async function tarOf(header: Headers & { name: string }): Promise<Buffer> {
+async function tarOf(header: Partial<Header> & { name: string }): Promise<Buffer> {
   const archive = pack()
   archive.entry(header)
   archive.finalize()
