@@ -137,28 +137,6 @@ func Report(err error) {
 	fmt.Fprint(pipe, served)
 }
 
-// What a first shell reads. Only read: nothing of an image runs before the session is there.
-var firstRead = []string{
-	"/bin/bash", "/bin/sh", "/lib*/ld-linux*", "/lib/*/ld-linux*", "/lib/ld-musl*", "/lib/*/libc.so.6", "/lib64/libc.so.6",
-	"/lib/*/libtinfo.so.6", "/lib64/libtinfo.so.6", "/usr/bin/id",
-}
-
-// readAhead brings into memory what the first shell is made of, so that a snapshot has it.
-func readAhead() {
-	for _, pattern := range firstRead {
-		files, _ := filepath.Glob(rootDir + pattern)
-		for _, path := range files {
-			file, err := inRoot(path[len(rootDir):])
-			if err != nil {
-				continue
-			}
-			// Opened anew: the descriptor of a path only cannot be read.
-			os.ReadFile(fdPath(file))
-			file.Close()
-		}
-	}
-}
-
 type bpfProgram struct {
 	length uint16
 	filter *byte
