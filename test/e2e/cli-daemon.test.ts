@@ -35,9 +35,15 @@ test('a daemon that cannot start says why', async () => {
   const file = join(home, 'config.yaml')
   await writeFile(file, 'no_such_key: 1\n', { mode: 0o600 })
   const broken = await cli.run(['--config', file, 'ls'], { env: { HOME: home } })
-  expect(broken).toMatchObject({ code: 3, stdout: '' })
-  expect(broken.stderr).toContain('unknown key no_such_key')
-  expect(broken.stderr).toContain('  next: ')
+  expect(broken).toMatchObject({ code: 2, stdout: '' })
+  expect(broken.stderr).toMatch(
+    /^sandglass: \S+config\.yaml: unknown key no_such_key.*\n {2}next: docs\/reference\/configuration\.md .*\n$/,
+  )
+  await writeFile(join(home, 'file'), '')
+  await writeFile(file, `store: ${join(home, 'file/store.db')}\n`)
+  const stuck = await cli.run(['--config', file, 'ls'], { env: { HOME: home } })
+  expect(stuck).toMatchObject({ code: 3, stdout: '', stderr: expect.stringContaining('the daemon did not start: ') })
+  expect(stuck.stderr).not.toContain('`sandglass serve` starts one')
   await chmod(file, 0o644)
   expect(await cli.run(['--config', file, 'ls'], { env: { HOME: home } })).toMatchObject({
     code: 2,

@@ -25,6 +25,14 @@ test('mistakes are one line and a next step, with exit code 2', async () => {
     code: 2,
     stderr: 'sandglass: unknown flag --listne; did you mean --listen?\n  next: `sandglass help serve` shows how it is used\n',
   })
+  expect(await run('image', 'lss')).toMatchObject({ code: 2, stderr: expect.stringContaining('; did you mean ls?\n') })
+  expect(await run('image', 'list')).toMatchObject({ code: 2, stderr: expect.stringContaining('; did you mean ls?\n') })
+  expect(await run('exec', 'box', '--cwd', '/tmp', '-c', 'pwd')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining(
+      "--cwd goes with -- PROGRAM: -c 'cd PATH && …', or sandglass exec NAME --cwd PATH -- sh -c 'TEXT'",
+    ),
+  })
   expect(await run('shell', 'box')).toMatchObject({ code: 2, stderr: expect.stringContaining('sandglass exec') })
   expect((await run('help', 'exec')).stdout).toContain('125')
 })

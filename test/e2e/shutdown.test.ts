@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { CliHome, isAlive } from './cli-home.ts'
@@ -36,6 +36,10 @@ describe('sandglass shutdown', () => {
     const note = expect.stringContaining('was changed after the daemon started: `sandglass shutdown`')
     expect(await cli.run(['inspect', 'nobody'])).toMatchObject({ code: 4, stderr: note })
     expect(await cli.run(['config'])).toMatchObject({ code: 0, stderr: note })
+    expect(await cli.run(['new', 'noted', '--no-start'])).toMatchObject({ code: 0, stderr: note })
+    expect(await cli.run(['rm', '-f', 'noted'])).toMatchObject({ code: 0, stderr: note })
+    expect((await cli.run(['image', 'rm', 'nope:1'])).stderr.match(/note:/g)).toHaveLength(1)
+    expect((await cli.run(['image', 'ls'])).stderr).not.toContain('note:')
     expect((await cli.run(['doctor'])).stdout).toMatch(
       /weaker +daemon: runs .* older configuration .*\n +fix: sandglass shutdown\n/,
     )
@@ -45,6 +49,20 @@ describe('sandglass shutdown', () => {
     expect(cli.daemonPid).not.toBe(before)
     expect(await cli.run(['new', 'demo'])).toMatchObject({ code: 3, stderr: expect.stringContaining('allowed_images') })
     expect((await cli.run(['inspect', 'nobody'])).stderr).not.toContain('note:')
+  })
+
+  it('stops the daemon of the usual folder also when the file cannot be used, and takes nothing from it', async () => {
+    await cli.run(['ls'])
+    const pid = cli.daemonPid
+    configure('data_dir: /elsewhere\n')
+    chmodSync(join(cli.home, '.sandglass/config.yaml'), 0o644)
+    expect(await cli.run(['ls'])).toMatchObject({ code: 2, stderr: expect.stringContaining('has mode 644') })
+    expect(await cli.run(['shutdown', '--restart'])).toMatchObject({ code: 2 })
+    expect(isAlive(pid)).toBe(true)
+    expect(await cli.run(['shutdown'])).toMatchObject({ code: 0, stderr: expect.stringContaining('stopped the daemon') })
+    await deadline('the daemon is gone', () => !isAlive(pid))
+    expect(await cli.run(['shutdown'])).toMatchObject({ code: 2, stderr: expect.stringContaining('chmod 600') })
+    rmSync(join(cli.home, '.sandglass/config.yaml'))
   })
 
   it('never ends another process that got the pid of a daemon that is gone', async () => {

@@ -15,6 +15,7 @@ export function changeCommand(
     usage: ['NAME...'],
     options,
     completes: 'sessions',
+    changes: true,
     async run({ args, rest, flags }, context) {
       const names = [...args, ...(rest ?? [])]
       if (names.length === 0) throw usage('NAME is missing')

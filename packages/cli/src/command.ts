@@ -30,6 +30,8 @@ export type Command = {
   options: Readonly<Record<string, Flag>>
   /** What its arguments are, for completion: one session, any number of them, the two sides of a copy, or one of these words. */
   completes?: 'session' | 'sessions' | 'locations' | readonly string[]
+  /** It changes sessions, images or secrets: always, or with one of these as its first word. Such a command tells of a configuration that the daemon has not read. */
+  changes?: true | readonly string[]
   /** Gives the exit code; 0 when it gives none. */
   run(input: Input, context: Context): Promise<number | undefined>
 }

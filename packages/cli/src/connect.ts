@@ -2,6 +2,7 @@ import { SandglassError } from '@sandglass/contract/tables'
 import { type FetchLike, SandboxClient, type SocketConstructor } from '@sandglass/sdk'
 import { nodeFetch, unixFetch, upgradeError } from '@sandglass/sdk/node'
 import type { Context } from './command.ts'
+import { once } from './once.ts'
 import { readApiKey, type Settings } from './settings.ts'
 
 /** A client of the daemon. The daemon is started when the first call finds nobody listening, so that the usual call asks nothing first. */
@@ -17,7 +18,8 @@ export async function connect(context: Context, { sockets } = { sockets: false }
   }
   if (apiKey === undefined) throw new SandglassError('UNAUTHORIZED', {})
   const fetch = startingFetch(unixFetch(socketPath), start)
-  return new SandboxClient({ baseUrl: BASE_URL, apiKey, fetch, WebSocket: sockets ? await unixWebSocket(socketPath) : undefined })
+  const WebSocket = sockets ? await unixWebSocket(socketPath) : undefined
+  return new SandboxClient({ baseUrl: BASE_URL, address: socketPath, apiKey, fetch, WebSocket })
 }
 
 /** The host part means nothing over a unix socket. */
@@ -71,11 +73,3 @@ async function unixWebSocket(socketPath: string): Promise<SocketConstructor> {
 }
 
 const CLOSE_MS = 500
-
-function once<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined
-  return () => {
-    made ??= make()
-    return made
-  }
-}

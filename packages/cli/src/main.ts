@@ -1,6 +1,7 @@
 // One run of the command line: find the command, read its flags, run it, turn what went wrong into a line and an exit code.
 import type { Command, Context, Input } from './command.ts'
 import { isCommand, loadCommand } from './commands.ts'
+import { once } from './once.ts'
 import { optionsOf } from './options-of.ts'
 import { parseInput, splitCommand, text, unknownCommand } from './parse.ts'
 
@@ -29,16 +30,23 @@ async function run(named: NonNullable<Named>, env: Context['env']): Promise<numb
   const { name, command, argv } = named
   const input = parseInput(argv, optionsOf(command, argv))
   if (input.flags.help) return showHelp(command, name)
-  const self = context(env, input.flags, named)
-  return runNoting(command, input, self)
+  return runNoting(command, input, context(env, input.flags, named))
 }
 
+/** Tells of a configuration that the daemon has not read: when it is asked for a change, or refuses something. */
 async function runNoting(command: Command, input: Input, self: Context): Promise<number> {
+  const note = once(async () => (await import('./outdated-note.ts')).noteOutdated(self))
+  const isChange = command.changes === true || command.changes?.includes(input.args[0] ?? '')
+  const connect: Context['connect'] = async options => {
+    const client = await self.connect(options)
+    if (isChange) await note()
+    return client
+  }
   try {
-    return (await command.run(input, self)) ?? 0
+    return (await command.run(input, { ...self, connect })) ?? 0
   } catch (error) {
-    const { isFromDaemon, noteOutdated } = await import('./outdated-note.ts')
-    if (isFromDaemon(error)) await noteOutdated(self)
+    const { isFromDaemon } = await import('./outdated-note.ts')
+    if (isFromDaemon(error)) await note()
     throw error
   }
 }
@@ -76,7 +84,7 @@ function context(env: Context['env'], flags: Record<string, unknown>, named: Nam
     json: isJson,
     quiet,
     configPath,
-    settings: async () => (await import('./settings.ts')).loadSettings(configPath, env),
+    settings: once(async () => (await import('./settings.ts')).loadSettings(configPath, env)),
     connect: async options => (await import('./connect.ts')).connect(self, options),
     print: output => void process.stdout.write(output),
     say: line => {

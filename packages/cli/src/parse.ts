@@ -37,7 +37,7 @@ export function parseInput(argv: readonly string[], options: Readonly<Record<str
 export const usage = (issue: string, next?: string) => new UsageError(issue, next)
 
 /** What people try who know other tools. */
-const OTHER_WORDS: Readonly<Record<string, string>> = {
+export const OTHER_WORDS: Readonly<Record<string, string>> = {
   list: 'ls',
   ps: 'ls',
   delete: 'rm',

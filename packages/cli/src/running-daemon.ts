@@ -1,8 +1,10 @@
 // The daemon that has a data folder, found by the pid beside its lock.
-import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DATA_FILES } from '@sandglass/contract/tables'
 import type { Settings } from './settings.ts'
+
+/** Not imported, to be quick: see table.ts. */
+const { readFileSync, statSync } = process.getBuiltinModule('node:fs')
 
 export type RunningDaemon = {
   pid: number
@@ -22,8 +24,14 @@ export function findDaemon(dataDir: string): RunningDaemon | undefined {
   return { pid, startedAt: written.mtimeMs, isAlive: () => birthOf(pid)?.ticks === born.ticks }
 }
 
+/** False when whatever daemon there is has read the file as it is. */
+export function mayBeOutdated(settings: Settings): boolean {
+  const written = statSync(join(settings.dataDir, DATA_FILES.pid), { throwIfNoEntry: false })
+  return written !== undefined && isOutdated({ startedAt: written.mtimeMs }, settings)
+}
+
 /** True when the file was changed after the daemon had read it. */
-export function isOutdated({ startedAt }: RunningDaemon, { configPath }: Settings): boolean {
+export function isOutdated({ startedAt }: Pick<RunningDaemon, 'startedAt'>, { configPath }: Settings): boolean {
   const file = statSync(configPath, { throwIfNoEntry: false })
   return file !== undefined && Math.max(file.mtimeMs, file.ctimeMs) > startedAt
 }

@@ -28,8 +28,8 @@ export async function loadSettings(flag: string | undefined, env: Environment): 
   if (text === undefined && named !== undefined)
     throw new SandglassError('CONFIG_INVALID', { source: configPath, issue: 'does not exist' })
   const file = text === undefined ? {} : await parseFile(configPath, text)
-  const given = env.SANDGLASS_DATA_DIR ?? string(file.data_dir) ?? join(home, '.sandglass', 'data')
-  const dataDir = resolve(given === '~' || given.startsWith('~/') ? join(home, given.slice(1)) : given)
+  const given = env.SANDGLASS_DATA_DIR ?? string(file.data_dir)
+  const dataDir = given === undefined ? usualDataDir(env) : expanded(given, home)
   const listen = env.SANDGLASS_LISTEN?.split(',') ?? list(file.listen)
   return {
     configPath,
@@ -39,6 +39,14 @@ export async function loadSettings(flag: string | undefined, env: Environment): 
     apiKey: env.SANDGLASS_API_KEY ?? string(file.api_key),
   }
 }
+
+/** Where a daemon keeps its files unless its configuration says otherwise. */
+export function usualDataDir(env: Environment): string {
+  const home = env.HOME || homedir()
+  return expanded(env.SANDGLASS_DATA_DIR ?? join(home, '.sandglass', 'data'), home)
+}
+
+const expanded = (path: string, home: string) => resolve(path === '~' || path.startsWith('~/') ? join(home, path.slice(1)) : path)
 
 /** The key of the daemon that uses this data folder; undefined before its first start. */
 export function readApiKey(dataDir: string): string | undefined {

@@ -7,12 +7,14 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { DATA_FILES, SandglassError } from '@sandglass/contract/tables'
 import type { Context } from './command.ts'
-import { daemonArgv } from './daemon-entry.ts'
+import { askDaemon, daemonArgv } from './daemon-entry.ts'
 import { reasonIn } from './last-words.ts'
 import type { Settings } from './settings.ts'
 
 const DEADLINE_MS = 30_000
 const TALK_AFTER_MS = 1000
+/** The exit code of a configuration that is not taken. */
+const REFUSED = 2
 /** How long a daemon that says the folder is taken may wait for the one that took it to listen. */
 const LOSER_WAIT_MS = 10_000
 
@@ -43,7 +45,8 @@ export async function startDaemon(settings: Settings, socketPath: string, { env,
     for (let wait = 5; !(await isListening(socketPath)); wait = Math.min(100, wait * 1.5)) {
       if (died) {
         const last = lastWords(log, logStart)
-        if (!last.includes('DATA_DIR_LOCKED') && !last.includes('already uses')) throw failure(socketPath, last, logPath)
+        if (!last.includes('DATA_DIR_LOCKED') && !last.includes('already uses'))
+          throw (await refusal(died.code, configPath)) ?? failure(socketPath, last, logPath)
         deadline = Math.min(deadline, Date.now() + LOSER_WAIT_MS)
         died = undefined
       }
@@ -81,9 +84,16 @@ function lastWords(log: number, from: number): string {
   return buffer.toString('utf8').trim()
 }
 
+/** Why it refuses its configuration, if that is what it does: told in full, as `serve` and `doctor` tell it. */
+async function refusal(code: number | null, configPath: string | undefined): Promise<unknown> {
+  if (code !== REFUSED) return undefined
+  return await askDaemon(['serve', '--print-config'], configPath).then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+}
+
 function failure(address: string, said: string, logPath: string): SandglassError {
-  return new SandglassError('DAEMON_UNREACHABLE', {
-    address,
-    why: `the daemon did not start: ${reasonIn(said)} (log: ${logPath})`,
-  })
+  const { why, next = 'the log has more; `sandglass doctor` checks the host' } = reasonIn(said)
+  return new SandglassError('DAEMON_UNREACHABLE', { address, why: `the daemon did not start: ${why} (log: ${logPath})`, next })
 }

@@ -325,8 +325,8 @@ export const ERRORS = {
   DAEMON_UNREACHABLE: {
     http: 503,
     exit: 3,
-    text: (d: { address: string; why: string }) => `cannot reach the daemon at ${d.address}: ${d.why}`,
-    hint: '`sandglass serve` starts one; `sandglass doctor` checks the host',
+    text: (d: { address: string; why: string; next?: string }) => `cannot reach the daemon at ${d.address}: ${d.why}`,
+    hint: (d: { next?: string }) => d.next ?? '`sandglass serve` starts one; `sandglass doctor` checks the host',
   },
   DATA_DIR_LOCKED: {
     http: 500,

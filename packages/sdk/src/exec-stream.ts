@@ -70,9 +70,9 @@ async function* chunks(
     }
   } catch (error) {
     signal?.throwIfAborted()
-    throw error instanceof SandglassError ? error : unreachable(transport.options.baseUrl, error)
+    throw error instanceof SandglassError ? error : unreachable(transport.options.address, error)
   }
-  throw unreachable(transport.options.baseUrl, new Error('the stream ended before the command did'))
+  throw unreachable(transport.options.address, new Error('the stream ended before the command did'))
 }
 
 async function drain(source: AsyncIterable<unknown>): Promise<void> {

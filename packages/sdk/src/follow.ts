@@ -45,7 +45,7 @@ export async function* follow<Name extends RouteName>(
       if (error instanceof SandglassError && !isTransient(error)) throw error
       lost = error
     }
-    if (failures >= PATIENCE) throw lost instanceof SandglassError ? lost : unreachable(transport.options.baseUrl, lost)
+    if (failures >= PATIENCE) throw lost instanceof SandglassError ? lost : unreachable(transport.options.address, lost)
     await backoff(failures, options.signal)
   }
 }

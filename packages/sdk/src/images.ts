@@ -81,9 +81,9 @@ export class Images {
       }
     } catch (error) {
       signal?.throwIfAborted()
-      throw error instanceof SandglassError ? error : unreachable(this.#transport.options.baseUrl, error)
+      throw error instanceof SandglassError ? error : unreachable(this.#transport.options.address, error)
     }
-    throw unreachable(this.#transport.options.baseUrl, new Error('the stream ended before the work did'))
+    throw unreachable(this.#transport.options.address, new Error('the stream ended before the work did'))
   }
 }
 

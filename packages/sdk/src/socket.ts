@@ -28,7 +28,7 @@ type SocketOptions = { params: Record<string, string | number>; query?: object; 
 export async function openSocket(transport: Transport, name: RouteName, options: SocketOptions): Promise<ByteSocket> {
   const { signal, params, query } = options
   signal?.throwIfAborted()
-  const { baseUrl, apiKey, WebSocket: Given } = transport.options
+  const { baseUrl, address, apiKey, WebSocket: Given } = transport.options
   const url = baseUrl.replace(/^http/, 'ws') + routeUrl(name, params, query)
   // A refused upgrade tells a browser nothing. A plain request says what is wrong with the key or the session.
   const explain = async (error: unknown): Promise<never> => {
@@ -38,7 +38,7 @@ export async function openSocket(transport: Transport, name: RouteName, options:
     throw error
   }
   const Socket: SocketConstructor = Given ?? WebSocket
-  const socket = new ByteSocket(new Socket(url, socketProtocols(apiKey)), baseUrl, signal)
+  const socket = new ByteSocket(new Socket(url, socketProtocols(apiKey)), address, signal)
   await socket.opened.catch(explain)
   return socket
 }

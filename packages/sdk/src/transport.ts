@@ -26,6 +26,8 @@ export type ResponseLike = {
 export type ClientOptions = {
   /** Where the daemon listens, like http://127.0.0.1:8080. */
   baseUrl: string
+  /** What errors call that place; baseUrl when absent. */
+  address?: string
   apiKey: string
   fetch?: FetchLike
   WebSocket?: SocketConstructor
@@ -45,7 +47,7 @@ export type CallOptions<Name extends RouteName> = {
 }
 
 export type Transport = {
-  readonly options: Required<Pick<ClientOptions, 'baseUrl' | 'apiKey' | 'retries'>> & Pick<ClientOptions, 'WebSocket'>
+  readonly options: Required<Pick<ClientOptions, 'baseUrl' | 'address' | 'apiKey' | 'retries'>> & Pick<ClientOptions, 'WebSocket'>
   /** One JSON reply. */
   json<Name extends RouteName>(name: Name, options?: CallOptions<Name>): Promise<Reply<Name>>
   /** The response itself, once its status says success. */
@@ -53,7 +55,8 @@ export type Transport = {
 }
 
 export function createTransport(given: ClientOptions): Transport {
-  const options = { ...given, baseUrl: given.baseUrl.replace(/\/+$/, ''), retries: given.retries ?? 2 }
+  const baseUrl = given.baseUrl.replace(/\/+$/, '')
+  const options = { ...given, baseUrl, address: given.address ?? baseUrl, retries: given.retries ?? 2 }
   const send: FetchLike = given.fetch ?? ((url, init) => fetch(url, { ...init, body: webBody(init.body) }))
   const open = <Name extends RouteName>(name: Name, call: CallOptions<Name> = {}) => openWithRetries(send, options, name, call)
   return {
@@ -61,7 +64,11 @@ export function createTransport(given: ClientOptions): Transport {
     open,
     async json(name, call) {
       const response = await open(name, call)
-      return toCamel(JSON.parse(await response.text())) as Reply<typeof name>
+      const text = await response.text().catch(error => {
+        call?.signal?.throwIfAborted()
+        throw unreachable(options.address, error)
+      })
+      return toCamel(JSON.parse(text)) as Reply<typeof name>
     },
   }
 }
@@ -128,14 +135,21 @@ async function openOnce<Name extends RouteName>(send: FetchLike, settings: Setti
     // A body that fails has its own error, which the web's fetch wraps.
     const cause = error instanceof Error ? error.cause : undefined
     if (cause instanceof SandglassError) throw cause
-    throw error instanceof SandglassError ? error : unreachable(settings.baseUrl, error)
+    throw error instanceof SandglassError ? error : unreachable(settings.address, error)
   }
   if (!response.ok) throw await decodeError(response)
   return response
 }
 
+/** Node's words for an answer that does not come, or not all of it. */
+const LOST = new Set(['aborted', 'socket hang up', 'terminated', 'other side closed'])
+
 export function unreachable(address: string, error: unknown): SandglassError {
   const root = error instanceof Error && error.cause instanceof Error ? error.cause : error
   const why = root instanceof Error ? root.message || String((root as { code?: unknown }).code ?? root.name) : String(root)
-  return new SandglassError('DAEMON_UNREACHABLE', { address, why }, { cause: error })
+  return new SandglassError(
+    'DAEMON_UNREACHABLE',
+    { address, why: LOST.has(why) ? 'the connection was lost' : why },
+    { cause: error },
+  )
 }

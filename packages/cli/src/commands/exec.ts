@@ -80,9 +80,17 @@ function misuse({ flags, args, rest }: Input, isJson: boolean): string | undefin
     return 'nothing to run: give -c TEXT or -- PROGRAM; sandglass shell opens a terminal'
   const foreign = isCommand ? (['tty', 'user', 'cwd', 'env'] as const) : (['shell'] as const)
   const wrong = foreign.find(flag => flags[flag] !== undefined)
-  if (wrong) return `--${wrong} goes with ${isCommand ? '-- PROGRAM' : '-c TEXT'}`
+  if (wrong) return `--${wrong} goes with ${isCommand ? '-- PROGRAM' : '-c TEXT'}${isCommand ? `: ${INSTEAD[wrong]}` : ''}`
   if (isJson && flags.tty) return 'a terminal has no one reply: leave out --json or -t'
   return undefined
+}
+
+/** The shell of -c lives on, with the user, folder and variables that it has. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  tty: "sandglass exec NAME -t -- sh -c 'TEXT', or sandglass shell NAME",
+  user: "sandglass exec NAME --user USER -- sh -c 'TEXT'",
+  cwd: "-c 'cd PATH && …', or sandglass exec NAME --cwd PATH -- sh -c 'TEXT'",
+  env: "-c 'export NAME=VALUE; …', or sandglass exec NAME --env NAME=VALUE -- sh -c 'TEXT'",
 }
 
 function userFrom(given: string | undefined): 'sandbox' | 'root' | undefined {

@@ -1,5 +1,6 @@
 import type { Command, Context, Input } from '../command.ts'
-import { usage } from '../parse.ts'
+import { nearest } from '../nearest.ts'
+import { OTHER_WORDS, usage } from '../parse.ts'
 
 const ACTIONS = {
   pull: () => import('../image/pull.ts'),
@@ -54,10 +55,17 @@ IMAGE is a reference like debian:12, an id, or 12 or more characters of one.`,
     force: { type: 'boolean', short: 'f', only: 'rm', about: 'rm: do not mind an image that is not there' },
   },
   completes: Object.keys(ACTIONS),
+  changes: ['pull', 'build', 'import', 'rm'],
   async run(input, context) {
     const [action = '', ...args] = input.args
-    if (!Object.hasOwn(ACTIONS, action)) throw usage(`image is followed by ${Object.keys(ACTIONS).join(', ')}`)
+    if (!Object.hasOwn(ACTIONS, action)) throw unknownAction(action)
     const { run } = await ACTIONS[action as keyof typeof ACTIONS]()
     return await run({ ...input, args }, context)
   },
+}
+
+function unknownAction(action: string): Error {
+  const actions = Object.keys(ACTIONS)
+  const meant = [OTHER_WORDS[action], nearest(action, actions)].find(word => word !== undefined && actions.includes(word))
+  return usage(`image is followed by ${actions.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`)
 }

@@ -11,6 +11,7 @@ export const command: Command = {
   usage: ['[NAME] [FLAGS]'],
   about: 'Prints its name and id; with --shell the name alone, and then it opens a terminal in it.',
   options: { ...SESSION_OPTIONS, shell: { type: 'boolean', about: 'attach a terminal to its shell when it runs' } },
+  changes: true,
   async run(input, context) {
     const spec = specFromFlags(input.flags)
     if (input.args.length > 0) {

@@ -14,6 +14,7 @@ export const command: Command = {
     purge: { type: 'boolean', about: 'also forget that it existed' },
   },
   completes: 'sessions',
+  changes: true,
   async run({ args, rest, flags }, { connect, json, print, report, say }) {
     const names = [...args, ...(rest ?? [])]
     if (names.length === 0) throw usage('NAME is missing')

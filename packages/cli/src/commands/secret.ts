@@ -15,6 +15,7 @@ export const command: Command = {
 agent.claude, agent.codex, agent.opencode and sprites_token are the keys that agents and the Sprites backend use.`,
   options: { force: { type: 'boolean', short: 'f', about: 'rm: do not ask, and do not mind a secret that is not there' } },
   completes: ['set', 'ls', 'rm'],
+  changes: ['set', 'rm'],
   run(input, context) {
     const [action = '', ...args] = input.args
     // SECURITY: what stands in the wrong place may be a value, so no message here repeats an argument.

@@ -3,7 +3,7 @@ import { SandglassError } from '@sandglass/contract/tables'
 import type { Command, Context } from '../command.ts'
 import { noArguments, usage } from '../parse.ts'
 import { findDaemon, type RunningDaemon } from '../running-daemon.ts'
-import type { Settings } from '../settings.ts'
+import { type Settings, usualDataDir } from '../settings.ts'
 
 const DEADLINE_MS = 30_000
 const LOOK_MS = 20
@@ -17,16 +17,31 @@ A daemon that systemd runs is stopped with systemctl.`,
   async run(input, context) {
     noArguments(input)
     if (context.env.SANDGLASS_URL) throw usage('SANDGLASS_URL names a daemon elsewhere: stop it there')
-    const settings = await context.settings()
-    const daemon = findDaemon(settings.dataDir)
-    if (daemon) await stop(daemon, settings.dataDir)
-    if (input.flags.restart) await start(settings, context)
+    const dataDir = input.flags.restart ? (await context.settings()).dataDir : await dataDirOf(context)
+    const daemon = findDaemon(dataDir)
+    if (daemon) await stop(daemon, dataDir)
+    if (input.flags.restart) await start(await context.settings(), context)
     const done = input.flags.restart ? 'restarted the daemon' : daemon ? 'stopped the daemon' : undefined
     if (context.json)
       context.print(`${JSON.stringify({ stopped: daemon !== undefined, restarted: input.flags.restart === true })}\n`)
-    context.say(done ? `${done}; sessions keep running\n` : `no daemon runs in ${settings.dataDir}\n`)
+    context.say(done ? `${done}; sessions keep running\n` : `no daemon runs in ${dataDir}\n`)
     return 0
   },
+}
+
+/**
+ * A file that cannot be used does not keep a daemon from being stopped. SECURITY: nothing is taken from it; the daemon of the usual folder
+ * is meant, if there is one.
+ */
+async function dataDirOf({ settings, configPath, env }: Context): Promise<string> {
+  try {
+    return (await settings()).dataDir
+  } catch (error) {
+    const usual = usualDataDir(env)
+    const isNamed = configPath !== undefined || env.SANDGLASS_CONFIG !== undefined
+    if (isNamed || findDaemon(usual) === undefined) throw error
+    return usual
+  }
 }
 
 async function stop({ pid, isAlive }: RunningDaemon, dataDir: string): Promise<void> {

@@ -108,6 +108,10 @@ describe('configuration', () => {
       'unknown key defaults.memory',
     )
     expect(failure(() => load({ flags: { config: [file('listn: [unix]')] } })).message).toContain('did you mean listen?')
+    expect(failure(() => load({ flags: { config: [file('bakends: {}')] } })).message).toContain('did you mean backends?')
+    expect(failure(() => load({ flags: { config: [file('backends: { ocl: {} }')] } })).message).toContain(
+      'did you mean backends.oci?',
+    )
     expect(failure(() => load({ env: { SANDGLASS_SESSION_TTL: '3' } })).message).toContain(
       'did you mean SANDGLASS_SESSION_TTL_SECONDS?',
     )

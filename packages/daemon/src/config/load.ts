@@ -66,6 +66,16 @@ export function loadConfig({ flags, env, home = homedir(), userId }: Sources): L
   return { config, dataDir, storePath, filePath, origins }
 }
 
+/** What has keys below it. */
+const SECTIONS = new Set(
+  CONFIG_KEYS.flatMap(({ path }) =>
+    path
+      .split('.')
+      .slice(0, -1)
+      .map((_, i, names) => names.slice(0, i + 1).join('.')),
+  ),
+)
+
 /** The file's leaves under their own names; a name that is not known refuses, with the one that was probably meant. */
 function flattened(object: Record<string, unknown>, prefix: string, source: string): [string, unknown][] {
   return Object.entries(object).flatMap(([name, value]): [string, unknown][] => {
@@ -73,7 +83,7 @@ function flattened(object: Record<string, unknown>, prefix: string, source: stri
     const key = findKey(path)
     if (key) return [[key.path, typeof value === 'string' ? fromFile(key, value, source) : value]]
     if (!CONFIG_KEYS.some(k => k.path.startsWith(`${path}.`))) {
-      refuse(source, path, [...CONFIG_KEYS.map(k => k.path), ...Object.keys(CONFIG_ALIASES)])
+      refuse(source, path, [...SECTIONS, ...CONFIG_KEYS.map(k => k.path), ...Object.keys(CONFIG_ALIASES)])
     }
     if (value === null) return []
     if (typeof value !== 'object' || Array.isArray(value)) throw invalid(source, `${path}: must be a map of keys`)

@@ -33,7 +33,7 @@ export type LocalOptions = Partial<Omit<ClientOptions, 'baseUrl' | 'fetch'>> & {
 export function connectLocal({ dataDir = join(homedir(), '.sandglass', 'data'), ...options }: LocalOptions = {}): SandboxClient {
   const socketPath = join(dataDir, DATA_FILES.socket)
   const apiKey = options.apiKey ?? readKey(join(dataDir, DATA_FILES.apiKey), socketPath)
-  return new SandboxClient({ ...options, apiKey, baseUrl: 'http://sandglass', fetch: unixFetch(socketPath) })
+  return new SandboxClient({ ...options, apiKey, baseUrl: 'http://sandglass', address: socketPath, fetch: unixFetch(socketPath) })
 }
 
 function readKey(path: string, address: string): string {
