@@ -162,7 +162,7 @@ export interface Backend {
   buildImage?<T>(build: ImageBuild, take: (archive: Readable) => Promise<T>, signal: AbortSignal): Promise<T>
   /**
    * Starts a machine, with the disk it had if it ran before. Resolves once the runner listens; limits were read back by then.
-   * On failure or abort nothing is left of this attempt: a disk that existed before stays.
+   * On failure or abort nothing is left of this attempt: a disk that existed before stays, and so may the log of a failure, until discard.
    */
   start(spec: MachineSpec, signal: AbortSignal): Promise<Machine>
   /** Finds machines that outlived the daemon and still run. */

@@ -1,4 +1,4 @@
-import { mkdir, open } from 'node:fs/promises'
+import { mkdir, open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { temporaryFolder } from '../daemon.fixture.ts'
@@ -8,7 +8,8 @@ const MiB = 1024 * 1024
 
 it('what is promised is the part of each disk that has not been written', async () => {
   const sessions = await temporaryFolder()
-  for (const id of ['a', 'b', 'without-disk']) await mkdir(join(sessions, id))
+  for (const id of ['a', 'b', 'without-disk', 'log-alone']) await mkdir(join(sessions, id))
+  await writeFile(join(sessions, 'without-disk', 'config.json'), '{}')
   for (const [id, written] of [
     ['a', 0],
     ['b', 3 * MiB],
@@ -25,6 +26,7 @@ it('what is promised is the part of each disk that has not been written', async 
   expect(promised.get('b')).toBeLessThanOrEqual(5 * MiB)
   expect(promised.get('b')).toBeGreaterThan(4 * MiB)
   expect(promised.get('without-disk')).toBe(0)
+  expect(promised.has('log-alone')).toBe(false)
 })
 
 it('a disk is looked at again after a while, and a new one at once', async () => {

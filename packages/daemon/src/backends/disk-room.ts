@@ -1,6 +1,6 @@
 // How much of the host's disk is free, and how much of it the sessions' disks may still take: a disk is a file with holes, which the
 // sandbox fills as it writes.
-import { readdirSync, statfsSync } from 'node:fs'
+import { existsSync, readdirSync, statfsSync } from 'node:fs'
 import { open, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Room } from './backend.ts'
@@ -30,7 +30,15 @@ export class DiskRoom {
     this.#looks = new Map(looks)
     // After the disks: what one takes meanwhile is then counted twice, and never not at all.
     const { bavail, bsize } = statfsSync(this.#sessions)
-    return { free: bavail * bsize, promised: new Map(looks.map(([id, { promised }]) => [id, promised])) }
+    const promised = looks
+      .map(([id, look]) => [id, look.promised] as const)
+      .filter(([id, bytes]) => bytes > 0 || this.#hasMachine(id))
+    return { free: bavail * bsize, promised: new Map(promised) }
+  }
+
+  /** False for what one that did not start has left to read: its next start takes a disk afresh. */
+  #hasMachine(id: string): boolean {
+    return existsSync(join(this.#sessions, id, 'config.json'))
   }
 
   async #look(id: string): Promise<{ promised: number; at: number }> {

@@ -28,5 +28,10 @@ export async function placeRecord(folder: string, record: z.infer<typeof Owned>)
   }
 }
 
+/** Leaves of a session that did not start what it said. Without a record the folder is nobody's machine; it goes with the session. */
+export async function keepLogAlone(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) if (name !== 'logs') await rm(join(folder, name), { recursive: true, force: true })
+}
+
 const isOccupied = (error: unknown) =>
   error instanceof Error && 'code' in error && (error.code === 'ENOTEMPTY' || error.code === 'EEXIST')

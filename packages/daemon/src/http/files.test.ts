@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -203,5 +204,8 @@ describe('stats, ports and the boot log', () => {
     expect((await daemon.call('GET', `/v1/sessions/${id}/ports`)).body).toMatchObject({ items: expect.any(Array) })
     const log = await daemon.fetch(`/v1/sessions/${id}/logs`)
     expect([log.status, log.headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8'])
+    await mkdir(join(daemon.dataDir, 'sessions', id, 'logs'), { recursive: true })
+    await writeFile(join(daemon.dataDir, 'sessions', id, 'logs', 'boot.log'), 'a console ends\r\nits lines so\r\n')
+    expect(await (await daemon.fetch(`/v1/sessions/${id}/logs`)).text()).toBe('a console ends\nits lines so\n')
   })
 })

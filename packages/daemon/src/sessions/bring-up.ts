@@ -96,7 +96,9 @@ export const isRefusal = (error: unknown): error is SandglassError =>
   error instanceof SandglassError &&
   ['IMAGE_NOT_FOUND', 'LIMIT_UNENFORCEABLE', 'BACKEND_UNAVAILABLE', 'HOST_FULL', 'UNSUPPORTED'].includes(error.code)
 
-export function startFailure(id: string, error: unknown): SandglassError<'START_FAILED'> {
-  if (error instanceof SandglassError && error.is('START_FAILED')) return error
-  return new SandglassError('START_FAILED', { id, why: error instanceof Error ? error.message : String(error) }, { cause: error })
+/** With the name that the user knows. */
+export function startFailure({ id, name }: SessionRow, error: unknown): SandglassError<'START_FAILED'> {
+  const told = error instanceof SandglassError && error.is('START_FAILED') ? error.detail.why : null
+  const why = told ?? (error instanceof Error ? error.message : String(error))
+  return new SandglassError('START_FAILED', { id, name, why }, { cause: error })
 }

@@ -104,7 +104,7 @@ async function storeAndRun(
       await deleteSession(world.store, row.id)
       throw error
     }
-    const failure = startFailure(row.id, error)
+    const failure = startFailure(row, error)
     await transition(world, row, 'fail', { reason: 'start_failed', error_message: failure.detail.why }, log)
     throw failure
   }

@@ -213,8 +213,13 @@ describe('create', () => {
     backend.start = async () => Promise.reject(new Error('no more loop devices'))
     const reply = await daemon.call('POST', '/v1/sessions', { name: 'unlucky-one' })
     expect(reply.body).toMatchObject({
-      error: { code: 'START_FAILED', message: expect.stringContaining('no more loop devices') },
+      error: {
+        code: 'START_FAILED',
+        message: 'session unlucky-one did not start: no more loop devices',
+        hint: expect.stringMatching(/`sandglass logs unlucky-one`.*`sandglass start unlucky-one`/),
+      },
     })
+    expect(await (await daemon.fetch('/v1/sessions/unlucky-one/logs')).text()).toBe('no more loop devices\n')
     expect(await get(daemon, 'unlucky-one')).toMatchObject({
       status: 'failed',
       reason: 'start_failed',

@@ -22,7 +22,7 @@ async function startAgain(world: World, found: SessionRow, log: Logger): Promise
   try {
     return (await bringUp(world, row, log)).row
   } catch (error) {
-    const failure = startFailure(row.id, error)
+    const failure = startFailure(row, error)
     await transition(world, row, 'fail', { reason: 'start_failed', error_message: failure.detail.why }, log)
     throw isRefusal(error) ? error : failure
   }

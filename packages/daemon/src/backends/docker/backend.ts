@@ -9,7 +9,7 @@ import type { Backend, ImageBuild, LayeredImage, Machine, MachineSpec, MachineWi
 import { NOBODY_ROOT } from '../limitations.ts'
 import { checked, isMachineId } from '../machine-paths.ts'
 import { seccompProfile } from '../seccomp.ts'
-import { sessionFolders } from '../session-folders.ts'
+import { keepLogAlone, sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unenforced } from '../unenforced.ts'
 import { unsupported } from '../unsupported.ts'
@@ -142,6 +142,7 @@ class DockerBackend implements Backend {
   async discard(id: string): Promise<void> {
     await this.#turns.take(id, async () => {
       await this.#clear(await this.#open(), id)
+      await rm(this.#folder(id), { recursive: true, force: true })
     })
   }
 
@@ -167,8 +168,11 @@ class DockerBackend implements Backend {
       return await this.#machine(engine, shown, record)
     } catch (error) {
       await settled(engine.getContainer(containerName(spec.id)).kill(), 404, 409)
-      if (before === null) await this.#clear(engine, spec.id)
-      else await writeRecord(this.#folder(spec.id), before)
+      if (before === null) {
+        await this.#clear(engine, spec.id)
+        if (signal.aborted) await rm(this.#folder(spec.id), { recursive: true, force: true })
+        else await keepLogAlone(this.#folder(spec.id))
+      } else await writeRecord(this.#folder(spec.id), before)
       signal.throwIfAborted()
       if (error instanceof SandglassError) throw error
       throw new SandglassError('START_FAILED', { id: spec.id, why: engineSays(error) }, { cause: error })
@@ -246,12 +250,12 @@ class DockerBackend implements Backend {
     discard: (id: string) => this.discard(id),
   }
 
+  /** Everything of it that the engine has. */
   async #clear(engine: Docker, id: string): Promise<void> {
     await settled(engine.getContainer(containerName(id)).remove({ force: true, v: false }), 404, 409)
     for (const what of ['workspace', 'home'] as const)
       await settled(engine.getVolume(volumeName(id, what)).remove({ force: true }), 404)
     this.#logged.delete(id)
-    await rm(this.#folder(id), { recursive: true, force: true })
   }
 
   async #root(engine: Docker, image: RootImage, signal: AbortSignal): Promise<Root> {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -130,7 +130,11 @@ it('a folder of the host is shown read-only, and a link that was put in its plac
   await box.machine.destroy()
   renameSync(shared, `${shared}.moved`)
   symlinkSync('/etc', shared)
-  await expect(backend.start(specOf(subject, { mounts: spec.mounts }), soon())).rejects.toMatchObject({ code: 'START_FAILED' })
+  const failing = specOf(subject, { mounts: spec.mounts })
+  await expect(backend.start(failing, soon())).rejects.toMatchObject({ code: 'START_FAILED' })
+  expect(await backend.residents()).not.toContain(failing.id)
+  await backend.discard(failing.id)
+  expect(existsSync(join(dataDir, 'sessions', failing.id))).toBe(false)
 })
 
 it('a link inside a session on the way to a mount is not followed on the host', async () => {

@@ -6,7 +6,7 @@ import { SandglassError } from '@sandglass/contract/tables'
 import type { Backend, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, Room, RootImage } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 import { isAlive } from '../process-state.ts'
-import { sessionFolders } from '../session-folders.ts'
+import { keepLogAlone, sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unsupported } from '../unsupported.ts'
 import { refuseNested } from './accel.ts'
@@ -136,8 +136,9 @@ class MicrovmBackend implements Backend {
       await this.#end(spec.id, false)
       const said = await lastWords(this.#paths.bootLog(spec.id))
       this.#ids.release(spec.id)
-      if (before === null) await rm(folder, { recursive: true, force: true })
-      else await writeRecord(folder, before)
+      if (before !== null) await writeRecord(folder, before)
+      else if (signal.aborted) await rm(folder, { recursive: true, force: true })
+      else await keepLogAlone(folder)
       signal.throwIfAborted()
       throw startFailure(spec.id, error, said)
     }

@@ -1,5 +1,5 @@
 // What goes wrong with a virtual machine: each time a clear word, and nothing left behind.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -40,7 +40,7 @@ describe('a virtual machine that cannot be had', () => {
     rmSync(dataDir, { recursive: true })
   })
 
-  it('whose kernel panics at boot fails with the last words of its boot log, and leaves nothing', TIMEOUT, async () => {
+  it('whose kernel panics at boot fails with the last words of its boot log, and leaves that log alone', TIMEOUT, async () => {
     const initramfs = join(options.dataDir, 'no-initramfs')
     writeFileSync(initramfs, 'nothing to boot into')
     const extraArgs = ['-initrd', initramfs]
@@ -49,6 +49,11 @@ describe('a virtual machine that cannot be had', () => {
     await expect(backend.start(spec, signal())).rejects.toThrow(/did not start:.*Kernel panic/)
     expect(await backend.residents()).toEqual([])
     expect(traces(spec.id)).toEqual([])
+    expect(readdirSync(folder(spec.id))).toEqual(['logs'])
+    expect(readFileSync(join(folder(spec.id), 'logs/boot.log'), 'latin1')).toContain('Kernel panic')
+    const again = openMicrovm(options)
+    await (await again.start(spec, signal())).destroy()
+    expect(existsSync(folder(spec.id))).toBe(false)
   })
 
   it('refuses a runtime of choice before anything is made', async () => {
