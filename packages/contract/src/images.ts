@@ -29,7 +29,9 @@ export const Image = z.object({
   architecture: z.string(),
   size_bytes: z.int().describe('of its layers as they came; layers may be shared with other images'),
   layers: z.array(ImageLayer).describe('lowest first'),
-  config: z.record(z.string(), z.unknown()).describe('what its configuration says about running it: Env, Cmd, Labels and so on'),
+  config: z
+    .record(z.string(), z.unknown())
+    .describe('what its configuration says about running it: Env, Cmd, Labels and so on; beyond 64 KiB the largest are left out'),
   created_at: Timestamp,
   last_used_at: Timestamp,
 })

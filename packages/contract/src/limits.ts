@@ -33,6 +33,12 @@ export const LIMITS = {
   image_manifest_bytes: { max: 4 * MiB, about: 'manifest or index of an image' },
   image_config_bytes: { max: 4 * MiB, about: 'configuration of an image' },
   image_env_bytes: { max: 32 * KiB, about: 'environment of an image, names and values together' },
+  image_settings_bytes: {
+    max: 64 * KiB,
+    about: 'settings of an image that are shown, as JSON; the largest beyond it are left out',
+  },
+  archive_images: { max: 100, about: 'images in one archive' },
+  archive_names: { max: 1000, about: 'names of the images in one archive, together' },
   image_entries: {
     max: 2_000_000,
     about: 'files, folders and links in the layers of an image; images.max_bytes bounds its size',

@@ -3,8 +3,9 @@ import type { Image } from '@sandglass/contract'
 import { admitImage, findImage, referencesOf } from '../store/images.ts'
 import type { ImageRow } from '../store/tables.ts'
 import type { ImageWorld } from './image-world.ts'
+import { keptSettings } from './kept-settings.ts'
 import { digestsOf, type LayerRecord } from './layer-record.ts'
-import { digestOf } from './manifest.ts'
+import { digestOf, type ImageConfig } from './manifest.ts'
 import { showImage } from './show.ts'
 
 export interface Arrived {
@@ -35,7 +36,7 @@ export async function admit(world: ImageWorld, arrived: Arrived): Promise<Image>
     manifest_digest: arrived.manifestDigest,
     source: arrived.source,
     architecture: arrived.architecture,
-    config: arrived.config.toString('utf8'),
+    config: JSON.stringify({ config: keptSettings(JSON.parse(arrived.config.toString('utf8')) as ImageConfig) }),
     layers: JSON.stringify(arrived.layers),
     size_bytes: arrived.layers.reduce((sum, layer) => sum + layer.size_bytes, 0),
     created_at: now(),

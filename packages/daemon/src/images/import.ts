@@ -10,7 +10,6 @@ import { type ArchivedImage, type ArchivedLayer, archivedImages, named } from '.
 import { Budget } from './budget.ts'
 import { type ImageWorld, reserveBytes } from './image-world.ts'
 import type { LayerRecord } from './layer-record.ts'
-import { digestOf } from './manifest.ts'
 import { Progress } from './progress.ts'
 import { prune } from './prune.ts'
 import { type Spool, spoolArchive } from './spool.ts'
@@ -52,10 +51,7 @@ export async function storeImages(
   progress: Progress,
   signal: AbortSignal,
 ): Promise<Image[]> {
-  const all = found.flatMap(({ config, layers }) => [
-    digestOf(config),
-    ...layers.flatMap(({ file, diffId }) => [file.digest, diffId]),
-  ])
+  const all = found.flatMap(({ id, layers }) => [id, ...layers.flatMap(({ file, diffId }) => [file.digest, diffId])])
   const release = world.images.held.hold(all)
   try {
     for (const { file } of found.flatMap(({ layers }) => layers))
@@ -79,12 +75,13 @@ async function storeOne(
   progress: Progress,
   signal: AbortSignal,
 ): Promise<Image> {
-  const stored = await admitStored(world, image.config, image.references)
+  const config = await image.config()
+  const stored = await admitStored(world, config, image.references)
   if (stored) return stored
   const budget = new Budget(name, world.config.images.max_bytes, await reserveBytes(world))
   const layers: LayerRecord[] = []
   for (const layer of image.layers) layers.push(await storeLayer(world, name, layer, budget, progress, signal))
-  return await admit(world, { ...image, source, layers })
+  return await admit(world, { ...image, config, source, layers })
 }
 
 async function storeLayer(

@@ -1,5 +1,5 @@
 // Names of images, as people write them and as they are kept: `debian` is docker.io/library/debian:latest.
-import { SandglassError } from '@sandglass/contract'
+import { LIMITS, SandglassError } from '@sandglass/contract'
 
 export interface Reference {
   /** Host, with its port if it has one. */
@@ -22,6 +22,8 @@ const SHORT_ID = /^(?:sha256:)?([0-9a-f]{12,64})$/
 
 /** INVALID_REQUEST says what is wrong with it. */
 export function parseReference(text: string): Reference {
+  const { max } = LIMITS.image_reference
+  if (text.length > max) throw wrong(`${text.slice(0, 64)}…`, `it has more than ${max} characters`)
   const [rest = '', digest = null, ...more] = text.split('@')
   if (more.length > 0 || (digest !== null && !DIGEST.test(digest))) throw wrong(text, 'what follows @ is no sha256 digest')
   const { registry, path } = splitHost(rest)

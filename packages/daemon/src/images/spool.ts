@@ -34,10 +34,6 @@ export class Spool {
     this.folder = folder
   }
 
-  get count(): number {
-    return this.#files.size + this.#links.size
-  }
-
   add(name: string, file: SpooledFile): void {
     this.#files.set(name, file)
   }
@@ -94,10 +90,12 @@ export async function spoolArchive(world: ImageWorld, image: string, body: Reada
 const isCutOff = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE'
 
 async function unpack(archive: ReturnType<typeof extract>, spool: Spool, room: Room, image: string): Promise<void> {
+  // An archive may have one name several times, of which the last counts, and the others are on the disk until the end.
+  let count = 0
   for await (const entry of archive) {
     const { name, type, linkname } = entry.header
     const at = posix.normalize(name).replace(/^\/+/, '')
-    if (spool.count >= MAX_FILES) throw invalid(image, `its archive has more than ${MAX_FILES} files`)
+    if (++count > MAX_FILES) throw invalid(image, `its archive has more than ${MAX_FILES} files`)
     if (type === 'symlink' || type === 'link') {
       const base = type === 'symlink' ? posix.dirname(at) : '.'
       spool.link(at, posix.normalize(posix.join(base, linkname ?? '')))
@@ -106,7 +104,7 @@ async function unpack(archive: ReturnType<typeof extract>, spool: Spool, room: R
       entry.resume()
       continue
     }
-    spool.add(at, await write(join(spool.folder, String(spool.count)), entry, room))
+    spool.add(at, await write(join(spool.folder, String(count)), entry, room))
   }
 }
 

@@ -84,7 +84,7 @@ interface ImageTable {
   manifest_digest: string
   source: 'registry' | 'archive' | 'build'
   architecture: string
-  /** The configuration as it came. */
+  /** What the configuration says about running it, as kept-settings.ts keeps it. The whole of it is a blob. */
   config: string
   /** Lowest first: digest, diff_id, media_type and size of each. */
   layers: string

@@ -267,7 +267,7 @@ export type Replies = {
         /** as it came, compressed or not */
         sizeBytes: number
       }[]
-      /** what its configuration says about running it: Env, Cmd, Labels and so on */
+      /** what its configuration says about running it: Env, Cmd, Labels and so on; beyond 64 KiB the largest are left out */
       config: Record<string, unknown>
       /** UTC time, ISO 8601 with milliseconds */
       createdAt: string
@@ -300,7 +300,7 @@ export type Replies = {
       /** as it came, compressed or not */
       sizeBytes: number
     }[]
-    /** what its configuration says about running it: Env, Cmd, Labels and so on */
+    /** what its configuration says about running it: Env, Cmd, Labels and so on; beyond 64 KiB the largest are left out */
     config: Record<string, unknown>
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string

@@ -45,7 +45,7 @@ export async function* resolveBases(
   for (const reference of references) {
     const row = yield* resolve(world, reference, options, signal)
     options.hold(row.id)
-    refuseTriggers(reference, triggersOf(row), options.fetches)
+    refuseTriggers(reference, await triggersOf(world, row), options.fetches)
     bases.push({ reference, id: row.id, image: layeredImage(world.images.blobs, row, reference) })
   }
   return bases
@@ -86,8 +86,11 @@ async function isOld({ store, now }: ImageWorld, row: ImageRow, reference: strin
   return resolvedAt !== undefined && now() - resolvedAt > maxAgeMs
 }
 
-function triggersOf({ id, config }: ImageRow): string[] {
-  const { config: settings } = JSON.parse(config) as { config?: { OnBuild?: unknown } | null }
+/** SECURITY: of the configuration that the engine gets. The row has not all of it. */
+async function triggersOf({ images }: ImageWorld, { id }: ImageRow): Promise<string[]> {
+  const config = await images.blobs.read(id)
+  if (!config) throw invalid(id, 'its configuration is gone')
+  const { config: settings } = JSON.parse(config.toString('utf8')) as { config?: { OnBuild?: unknown } | null }
   const triggers = settings?.OnBuild ?? []
   if (!Array.isArray(triggers) || !triggers.every(one => typeof one === 'string')) throw invalid(id, 'its ONBUILD is no list')
   return triggers

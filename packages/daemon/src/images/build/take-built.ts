@@ -29,9 +29,11 @@ export async function takeBuilt(
   try {
     const [found, ...more] = await archivedImages(spool, name)
     if (!found || more.length > 0) throw invalid(name, 'the engine gave something else than one image')
-    const config = withoutArgs(found.config, buildArgs)
-    const built = { ...found, config, manifestDigest: manifestDigest(config, found.layers), references: [] }
-    const release = world.images.held.hold([digestOf(config)])
+    const config = withoutArgs(await found.config(), buildArgs)
+    const id = digestOf(config)
+    const digest = manifestDigest({ digest: id, size: config.length }, found.layers)
+    const built = { ...found, id, config: async () => config, manifestDigest: digest, references: [] }
+    const release = world.images.held.hold([id])
     try {
       const progress = new Progress()
       const told = tell(progress, log)
