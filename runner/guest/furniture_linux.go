@@ -77,35 +77,3 @@ func furnishSys() error {
 	}
 	return remountReadonly(rootDir+"/sys", quietNoexec)
 }
-
-// hide covers what a program could learn of the machine or change in its kernel.
-func hide(s *settings) error {
-	for _, path := range s.Masked {
-		path = filepath.Join(rootDir, path)
-		info, err := os.Lstat(path)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err == nil && info.IsDir() {
-			err = syscall.Mount("tmpfs", path, "tmpfs", quietNoexec|syscall.MS_RDONLY, "size=0")
-		} else if err == nil {
-			err = syscall.Mount(rootDir+"/dev/null", path, "", syscall.MS_BIND, "")
-		}
-		if err != nil {
-			return fmt.Errorf("mask %s: %w", path, err)
-		}
-	}
-	for _, path := range s.ReadOnly {
-		path = filepath.Join(rootDir, path)
-		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err := syscall.Mount(path, path, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
-			return fmt.Errorf("hold %s: %w", path, err)
-		}
-		if err := remountReadonly(path, quietNoexec); err != nil {
-			return err
-		}
-	}
-	return nil
-}

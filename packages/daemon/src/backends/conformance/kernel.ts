@@ -91,12 +91,23 @@ export const KERNEL: Record<string, Check> = {
 
   'kernel knobs and host details are masked or read-only': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
-      for (const path of ['/proc/kcore', '/proc/keys', '/proc/timer_list', '/proc/kallsyms', '/proc/interrupts'])
-        expect((await box.asRoot(`head -c 20 ${path} 2>/dev/null | wc -c`)).output).toBe('0')
+      const masked = [
+        'kcore',
+        'keys',
+        'timer_list',
+        'kallsyms',
+        'interrupts',
+        'slabinfo',
+        'vmallocinfo',
+        'kpagecount',
+        'kpageflags',
+      ]
+      for (const name of masked) expect((await box.asRoot(`head -c 20 /proc/${name} 2>/dev/null | wc -c`)).output).toBe('0')
       for (const path of ['/sys/firmware', '/sys/kernel', '/sys/module', '/sys/fs', '/sys/block', '/sys/power'])
         expect((await box.asRoot(`ls -A ${path} 2>/dev/null`)).output).toBe('')
       for (const path of [
         '/proc/sysrq-trigger',
+        '/proc/dynamic_debug/control',
         '/proc/sys/kernel/core_pattern',
         '/proc/sys/vm/overcommit_memory',
         '/proc/sys/kernel/hostname',
@@ -106,6 +117,24 @@ export const KERNEL: Record<string, Check> = {
         expect(
           (await box.asRoot(`${isNull(path)} || (echo x > ${path}) 2>&1 | grep -oE "Read-only|Permission|No such"`)).output,
         ).toMatch(/^(masked|Read-only|Permission|No such)$/)
+      // What belongs to no process: nothing that modes keep for root alone, and nothing to write to.
+      const program = [
+        'import os, stat',
+        'def opens(path, flags):',
+        '  try: os.close(os.open(path, flags | os.O_NONBLOCK)); return True',
+        '  except OSError: return False',
+        'entries = [e for e in os.scandir("/proc") if not e.name.isdigit() and not e.is_symlink() and e.name != "sys"]',
+        'files = [e.path for e in entries if e.is_file()]',
+        'files += [os.path.join(at, name) for e in entries if e.is_dir() for at, _, names in os.walk(e.path) for name in names]',
+        'for path in files:',
+        '  mode = os.lstat(path).st_mode',
+        '  if not stat.S_ISREG(mode): continue',
+        '  if not mode & 0o004 and opens(path, os.O_RDONLY): print("readable", path)',
+        '  if mode & 0o222 and opens(path, os.O_WRONLY): print("writable", path)',
+        'print(len(files) > 10)',
+      ].join('\n')
+      await box.asRoot(`cat > /tmp/proc.py <<'END'\n${program}\nEND`)
+      expect((await box.asRoot('python3 /tmp/proc.py')).output).toBe('True')
     })
   },
 
