@@ -37,7 +37,7 @@ class MicrovmBackend implements Backend {
   readonly #options: MicrovmOptions
   readonly #paths: MicrovmPaths
   readonly #turns = new Turns()
-  readonly #ids = new MachineIds()
+  readonly #ids: MachineIds
   /** A boot keeps a processor busy: more at once would only make each slower. */
   readonly #slots = new Slots(availableParallelism())
   readonly #room: DiskRoom
@@ -50,6 +50,7 @@ class MicrovmBackend implements Backend {
   constructor(options: MicrovmOptions) {
     this.#options = options
     this.#paths = microvmPaths(options.dataDir)
+    this.#ids = new MachineIds(options.dataDir)
     this.#room = new DiskRoom(this.#paths.sessions)
     this.#images = new ImageDisks(this.#paths, options.runnerPath, async () => {
       return new Set((await this.#records()).flatMap(record => record.disks))

@@ -1,17 +1,31 @@
 // Which user each machine's QEMU runs as.
+import { createHash } from 'node:crypto'
 import { SandglassError } from '@sandglass/contract/tables'
 import { IDS_PER_MACHINE, type JailIds } from './jail.ts'
+import { usersWithProcesses } from './processes.ts'
 
 export class MachineIds {
+  readonly #dataDir: string
   /** Of machines whose record may not be written yet. */
   readonly #claimed = new Map<string, number>()
 
-  /** One that no other machine has: neither among `taken` nor claimed meanwhile. The first is that of machines for snapshots. */
+  constructor(dataDir: string) {
+    this.#dataDir = dataDir
+  }
+
+  /**
+   * One that no other machine has: neither among `taken` nor claimed meanwhile. The first is that of trials.
+   * SECURITY: another daemon on this host has the same ids to give, and knows of others' machines by their processes alone. Each begins at a
+   * place of its own, so that both hardly ever reach for one at the same moment.
+   */
   claim(id: string, ids: JailIds, taken: Iterable<number | null>): number {
     const used = new Set([...taken, ...this.#claimed.values()])
-    for (let i = IDS_PER_MACHINE; i + IDS_PER_MACHINE <= ids.count; i += IDS_PER_MACHINE) {
-      const number = ids.first + i
-      if (used.has(number)) continue
+    const users = usersWithProcesses()
+    const slots = Math.floor(ids.count / IDS_PER_MACHINE) - 1
+    const begin = createHash('sha256').update(this.#dataDir).digest().readUInt32BE() % slots
+    for (let i = 0; i < slots; i++) {
+      const number = ids.first + IDS_PER_MACHINE * (1 + ((begin + i) % slots))
+      if (used.has(number) || users.has(number) || users.has(number + 1)) continue
       this.#claimed.set(id, number)
       return number
     }

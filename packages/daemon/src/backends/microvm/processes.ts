@@ -40,6 +40,12 @@ export function bearers(id: string): ProcessState[] {
     })
 }
 
+/** Who any process of this host runs as. */
+export function usersWithProcesses(): Set<number> {
+  const pids = readdirSync('/proc').filter(name => /^\d+$/.test(name))
+  return new Set(pids.map(pid => Number(/^Uid:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1])))
+}
+
 const isOurs = (argv: string[]) => (argv[1] === 'launch' && argv[2] === 'vm') || argv.includes('-nodefaults')
 
 function words(pid: string): string[] {
