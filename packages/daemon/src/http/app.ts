@@ -54,7 +54,9 @@ export function createApp(api: Api): FastifyInstance {
     if (api.world.log.isLevelEnabled('debug'))
       logOf(request).debug({ route, status: response.statusCode, ms: response.elapsedTime }, 'request')
   })
-  app.setErrorHandler((error, request, response) => sendError(error, request, response, logOf(request)))
+  app.setErrorHandler((error, request, response) =>
+    sendError(whileClosing(api.world.closing, error), request, response, logOf(request)),
+  )
   app.setNotFoundHandler((request, response) =>
     sendError(
       new SandglassError('ROUTE_NOT_FOUND', { method: request.method, path: request.url.split('?')[0] ?? '' }),
@@ -147,6 +149,12 @@ function sendError(error: unknown, request: FastifyRequest, response: FastifyRep
   const failure = tooLarge(error, request) ?? toSandglassError(error, log)
   if (!request.raw.complete) lingeringly(request, response)
   return response.code(failure.httpStatus).send({ error: failure.toWire(request.id) })
+}
+
+/** What a daemon that stops gives up has not failed. */
+function whileClosing(closing: AbortSignal, error: unknown): unknown {
+  const isGivenUp = closing.aborted && error instanceof Error && error.name === 'AbortError'
+  return isGivenUp ? new SandglassError('SHUTTING_DOWN', {}, { cause: error }) : error
 }
 
 /**

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
+import { Readable } from 'node:stream'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
+import { until } from '../daemon.fixture.ts'
 import { type Entry, imageOf, json, layerOf, layoutArchive, plainImage, savedArchive, sha256, tarOf } from './image.fixture.ts'
 import { imageDaemon, progressOf } from './image-daemon.fixture.ts'
 
@@ -57,6 +59,23 @@ describe('an archive', () => {
     expect(await daemon.import(await layoutArchive(image))).toMatchObject({ status: 400, error: { code: 'INVALID_REQUEST' } })
   })
 
+  it('that is still coming when the daemon stops is given up with that reason', async () => {
+    const daemon = await imageDaemon('')
+    const body = Readable.from(endless())
+    const reply = daemon.fetch('/v1/images/import', {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-tar' },
+      body: Readable.toWeb(body) as BodyInit,
+      duplex: 'half',
+    } as RequestInit)
+    await until(async () => (await daemon.stored('import')).length > 0)
+    const closed = daemon.close()
+    const response = await reply
+    expect([response.status, await response.json()]).toMatchObject([503, { error: { code: 'SHUTTING_DOWN' } }])
+    body.destroy()
+    await closed
+  })
+
   it.each<[string, () => Promise<Buffer> | Buffer, string]>([
     ['no archive at all', () => Buffer.from('x'.repeat(5000)), 'IMAGE_INVALID'],
     ['nothing', () => Buffer.alloc(0), 'IMAGE_INVALID'],
@@ -103,6 +122,12 @@ const withoutLayer: Entry[] = [
   },
   { name: 'manifest.json', content: json([{ Config: 'c.json', RepoTags: ['a:1'], Layers: ['l/layer.tar'] }]) },
 ]
+
+/** The beginning of an archive, whose end does not come. */
+async function* endless(): AsyncGenerator<Buffer> {
+  yield (await tarOf([{ name: 'l/layer.tar', content: 'x' }])).subarray(0, 700)
+  await new Promise(() => undefined)
+}
 
 async function wrongBlob(): Promise<Buffer> {
   const image = await plainImage()

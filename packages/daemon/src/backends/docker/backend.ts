@@ -6,13 +6,11 @@ import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import type { Backend, ImageBuild, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, RootImage } from '../backend.ts'
-import { NOBODY_ROOT } from '../limitations.ts'
 import { checked, isMachineId } from '../machine-paths.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { keepLogAlone, sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unenforced } from '../unenforced.ts'
-import { unsupported } from '../unsupported.ts'
 import { buildInEngine } from './build.ts'
 import { BuildCache } from './build-cache.ts'
 import { containerOptions, runnerConfig } from './container.ts'
@@ -22,6 +20,7 @@ import { verifyMounts } from './mounts.ts'
 import { containerName, IMAGE_LABEL, OWNER_LABEL, ownerOf, volumeName } from './names.ts'
 import { examine } from './probe.ts'
 import { type DockerRecord, readRecord, writeRecord } from './record.ts'
+import { refuseWishes } from './refuse.ts'
 import { hostRoot, imageRoot, type Root } from './root.ts'
 import { placeRunner } from './runner-volume.ts'
 
@@ -77,17 +76,8 @@ class DockerBackend implements Backend {
     this.#runnerVolume ??= await placeRunner(engine, this.#options.runnerPath, root.image, this.#owner)
   }
 
-  async refuse({ mounts, nestedVirt, readonlyRootfs, runtime }: MachineWishes): Promise<void> {
-    if (!readonlyRootfs)
-      throw unsupported(`a writable root filesystem with docker: ${NOBODY_ROOT}`, 'use --backend oci or --backend microvm')
-    if (nestedVirt) throw unsupported('nested virtualisation with docker', 'use --backend microvm, which has it with KVM')
-    if (runtime !== null)
-      throw unsupported('an OCI runtime of choice with docker: the engine chooses its own', 'use --backend oci')
-    if (mounts.length > 0 && !(this.#isNear() && process.geteuid?.() === 0))
-      throw unsupported(
-        'mounts with docker need a daemon that is root on the engine’s own machine',
-        this.#isNear() ? 'run the daemon as root' : 'use --backend oci or --backend microvm, whose sessions are on this machine',
-      )
+  async refuse(wishes: MachineWishes): Promise<void> {
+    refuseWishes(wishes, this.#isNear())
   }
 
   /** An engine that nobody has spoken to keeps its images until somebody does. */

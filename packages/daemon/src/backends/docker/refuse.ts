@@ -1,0 +1,17 @@
+// What no container can have, said before there is one.
+import type { MachineWishes } from '../backend.ts'
+import { NOBODY_ROOT } from '../limitations.ts'
+import { unsupported } from '../unsupported.ts'
+
+/** `isNear`: the engine is on this machine. */
+export function refuseWishes({ mounts, nestedVirt, readonlyRootfs, runtime }: MachineWishes, isNear: boolean): void {
+  if (!readonlyRootfs)
+    throw unsupported(`a writable root filesystem with docker: ${NOBODY_ROOT}`, 'use --backend oci or --backend microvm')
+  if (nestedVirt) throw unsupported('nested virtualisation with docker', 'use --backend microvm, which has it with KVM')
+  if (runtime !== null) throw unsupported('an OCI runtime of choice with docker: the engine chooses its own', 'use --backend oci')
+  if (mounts.length > 0 && !(isNear && process.geteuid?.() === 0))
+    throw unsupported(
+      'mounts with docker need a daemon that is root on the engine’s own machine',
+      isNear ? 'run the daemon as root' : 'use --backend oci or --backend microvm, whose sessions are on this machine',
+    )
+}
