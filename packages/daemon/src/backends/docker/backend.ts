@@ -35,6 +35,8 @@ const BOOT_LOG_BYTES = 65_536
 const LISTENING = 'runner: listening'
 /** How long what the probe found is believed. */
 const PROBE_FRESH_MS = 10_000
+/** The same for a far engine that did not answer. A near one may just be starting, and costs nothing to ask again. */
+const ABSENT_FRESH_MS = 1000
 
 export function openDocker(options: DockerOptions): Backend {
   return new DockerBackend(options)
@@ -66,7 +68,8 @@ class DockerBackend implements Backend {
   async probe(): Promise<Probe> {
     if (this.#probed !== undefined && Date.now() < this.#probed.until) return this.#probed.probe
     const { probe } = await examine(await this.#open(), this.#options.endpoint)
-    this.#probed = { probe, until: Date.now() + PROBE_FRESH_MS }
+    const freshMs = probe.available ? PROBE_FRESH_MS : this.#isNear() ? 0 : ABSENT_FRESH_MS
+    this.#probed = { probe, until: Date.now() + freshMs }
     return probe
   }
 

@@ -35,6 +35,15 @@ it('without an engine nothing starts, and the probe says what to do', async () =
   expect(await backend.residents()).toEqual([])
 })
 
+it('an engine that was not there is used as soon as it is', async () => {
+  const socket = join(dataDir, 'late.sock')
+  const backend = openDocker({ ...options, endpoint: `unix://${socket}` })
+  expect(await backend.probe()).toMatchObject({ available: false })
+  symlinkSync(engine.endpoint.replace('unix://', ''), socket)
+  await backend.prepare({ kind: 'host' }, soon())
+  expect(await backend.probe()).toMatchObject({ available: true })
+})
+
 it('refuses a writable root, which nobody in a container could write to', async () => {
   const backend = openDocker(options)
   const wish = specOf(subject, { readonlyRootfs: false })
