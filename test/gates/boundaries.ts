@@ -82,7 +82,7 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: `${DAEMON}/layers/`,
-    may: [`${CONTRACT}/`, 'node:'],
+    may: [`${CONTRACT}/`, 'node:', 'tar-stream'],
     because: 'layers are bytes with a digest: what they are part of, and who starts from them, is known above',
   },
   {

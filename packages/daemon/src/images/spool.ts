@@ -7,8 +7,9 @@ import { PassThrough, type Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { LIMITS, SandglassError } from '@sandglass/contract'
-import { extract } from 'tar-stream'
+import type { Header } from 'tar-stream'
 import { compressionOf } from '../layers/compression.ts'
+import { readEntries } from '../layers/tar-entries.ts'
 import { ZstdFrames } from '../layers/zstd-frames.ts'
 import type { ImageWorld } from './image-world.ts'
 import { invalid } from './manifest.ts'
@@ -73,12 +74,8 @@ export async function spoolArchive(world: ImageWorld, image: string, body: Reada
   const spool = new Spool(await mkdtemp(join(world.images.importDir, 'archive-')))
   try {
     const room = await openRoom(world, spool.folder, { image, what: 'bytes', max: world.config.images.max_bytes })
-    const archive = extract()
-    const unpacked = unpack(archive, spool, room, image)
-    const [sent, taken] = await Promise.allSettled([pipeline(await uncompressed(body), archive, { signal }), unpacked])
-    // Whichever fails ends the other, which then only tells that it was ended.
-    if (taken.status === 'rejected' && !isCutOff(taken.reason)) throw taken.reason
-    if (sent.status === 'rejected') throw sent.reason
+    const tar = await uncompressed(body)
+    await readEntries(tar, { image, issue: 'it is no archive of images' }, signal, unpackTo(spool, room, image))
     return spool
   } catch (error) {
     await spool.remove()
@@ -87,32 +84,26 @@ export async function spoolArchive(world: ImageWorld, image: string, body: Reada
   }
 }
 
-const isCutOff = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE'
-
-async function unpack(archive: ReturnType<typeof extract>, spool: Spool, room: Room, image: string): Promise<void> {
+function unpackTo(spool: Spool, room: Room, image: string) {
   // An archive may have one name several times, of which the last counts, and the others are on the disk until the end.
   let count = 0
-  for await (const entry of archive) {
-    const { name, type, linkname } = entry.header
+  return async ({ name, type, linkname }: Header, content: AsyncIterable<Buffer>): Promise<void> => {
     const at = posix.normalize(name).replace(/^\/+/, '')
     if (++count > MAX_FILES) throw invalid(image, `its archive has more than ${MAX_FILES} files`)
     if (type === 'symlink' || type === 'link') {
       const base = type === 'symlink' ? posix.dirname(at) : '.'
       spool.link(at, posix.normalize(posix.join(base, linkname ?? '')))
     }
-    if (type !== 'file' && type !== 'contiguous-file') {
-      entry.resume()
-      continue
-    }
-    spool.add(at, await write(join(spool.folder, String(count)), entry, room))
+    if (type === 'file' || type === 'contiguous-file')
+      spool.add(at, await write(join(spool.folder, String(count)), content, room))
   }
 }
 
-async function write(path: string, content: AsyncIterable<unknown>, room: Room): Promise<SpooledFile> {
+async function write(path: string, content: AsyncIterable<Buffer>, room: Room): Promise<SpooledFile> {
   const hash = createHash('sha256')
   let size = 0
   await using file = await open(path, 'wx', 0o600)
-  for await (const piece of content as AsyncIterable<Buffer>) {
+  for await (const piece of content) {
     await room.take(piece.length)
     hash.update(piece)
     await file.write(piece)
@@ -143,12 +134,8 @@ export async function uncompressed(body: Readable): Promise<Readable> {
 }
 
 function failure(image: string, error: unknown): unknown {
-  if (error instanceof SandglassError) return error
-  const { code, message } = error as NodeJS.ErrnoException
+  const { code } = error as NodeJS.ErrnoException
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new SandglassError('IMAGE_STORE_FULL', { image, why: 'the disk of the data folder is full' }, { cause: error })
-  const isBroken = code === undefined || /^(Z_|ZSTD_)/.test(code)
-  return isBroken
-    ? new SandglassError('IMAGE_INVALID', { image, issue: `it is no archive of images: ${message}` }, { cause: error })
-    : error
+  return error
 }
