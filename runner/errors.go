@@ -76,8 +76,8 @@ var pathErrors = map[syscall.Errno]struct{ code, text string }{
 	syscall.ENOTDIR:   {codeNotADirectory, "not a directory"},
 	syscall.ENOSPC:    {codeDiskFull, "no space left in the sandbox"},
 	syscall.EDQUOT:    {codeDiskFull, "no space left in the sandbox"},
-	syscall.EXDEV:     {codePathOutside, "path leaves the places files may be reached in"},
-	syscall.ELOOP:     {codePathOutside, "path leaves the places files may be reached in"},
+	syscall.EXDEV:     {codePathOutside, "not in a place that files may be reached in"},
+	syscall.ELOOP:     {codePathOutside, "not in a place that files may be reached in"},
 }
 
 // pathError turns the failure of a call on path into what the client is told.

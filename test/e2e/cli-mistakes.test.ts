@@ -37,6 +37,16 @@ test('mistakes are one line and a next step, with exit code 2', async () => {
   expect((await run('help', 'exec')).stdout).toContain('125')
 })
 
+test('a copy from another place than those that files are reached in names them', async () => {
+  for (const path of ['/nope', '/etc/passwd'])
+    expect(await run('cp', `box:${path}`, cli.home)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(
+        new RegExp(`not in a place that files may be reached in: ${path}\n.* /workspace, /tmp or /home/sandbox`),
+      ),
+    })
+})
+
 test('what the daemon refuses is told by the name of the flag', async () => {
   expect(await run('new', '--memory-mb', '100000')).toMatchObject({
     code: 2,

@@ -160,6 +160,9 @@ describe('the command line', () => {
     const { layoutArchive } = await import('../../packages/daemon/src/images/image.fixture.ts')
     execFileSync('tar', ['-xf', '-', '-C', folder], { input: await layoutArchive(await plainImage(), 'app:3') })
     expect(await home.run(['image', 'import', folder])).toMatchObject({ code: 0, stdout: expect.stringMatching(/^app:3 {2}/) })
+    expect(
+      await home.run(['image', 'import', '-'], { input: await savedArchive([{ image: await plainImage(), tags: [] }]) }),
+    ).toMatchObject({ code: 2, stderr: expect.stringMatching(/^sandglass: --name is missing: .*\n {2}next: .*--name app:1\.0/) })
     expect((await home.run(['image', 'rm', 'app:3'])).code).toBe(0)
   })
 

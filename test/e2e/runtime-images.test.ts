@@ -1,5 +1,5 @@
 // images/build with fixture programs in the place of debootstrap and apt-get: what it makes of the layers, and what it does the second time.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -51,11 +51,27 @@ beforeAll(async () => {
 })
 afterAll(() => cli.close())
 
+const environment = () => ({
+  ...cli.env,
+  PATH: `${join(cli.home, 'stubs')}:${cli.env.PATH}`,
+  TMPDIR: join(cli.home, 'stubs'),
+})
 const build = (...args: string[]) =>
-  execFileSync('sh', ['-c', '"$0" "$@" 2>&1', resolve('images/build'), ...args], {
-    env: { ...cli.env, PATH: `${join(cli.home, 'stubs')}:${cli.env.PATH}`, TMPDIR: join(cli.home, 'stubs') },
+  execFileSync('sh', ['-c', '"$0" "$@" 2>&1', resolve('images/build'), ...args], { env: environment(), encoding: 'utf8' })
+
+test('it tells its flags, and what to do when the steps of an engine have no network', () => {
+  expect(build('--help')).toMatch(/images\/build \[--chroot\].*--fresh {4}even/s)
+  const stub = join(cli.home, 'no-network')
+  const said = "W: Temporary failure resolving 'nowhere'"
+  const cases = `*--json*) ;; 'image inspect'*) exit 1 ;; 'image import'*) cat >/dev/null ;; *) echo "${said}"; exit 3 ;;`
+  writeFileSync(stub, `#!/bin/sh\ncase "$*" in ${cases} esac\n`, { mode: 0o755 })
+  const { status, stderr } = spawnSync(resolve('images/build'), ['base'], {
+    env: { ...environment(), SANDGLASS: stub },
     encoding: 'utf8',
   })
+  expect(status).toBe(1)
+  expect(stderr).toMatch(/base: image build failed\nimages: .*have no network: --chroot .* images\.build_network: host/)
+})
 
 test('images without an engine are made in a chroot, layer upon layer, and the second time nothing is made', async () => {
   expect(build('--chroot', 'base', 'python')).toContain('python: import')

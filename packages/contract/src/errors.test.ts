@@ -34,6 +34,23 @@ describe('the error table', () => {
     expect(error.hint).toMatch(/`sandglass logs demo`.*`sandglass start demo`/)
   })
 
+  it('an archive is not called an image, and a step without a network is told what to change', () => {
+    const archive = new SandglassError('IMAGE_INVALID', { image: 'the archive', issue: 'it is no archive of images' })
+    expect(archive.message).toBe('the archive cannot be used: it is no archive of images')
+    const failed = (...output: string[]) =>
+      new SandglassError('IMAGE_BUILD_FAILED', {
+        image: 'a',
+        step: 1,
+        steps: 1,
+        instruction: 'RUN',
+        exit_code: 1,
+        why: '',
+        output,
+      }).hint
+    expect(failed("Err: Temporary failure resolving 'nowhere'")).toContain('images.build_network')
+    expect(failed('make: *** failed')).toContain('mend the step')
+  })
+
   it('a code from a newer daemon becomes INTERNAL and keeps its message', () => {
     const got = SandglassError.fromWire({ code: 'FROM_THE_FUTURE', message: 'something newer' })
     expect(got).toMatchObject({ code: 'INTERNAL', message: 'something newer', exitCode: 1 })

@@ -108,20 +108,20 @@ export const ERRORS = {
   IMAGE_INVALID: {
     http: 422,
     exit: 3,
-    text: (d: { image: string; issue: string }) => `image ${d.image} cannot be used: ${d.issue}`,
+    text: (d: { image: string; issue: string }) => `${imageCalled(d.image)} cannot be used: ${d.issue}`,
     hint: 'nothing of it was kept',
   },
   IMAGE_TOO_LARGE: {
     http: 413,
     exit: 3,
     text: (d: { image: string; what: string; max: number; next?: string }) =>
-      `image ${d.image} has more ${d.what} than the ${d.max} it may have`,
+      `${imageCalled(d.image)} has more ${d.what} than the ${d.max} it may have`,
     hint: (d: { next?: string }) => d.next ?? `images.max_bytes in the configuration bounds an image; ${AFTER_A_CHANGE}`,
   },
   IMAGE_DIGEST_MISMATCH: {
     http: 502,
     exit: 3,
-    text: (d: { image: string; digest: string; issue: string }) => `image ${d.image}: what came as ${d.digest} ${d.issue}`,
+    text: (d: { image: string; digest: string; issue: string }) => `${imageCalled(d.image)}: what came as ${d.digest} ${d.issue}`,
     hint: 'it was thrown away; try again, and if it stays so, do not trust where it came from',
   },
   IMAGE_IN_USE: {
@@ -134,15 +134,14 @@ export const ERRORS = {
   IMAGE_STORE_FULL: {
     http: 507,
     exit: 3,
-    text: (d: { image: string; why: string }) => `no room for image ${d.image}: ${d.why}`,
+    text: (d: { image: string; why: string }) => `no room for ${imageCalled(d.image)}: ${d.why}`,
     hint: '`sandglass image rm` removes images, `sandglass rm` sessions with their disks',
   },
   IMAGE_BUILD_FAILED: {
     http: 422,
     exit: 3,
     text: (d: BuildFailure) => `image ${d.image} was not built: ${failedStep(d)}`,
-    hint: (d: BuildFailure) =>
-      d.next ?? (d.output.length > 0 ? 'mend the step; those before it are not run again' : 'mend the Dockerfile'),
+    hint: (d: BuildFailure) => d.next ?? mendBuild(d),
   },
   REGISTRY_DENIED: {
     http: 403,
@@ -192,7 +191,7 @@ export const ERRORS = {
   PATH_OUTSIDE_WORKSPACE: {
     http: 400,
     exit: 2,
-    text: (d: { path: string }) => `path leaves the places files may be reached in: ${d.path}`,
+    text: (d: { path: string }) => `not in a place that files may be reached in: ${d.path}`,
     hint: 'use a path below /workspace, /tmp or /home/sandbox without symbolic links that lead out',
   },
   IS_A_DIRECTORY: {
@@ -370,6 +369,19 @@ function failedStep({ step, steps, instruction, exit_code, why }: BuildFailure):
   if (step === null) return why
   return `step ${step} of ${steps} (${instruction}) ${exit_code === null ? `failed: ${why}` : `ended with exit code ${exit_code}`}`
 }
+
+function mendBuild({ output }: BuildFailure): string {
+  if (output.length === 0) return 'mend the Dockerfile'
+  if (!NO_NETWORK.test(String(output))) return 'mend the step; those before it are not run again'
+  return `if the step found no network: images.build_network in the configuration says what steps can reach; ${AFTER_A_CHANGE}`
+}
+
+/** What apt, curl, git, pip and npm say. */
+const NO_NETWORK =
+  /could not resolve|temporary failure (in name resolution|resolving)|network is unreachable|EAI_AGAIN|ENOTFOUND/i
+
+/** An archive that is imported without a name for it is called this. */
+const imageCalled = (image: string) => (image === 'the archive' ? image : `image ${image}`)
 
 const isOver = (state: string) => ['completed', 'timeout', 'terminated'].includes(state)
 

@@ -11,7 +11,10 @@ import { printable, printableJson } from '../printable.ts'
 export const command: Command = {
   summary: 'Copy files into or out of a session',
   usage: ['FILE|FOLDER|- NAME:PATH', 'NAME:PATH FILE|FOLDER|-'],
-  about: `A relative PATH starts at /workspace. Into a folder that exists, a copy goes under its own name; FOLDER/. copies what is in it.
+  about: `A relative PATH starts at /workspace; an absolute one is below /workspace, /tmp or /home/sandbox. From other places, let
+a program print it: sandglass exec NAME -- cat /etc/os-release >FILE
+
+Into a folder that exists, a copy goes under its own name; FOLDER/. copies what is in it.
 
 In the place of a file, - is stdin or stdout; a folder goes to stdout as a tar.
 

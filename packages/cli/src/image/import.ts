@@ -18,13 +18,25 @@ export async function run(input: Input, { connect, json, quiet, print }: Context
   using sent = new Progress({ isQuiet: quiet || json })
   const body = await bodyFrom(path, sent)
   using lines = new LayerLines({ quiet: quiet || json })
-  const images = await client.images.importArchive(body, { reference, onProgress: layer => lines.show(layer) })
+  const images = await client.images
+    .importArchive(body, { reference, onProgress: layer => lines.show(layer) })
+    .catch(error => Promise.reject(namingFlag(error)))
   if (json) print(toJson(images))
   else
     for (const { id, references } of images)
       print(`${references.map(name => printable(shortName(name))).join(', ')}  ${shortId(id)}\n`)
   return 0
 }
+
+/** What the API calls reference is --name here. */
+function namingFlag(error: unknown): unknown {
+  if (!(error instanceof SandglassError) || !error.is('INVALID_REQUEST') || !error.message.startsWith('reference ')) return error
+  const { next, issue } = error.detail
+  const detail = { issue: issue.replace(/^reference/, '--name'), ...(next === undefined ? {} : { next: NAME_IT }) }
+  return new SandglassError('INVALID_REQUEST', detail, { requestId: error.requestId, cause: error })
+}
+
+const NAME_IT = '`sandglass image import PATH --name app:1.0` gives it one'
 
 async function bodyFrom(path: string, sent: Progress): Promise<BodySource> {
   if (path === '-') return sent.through(process.stdin)

@@ -34,7 +34,12 @@ it.each(['secret', 'root/link', 'root/../secret', 'rootless', 'root/file', 'root
 
 it('refuses a folder that is not there, and every folder where no root is configured', async () => {
   const { folder, world } = await folders()
-  await expect(allowedMounts(world, mount(join(folder, 'root/none')))).rejects.toMatchObject({ code: 'INVALID_REQUEST' })
+  const none = join(folder, 'root/none')
+  await expect(allowedMounts(world, mount(none))).rejects.toMatchObject({
+    code: 'INVALID_REQUEST',
+    message: `mounts: ${none} does not exist on the host`,
+    hint: expect.stringContaining('mount_roots'),
+  })
   await expect(allowedMounts({ ...world, config: { mount_roots: [] } }, mount(join(folder, 'root')))).rejects.toMatchObject({
     code: 'UNSUPPORTED',
   })

@@ -68,8 +68,18 @@ async function resolved(source: string): Promise<string> {
   try {
     return await realpath(source)
   } catch (error) {
-    throw new SandglassError('INVALID_REQUEST', { issue: `mounts: ${source}: ${(error as Error).message}` })
+    const { code = '', message } = error as NodeJS.ErrnoException
+    const issue = `mounts: ${source} ${CANNOT_BE[code] ?? `cannot be mounted: ${message}`}`
+    throw new SandglassError('INVALID_REQUEST', { issue, next: NEEDS_A_FOLDER }, { cause: error })
   }
 }
+
+const CANNOT_BE: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist on the host',
+  ENOTDIR: 'leads through something that is not a folder',
+  EACCES: 'may not be looked into by the daemon',
+  ELOOP: 'is a link that leads to itself',
+}
+const NEEDS_A_FOLDER = 'a mount shows a folder that is there already, below mount_roots of the configuration'
 
 const refused = (what: string) => new SandglassError('UNSUPPORTED', { what })

@@ -4,9 +4,10 @@ import type { IncomingMessage } from 'node:http'
 import { type Config, LIMITS, SandglassError } from '@sandglass/contract'
 import { digestOf } from '../manifest.ts'
 import { DOCKER_HUB, type Reference } from '../reference.ts'
-import { isPrivate, RefusedAddress } from './addresses.ts'
+import { isPrivate } from './addresses.ts'
 import { parseChallenge } from './challenge.ts'
 import { Connections, readBody } from './http.ts'
+import { unreachable } from './unreachable.ts'
 
 type Settings = Config['registries'][string]
 
@@ -218,18 +219,7 @@ export class Registry {
   }
 
   #unreachable(url: URL, error: unknown): SandglassError {
-    const { registry } = this.#reference
-    const { code, message } = error as NodeJS.ErrnoException
-    const where = url.origin === this.#base.origin ? '' : `${url.host}: `
-    // A plain-http registry that is spoken to with TLS, the usual mistake.
-    const next =
-      code === 'EPROTO' || code === 'ERR_SSL_WRONG_VERSION_NUMBER'
-        ? `if it has no TLS, say so: registries: { '${registry}': { plain_http: true } } in the configuration`
-        : error instanceof RefusedAddress
-          ? 'name a registry by an address of its own'
-          : undefined
-    const detail = { registry, why: `${where}${message || code || 'cannot be reached'}` }
-    return new SandglassError('REGISTRY_FAILED', next === undefined ? detail : { ...detail, next }, { cause: error })
+    return unreachable(this.#reference.registry, url.origin === this.#base.origin ? '' : url.host, error)
   }
 }
 
