@@ -14,6 +14,7 @@ import { lastWords } from './boot-log.ts'
 import { refuseBridge } from './bridge.ts'
 import { endMachine } from './ending.ts'
 import { MachineGroups } from './groups.ts'
+import { removeHalfMade } from './half-made.ts'
 import { type ImageDisk, ImageDisks } from './image-disks.ts'
 import { microvmMachine } from './machine.ts'
 import { MachineIds } from './machine-ids.ts'
@@ -55,7 +56,7 @@ class MicrovmBackend implements Backend {
     this.#images = new ImageDisks(this.#paths, options.runnerPath, async () => {
       return new Set((await this.#records()).flatMap(record => record.disks))
     })
-    this.#snapshots = new Snapshots(this.#paths, options.runnerPath)
+    this.#snapshots = new Snapshots(this.#paths, options.runnerPath, this.#ids)
   }
 
   async probe(mayTakeSeconds = false): Promise<Probe> {
@@ -84,6 +85,8 @@ class MicrovmBackend implements Backend {
   }
 
   async recover(): Promise<Machine[]> {
+    await this.#snapshots.endLeft(() => this.#groups())
+    await removeHalfMade(this.#paths)
     const found: Machine[] = []
     for (const record of await this.#records()) {
       const state = await readState(this.#paths.session(record.id))
@@ -198,7 +201,8 @@ class MicrovmBackend implements Backend {
 
   async #look(mayTakeSeconds: boolean): Promise<Examined> {
     const groups = this.#groups()
-    await groups?.removeLost(new Set((await this.#records()).map(record => record.group ?? '')))
+    const known = (await this.#records()).map(record => record.group)
+    await groups?.removeLost(new Set([...known, this.#snapshots.group].filter(name => name !== null)))
     return await examine(this.#options, this.#paths, groups, mayTakeSeconds)
   }
 

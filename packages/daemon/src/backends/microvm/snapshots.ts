@@ -1,16 +1,19 @@
 // Memory snapshots of machines that wait for their session, one per shape: starting from one is a fraction of a boot.
 // SECURITY: a snapshot is taken before a machine is told anything of a session, and from one that no program of a user has run in.
 import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isMissing } from '../missing-file.ts'
 import { isAlive } from '../process-state.ts'
+import type { MachineGroups } from './groups.ts'
 import { type Kept, startKept } from './keeper.ts'
+import type { MachineIds } from './machine-ids.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Host } from './probe.ts'
-import { end, gone } from './processes.ts'
+import { bearers, end, gone } from './processes.ts'
 import { createDisk, diskFile } from './session-disk.ts'
 import { type Shape, shapeKey } from './shape.ts'
 import { vmJob } from './vm-job.ts'
@@ -24,17 +27,38 @@ const END_DEADLINE_MS = 10_000
 const WAITING = 'sandglass: waiting for the session'
 const POLL_MS = 20
 const PAUSE_MS = 10_000
+const FOLDER = /^snapshot-([0-9a-f]{16})$/
 
 export class Snapshots {
   readonly #paths: MicrovmPaths
   readonly #runnerPath: string
+  readonly #ids: MachineIds
   /** Asked for, made or not. */
   readonly #tried = new Set<string>()
   #work: Promise<unknown> = Promise.resolve()
+  #group: string | null = null
 
-  constructor(paths: MicrovmPaths, runnerPath: string) {
+  constructor(paths: MicrovmPaths, runnerPath: string, ids: MachineIds) {
     this.#paths = paths
     this.#runnerPath = runnerPath
+    this.#ids = ids
+  }
+
+  /** Name of the cgroups of the machine that a snapshot is being made of. */
+  get group(): string | null {
+    return this.#group
+  }
+
+  /**
+   * Ends machines that a daemon was making snapshots of when it was killed: with their keepers gone, too, nobody else would. `groups` is asked
+   * only where there are some.
+   */
+  async endLeft(groups: () => MachineGroups | null): Promise<void> {
+    const names = await readdir(this.#paths.run).catch(none)
+    for (const key of names.flatMap(name => FOLDER.exec(name)?.[1] ?? [])) {
+      await this.#end(groups(), key)
+      await rm(this.#folder(key), { recursive: true, force: true })
+    }
   }
 
   /** The file to start a machine of this shape from, or null when there is none yet. */
@@ -75,8 +99,7 @@ export class Snapshots {
     if (existsSync(this.#file(key))) return
     // The image may be gone meanwhile.
     if (!existsSync(join(this.#paths.disks, shape.imageDisk)) || !existsSync(join(this.#paths.disks, shape.topDisk))) return
-    const [id, path] = [`snapshot-${key}`, this.#file(key)]
-    const folder = join(this.#paths.run, id)
+    const [id, path, folder] = [this.#id(key), this.#file(key), this.#folder(key)]
     await rm(folder, { recursive: true, force: true })
     await mkdir(folder, { recursive: true, mode: 0o700 })
     await mkdir(this.#paths.snapshots, { recursive: true, mode: 0o700 })
@@ -88,6 +111,7 @@ export class Snapshots {
       share: join(folder, 's'),
     }
     let kept: Kept | null = null
+    this.#group = key
     try {
       await createDisk(this.#paths.empty, host.disks, shape.diskFormat, shape.diskMb, disk)
       const input = {
@@ -99,8 +123,8 @@ export class Snapshots {
         log,
         readAhead: true,
         snapshot: null,
-        jailId: host.jailIds?.first ?? null,
-        groups: [],
+        jailId: host.jailIds === null ? null : this.#ids.claim(id, host.jailIds, []),
+        groups: host.groups?.enter(key, { cpuCores: shape.vcpus, memoryMb: shape.memoryMb }) ?? [],
         bridge: '',
         mounts: [],
         shareProto: 'virtiofs' as const,
@@ -115,9 +139,18 @@ export class Snapshots {
         await end(kept.qemu, END_DEADLINE_MS)
         await gone(kept.keeper, END_DEADLINE_MS)
       }
+      await this.#end(host.groups, key)
+      this.#group = null
+      this.#ids.release(id)
       await rm(folder, { recursive: true, force: true })
       await rm(`${path}.new`, { force: true })
     }
+  }
+
+  /** Whatever is left of a machine. Its folder goes after it, so that what could not be ended is tried again. */
+  async #end(groups: MachineGroups | null, key: string): Promise<void> {
+    for (const left of bearers(this.#id(key))) await end(left, END_DEADLINE_MS)
+    await groups?.remove(key)
   }
 
   async #untilWaiting({ qemu }: Kept, log: string): Promise<void> {
@@ -159,4 +192,19 @@ export class Snapshots {
   #file(key: string): string {
     return join(this.#paths.snapshots, `${key}.vm`)
   }
+
+  #folder(key: string): string {
+    return join(this.#paths.run, `snapshot-${key}`)
+  }
+
+  /** Shapes are the same for every daemon on this host; processes are found by it, and must be of this one. */
+  #id(key: string): string {
+    const owner = createHash('sha256').update(this.#paths.dataDir).digest('hex').slice(0, 8)
+    return `snapshot-${owner}-${key}`
+  }
+}
+
+function none(error: unknown): string[] {
+  if (isMissing(error)) return []
+  throw error
 }

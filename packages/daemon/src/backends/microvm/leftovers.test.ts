@@ -1,0 +1,74 @@
+// What a daemon that was killed leaves, and the next one clears up.
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, expect, it } from 'vitest'
+import { type HostProcess, hostProcesses } from '../conformance/host-view.ts'
+import { specOf, until } from '../conformance/subject.ts'
+import { openMicrovm } from './backend.ts'
+import { MachineGroups } from './groups.ts'
+import { testMicrovm } from './microvm.fixture.ts'
+import { guestMemoryMb } from './qemu-args.ts'
+
+const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
+const options = await testMicrovm()
+afterAll(() => rmSync(options.dataDir, { recursive: true, force: true }))
+
+it('a machine for a snapshot whose keeper and daemon are killed ends with the next daemon', { timeout: 240_000 }, async () => {
+  // No other test has machines of this size, so that there is no snapshot of one yet.
+  const spec = specOf({ allowUnenforced: [] }, { memoryMb: 257 + (process.pid % 97) })
+  const daemon = spawn(process.execPath, [starter, JSON.stringify(options), JSON.stringify(spec)], { stdio: 'ignore' })
+  const next = openMicrovm(options)
+  try {
+    const qemu = await snapshotMachine(guestMemoryMb(spec.memoryMb))
+    const [id = '', key = ''] = /snapshot-[0-9a-f]{8}-([0-9a-f]{16})/.exec(qemu.argv) ?? []
+    const bearers = () => hostProcesses().filter(({ argv }) => argv.includes(id))
+    const groups = () => readFileSync(`/proc/${qemu.pid}/cgroup`, 'utf8').match(new RegExp(`(?<=:)/.*-vm/${key}$`, 'gm')) ?? []
+    const group = groups()[0]
+    expect(group !== undefined).toBe(MachineGroups.open(options.dataDir) !== null)
+    const keeper = bearers().find(({ argv }) => argv.includes(' launch vm '))
+    process.kill(keeper?.pid ?? 0, 'SIGKILL')
+    daemon.kill('SIGKILL')
+    await until('only QEMU is left', () => daemon.signalCode !== null && bearers().length === 1)
+    expect(bearers().map(({ pid }) => pid)).toEqual([qemu.pid])
+
+    await next.recover()
+    expect(bearers()).toEqual([])
+    expect(existsSync(join(options.dataDir, 'run', `snapshot-${key}`))).toBe(false)
+    for (const mount of readdirSync('/sys/fs/cgroup'))
+      expect(existsSync(join('/sys/fs/cgroup', mount, group ?? 'none'))).toBe(false)
+  } finally {
+    daemon.kill('SIGKILL')
+    await next.recover()
+    await next.discard(spec.id)
+  }
+})
+
+async function snapshotMachine(memoryMb: number): Promise<HostProcess> {
+  const found = () => hostProcesses().find(({ argv }) => argv.includes(' -name snapshot-') && argv.includes(` -m ${memoryMb} `))
+  await until('a machine for a snapshot', () => found() !== undefined, 150_000)
+  return found() ?? { pid: 0, uid: 0, argv: '' }
+}
+
+it('what was half made is removed when the next daemon starts, and nothing else', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-half-'))
+  const whole = ['images/disks/image-0a.sqfs', 'images/boot/0a', 'images/snapshots/0a.vm', 'disks/vm-64.qcow2']
+  const halves = [
+    'images/disks/image-0a.sqfs.Ab12cd',
+    'images/disks/0a-0b.sqfs.77.new',
+    'images/boot/0a.77.new',
+    'images/snapshots/0b.vm.new',
+    'disks/vm-64.qcow2.77.new.raw',
+    'run/snapshot-0123456789abcdef',
+  ]
+  for (const path of [...whole, ...halves]) {
+    mkdirSync(join(dataDir, path), { recursive: true })
+    writeFileSync(join(dataDir, path, 'content'), 'x')
+  }
+  await openMicrovm({ ...options, dataDir }).recover()
+  expect(whole.filter(path => !existsSync(join(dataDir, path)))).toEqual([])
+  expect(halves.filter(path => existsSync(join(dataDir, path)))).toEqual([])
+  rmSync(dataDir, { recursive: true })
+})
