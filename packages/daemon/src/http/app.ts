@@ -32,21 +32,15 @@ export function createApp(api: Api): FastifyInstance {
     bodyLimit: LIMITS.request_body_bytes.max,
     // A reference of an image, with every character escaped.
     routerOptions: { maxParamLength: 3 * LIMITS.image_reference.max },
+    frameworkErrors: (error, request, response) => refusePath(error, request, response as FastifyReply),
   })
   const isKey = keyChecker(api.apiKey)
   const { httpSeconds } = api.world.metrics
   const logOf = (request: FastifyRequest) => api.world.log.child({ requestId: request.id })
 
   app.addHook('onRequest', async (request, response) => {
-    response.header('x-request-id', request.id)
-    if (isLoopback(request) && !isLocalHost(request.headers.host))
-      throw new SandglassError('INVALID_REQUEST', { issue: 'Host: is not a name of this daemon' })
-    if (admitOrigin(api.world.config.cors_origins, request, response)) return response.code(204).send()
     const { name } = request.routeOptions.config
-    const route: Route | null = name ? ROUTES[name] : null
-    // SECURITY: before the body is read, and also for paths that do not exist.
-    if (!route?.public && !isKey(bearerKey(request.raw))) throw new SandglassError('UNAUTHORIZED', {})
-    if (api.world.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
+    if (admit(request, response, name ? ROUTES[name] : null)) return response.code(204).send()
   })
   app.addHook('onResponse', async (request, response) => {
     const route = request.routeOptions.config.name ?? 'none'
@@ -80,6 +74,29 @@ export function createApp(api: Api): FastifyInstance {
     for (const name of names) if (isRaw(name)) addRoute(scope, name)
   })
   return app
+
+  /**
+   * True when the request is a browser's question, and answered with that.
+   * SECURITY: before the body is read, and also for paths that do not exist.
+   */
+  function admit(request: FastifyRequest, response: FastifyReply, route: Route | null): boolean {
+    response.header('x-request-id', request.id)
+    if (isLoopback(request) && !isLocalHost(request.headers.host))
+      throw new SandglassError('INVALID_REQUEST', { issue: 'Host: is not a name of this daemon' })
+    if (admitOrigin(api.world.config.cors_origins, request, response)) return true
+    if (!route?.public && !isKey(bearerKey(request.raw))) throw new SandglassError('UNAUTHORIZED', {})
+    if (api.world.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
+    return false
+  }
+
+  /** Of a path that no route can be looked for with, such as /%ff. No hook runs for it. */
+  function refusePath(error: Error, request: FastifyRequest, response: FastifyReply): FastifyReply {
+    try {
+      return admit(request, response, null) ? response.code(204).send() : sendError(error, request, response, logOf(request))
+    } catch (refused) {
+      return sendError(refused, request, response, logOf(request))
+    }
+  }
 
   function addRoute(scope: FastifyInstance, name: RouteName): void {
     const route: Route = ROUTES[name]

@@ -59,6 +59,18 @@ describe('a request', () => {
     expect(wire(reply.body).hint).toContain("-H 'content-type: application/json'")
   })
 
+  it.each(['/v1/sessions/%ff', '/v1/%zz', `/v1/sessions/${'x'.repeat(5000)}`])(
+    'with a path that cannot be read is answered as any other: %.20s',
+    async path => {
+      const daemon = await daemonFixture()
+      const stranger = await fetch(daemon.url + path)
+      expect([stranger.status, wire(await stranger.json()).code]).toEqual([401, 'UNAUTHORIZED'])
+      const reply = await daemon.call('GET', path)
+      expect([reply.status, wire(reply.body).code]).toEqual([400, 'INVALID_REQUEST'])
+      expect(reply.headers.get('x-request-id')).toBe(wire(reply.body).request_id)
+    },
+  )
+
   it('for a route that does not exist says so', async () => {
     const daemon = await daemonFixture()
     expect(wire((await daemon.call('GET', '/v1/nothing?key=secret')).body)).toMatchObject({
