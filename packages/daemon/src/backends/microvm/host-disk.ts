@@ -1,10 +1,14 @@
 // The image `host` as two disks: the host's programs, copied once, and the small rest, which may change more often.
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readdir, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { promisify } from 'node:util'
 import { prepareHost } from '../host-image.ts'
 import { isMissing } from '../missing-file.ts'
-import { COMPRESSION, makeSquashfs } from './squashfs.ts'
+import { COMPRESSION, inMib, makeSquashfs } from './squashfs.ts'
+
+const run = promisify(execFile)
 
 /** What no program needs to run. */
 const LEFT_OUT = [
@@ -52,10 +56,33 @@ export async function prepareHostDisks(
   const shown = new Set(programs.map(source => basename(source)))
   const rest = (await readdir(skeleton)).filter(entry => !shown.has(entry)).map(entry => join(skeleton, entry))
   await makeSquashfs(mksquashfs, rest, join(dirs.disks, top), [], signal)
-  await makeSquashfs(mksquashfs, programs, join(dirs.disks, image), [...READABLE, '-wildcards', '-e', ...LEFT_OUT], signal, mib =>
-    say(`copying this host's programs to a disk, once: ${mib} MiB`),
-  )
+  const report = reporter(programs, say)
+  const options = [...READABLE, '-wildcards', '-e', ...LEFT_OUT]
+  await makeSquashfs(mksquashfs, programs, join(dirs.disks, image), options, signal, report)
   return { image, top }
+}
+
+/** How much there is to copy is found out meanwhile, and told once it is known. */
+function reporter(programs: readonly string[], say: (step: string) => void): (bytes: number) => void {
+  let [isAsked, total] = [false, 0]
+  return bytes => {
+    if (!isAsked) void sizeOf(programs).then(size => (total = size))
+    isAsked = true
+    const most = total > bytes ? ` of about ${inMib(total)}` : ''
+    say(`copying this host's programs to a disk, once: ${inMib(bytes)}${most} MiB`)
+  }
+}
+
+/** 0 where it cannot be found out. */
+async function sizeOf(programs: readonly string[]): Promise<number> {
+  const args = ['-sbc', ...LEFT_OUT.map(path => `--exclude=/${path}`), ...programs]
+  const { stdout } = await run('du', args, { env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' } }).catch(
+    (error: { stdout?: string }) => ({
+      // It fails for one file that vanished, and still says the rest.
+      stdout: error.stdout ?? '',
+    }),
+  )
+  return Number(/^(\d+)\ttotal$/m.exec(stdout)?.[1] ?? 0)
 }
 
 async function stateOfPrograms(): Promise<string> {

@@ -13,7 +13,7 @@ import { LOOKED_AT, prepareTop } from '../image-top.ts'
 import { lookInLayers } from '../look-in-layers.ts'
 import { unsupported } from '../unsupported.ts'
 import type { ImageDisk } from './image-disks.ts'
-import { COMPRESSION, makeSquashfs } from './squashfs.ts'
+import { COMPRESSION, inMib, makeSquashfs, REPORT_MS } from './squashfs.ts'
 
 export interface LayerDiskTools {
   readonly mksquashfs: string
@@ -47,14 +47,20 @@ export async function prepareLayerDisks(
   const target = join(dirs.disks, own)
   if (!existsSync(target)) {
     say(`making a disk of ${image.reference}`)
-    await build(tools, image, target, signal)
+    await build(tools, image, target, signal, say)
   }
   return { image: own, top, layers: image.layers.length, user }
 }
 
 export const imageFile = (id: string): string => `image-${id.replace(/^sha256:/, '').slice(0, 32)}.sqfs`
 
-async function build(tools: LayerDiskTools, image: LayeredImage, target: string, signal: AbortSignal): Promise<void> {
+async function build(
+  tools: LayerDiskTools,
+  image: LayeredImage,
+  target: string,
+  signal: AbortSignal,
+  say: (step: string) => void,
+): Promise<void> {
   if (tools.sqfstar === null)
     throw unsupported(
       'images in a microvm: sqfstar of squashfs-tools 4.5 or later is not installed',
@@ -70,8 +76,13 @@ async function build(tools: LayerDiskTools, image: LayeredImage, target: string,
     made.catch(() => undefined) // told below, unless a layer fails first
     for (const [i, layer] of image.layers.entries()) {
       const plan = join(scratch, 'plan')
-      await restack(tools, image, layer, ['--plan', plan, '--max-entries', MAX_ENTRIES], 'ignore', signal)
-      await restack(tools, image, layer, ['--folder', String(i), '--with', plan], child.stdin, signal)
+      let total = 0
+      const count = (bytes: number) => {
+        total += bytes
+      }
+      await restack(tools, image, layer, ['--plan', plan, '--max-entries', MAX_ENTRIES], 'ignore', count, signal)
+      const report = reporter(`making a disk of ${image.reference}: layer ${i + 1} of ${image.layers.length}`, total, say)
+      await restack(tools, image, layer, ['--folder', String(i), '--with', plan], child.stdin, report, signal)
     }
     child.stdin.end(TAR_END)
     await made
@@ -82,6 +93,17 @@ async function build(tools: LayerDiskTools, image: LayeredImage, target: string,
   }
 }
 
+/** Tells now and then how much of a layer has passed. */
+function reporter(what: string, total: number, say: (step: string) => void): (bytes: number) => void {
+  let [done, next] = [0, Date.now() + REPORT_MS]
+  return bytes => {
+    done += bytes
+    if (Date.now() < next) return
+    next = Date.now() + REPORT_MS
+    say(`${what}, ${inMib(done)} of ${inMib(total)} MiB`)
+  }
+}
+
 /** Runs the layer through `runner restack`, whose output goes straight to the next program. */
 async function restack(
   tools: LayerDiskTools,
@@ -89,12 +111,13 @@ async function restack(
   { diffId, blob, compression }: LayeredImage['layers'][number],
   args: readonly string[],
   output: Writable | 'ignore',
+  onBytes: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const child = spawn(tools.runnerPath, ['restack', ...args], { stdio: ['pipe', output, 'pipe'], signal, env: {} })
   const done = restacked(child, image)
   done.catch(() => undefined) // told below, unless the layer is at fault
-  const sent = pipeline(openLayer(blob, { image: image.reference, diffId, compression }), child.stdin ?? process.stderr)
+  const sent = pipeline(openLayer(blob, { image: image.reference, diffId, compression, onBytes }), child.stdin ?? process.stderr)
   try {
     await sent
   } catch (error) {

@@ -1,6 +1,6 @@
 // Makes read-only disks from folders of the host.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmod, lstat, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { chmod, lstat, mkdir, readFile, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { isMissing } from '../missing-file.ts'
 
@@ -19,17 +19,18 @@ const OPTIONS = [
   '755',
 ]
 const MEMORY = ['-mem', '512M']
-const REPORT_MS = 3000
-const MIB = 1024 * 1024
+export const REPORT_MS = 3000
 
-/** Each source appears under its own name. `onSize` is told now and then how far it is. The file is there when it is whole. */
+export const inMib = (bytes: number): number => Math.round(bytes / 1024 ** 2)
+
+/** Each source appears under its own name. `onRead` is told now and then how many bytes of them were read. The file is there when it is whole. */
 export async function makeSquashfs(
   mksquashfs: string,
   sources: readonly string[],
   target: string,
   more: readonly string[],
   signal: AbortSignal,
-  onSize: (mib: number) => void = () => undefined,
+  onRead: (bytes: number) => void = () => undefined,
 ): Promise<void> {
   if (await exists(target)) return
   await mkdir(dirname(target), { recursive: true, mode: 0o700 })
@@ -43,9 +44,10 @@ export async function makeSquashfs(
     env: { PATH: '/usr/bin:/bin' },
   })
   const report = setInterval(() => {
-    stat(building).then(
-      ({ size }) => onSize(Math.round(size / MIB)),
-      () => undefined, // not there yet
+    // Its own progress bar stands still where no terminal is.
+    readFile(`/proc/${child.pid}/io`, 'utf8').then(
+      io => onRead(Number(/^rchar: (\d+)/m.exec(io)?.[1] ?? 0)),
+      () => undefined, // it has just ended
     )
   }, REPORT_MS)
   try {
