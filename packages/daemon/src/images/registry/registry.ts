@@ -6,6 +6,7 @@ import { digestOf } from '../manifest.ts'
 import { DOCKER_HUB, type Reference } from '../reference.ts'
 import { isPrivate } from './addresses.ts'
 import { parseChallenge } from './challenge.ts'
+import { basicOf, withoutCredentials } from './credentials.ts'
 import { Connections, readBody } from './http.ts'
 import { unreachable } from './unreachable.ts'
 
@@ -17,6 +18,8 @@ const DOCUMENT_MS = 60_000
 const MAX_REDIRECTS = 5
 const MAX_TOKEN_BYTES = 1024 * 1024
 const MAX_DISCARDED = 16 * 1024
+/** Characters of what a registry says that are repeated. */
+const MAX_WORDS = 200
 const MANIFEST_TYPES = [
   'application/vnd.oci.image.index.v1+json',
   'application/vnd.oci.image.manifest.v1+json',
@@ -161,19 +164,19 @@ export class Registry {
 
   /** SECURITY: what a registry sends us to has TLS, unless the configuration says of exactly that host that it has none. */
   #checked(location: string, from: URL): URL {
-    if (!URL.canParse(location, from.href)) throw this.#failed(`it redirects to ${JSON.stringify(location)}`)
+    if (!URL.canParse(location, from.href))
+      throw this.#failed(`it redirects to ${this.#harmless(JSON.stringify(location)) || 'no address'}`)
     const url = new URL(location, from.href)
     url.username = ''
     url.password = ''
     const isPlain = url.protocol === 'http:' && this.#registries[url.host]?.plain_http === true
     if (url.protocol !== 'https:' && !isPlain && url.origin !== this.#base.origin)
-      throw this.#failed(`it sends us to ${url.origin}, which has no TLS`)
+      throw this.#failed(`it sends us to ${this.#harmless(url.origin) || 'a host'}, which has no TLS`)
     return url
   }
 
   async #authorize(header: string | undefined, signal: AbortSignal): Promise<void> {
-    const { username, password } = this.#settings
-    const basic = username === undefined ? '' : `Basic ${Buffer.from(`${username}:${password ?? ''}`).toString('base64')}`
+    const basic = basicOf(this.#settings)
     const challenge = parseChallenge(header)
     if (challenge?.scheme === 'basic' && basic !== '' && this.#authorization !== basic) {
       this.#authorization = basic
@@ -203,10 +206,14 @@ export class Registry {
 
   async #refusal(reply: IncomingMessage): Promise<SandglassError> {
     const { registry, name } = this.#reference
-    const why = await explanation(reply)
+    const why = this.#harmless(await explanation(reply)).slice(0, MAX_WORDS)
     if (reply.statusCode === 404) return new SandglassError('IMAGE_NOT_FOUND', { image: name, registry })
     if (reply.statusCode === 401 || reply.statusCode === 403) return this.#denied(why || `it answers ${reply.statusCode}`)
     return this.#failed(`it answers ${reply.statusCode}${why ? `: ${why}` : ''}`)
+  }
+
+  #harmless(said: string): string {
+    return withoutCredentials(said, { ...this.#settings, authorization: this.#authorization })
   }
 
   #denied(why: string): SandglassError {
@@ -250,12 +257,12 @@ function tokenIn(bytes: Buffer): string | undefined {
   }
 }
 
-/** What the registry itself says, in one short line. */
+/** What the registry itself says. */
 async function explanation(reply: IncomingMessage): Promise<string> {
   try {
     const body = JSON.parse((await readBody(reply, 64 * 1024))?.toString('utf8') ?? '') as { errors?: { message?: unknown }[] }
     const message = body.errors?.[0]?.message
-    return typeof message === 'string' ? message.slice(0, 200) : ''
+    return typeof message === 'string' ? message : ''
   } catch {
     return '' // its status says enough
   }
