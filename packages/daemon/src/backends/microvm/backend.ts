@@ -66,18 +66,21 @@ class MicrovmBackend implements Backend {
   async refuse({ mounts, nestedVirt, network, runtime }: MachineWishes): Promise<void> {
     if (runtime !== null)
       throw unsupported('an OCI runtime with microvm: a virtual machine has none', 'leave it out, or use --backend oci')
-    const host = await this.#host()
+    // Whether KVM works takes seconds to find out. Whoever asks for nothing that needs it is told of that while the image is prepared.
+    const host = await this.#host(nestedVirt || this.#options.accel === 'kvm')
     if (nestedVirt) refuseNested(host)
     await refuseShares(host, this.#options.shareProto, mounts)
     refuseBridge(host, this.#options.bridge, network)
   }
 
   async prepare(image: RootImage, signal: AbortSignal, say: (step: string) => void = () => undefined): Promise<void> {
+    if (this.#examined?.isWhole === false) say('trying whether KVM works here, once for each boot of this host')
     await this.#images.prepare(await this.#host(), image, signal, say)
   }
 
   async pruneImages(kept: readonly LayeredImage[]): Promise<void> {
     await this.#images.prune(kept)
+    await this.#snapshots.prune()
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
@@ -207,8 +210,8 @@ class MicrovmBackend implements Backend {
   }
 
   /** SECURITY: with nothing to isolate with, nothing runs. */
-  async #host(): Promise<Host> {
-    const { host, probe } = await this.#examine(true)
+  async #host(mayTakeSeconds = true): Promise<Host> {
+    const { host, probe } = await this.#examine(mayTakeSeconds)
     if (host !== null) return host
     throw new SandglassError('BACKEND_UNAVAILABLE', { backend: this.name, why: `${probe.why}; ${probe.fix}` })
   }

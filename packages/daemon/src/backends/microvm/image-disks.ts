@@ -1,5 +1,6 @@
 // Images as disks: made once, kept while a session or the next start may need them.
-import { readdir, rm } from 'node:fs/promises'
+import { renameSync } from 'node:fs'
+import { readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LayeredImage, RootImage } from '../backend.ts'
 import { topPrefix } from '../image-top.ts'
@@ -22,6 +23,11 @@ export interface ImageDisk {
 
 /** Programs that were installed on the host show in sessions made this long after it: looking costs some milliseconds. */
 const HOST_FRESH_MS = 60_000
+
+/** Disks of the host go when no session has been made from them for so long: making them again takes a minute. */
+const HOST_UNUSED_MS = 7 * 24 * 3600 * 1000
+/** Empty; its time is when this host's programs were last asked for. */
+const HOST_USED = 'host-used'
 
 const HOSTS = /^(programs|host)-[0-9a-f]+\.sqfs$/
 
@@ -64,9 +70,20 @@ export class ImageDisks {
     const names = new Set([...(await this.#used()), ...current.flatMap(disk => (disk === null ? [] : [disk.image, disk.top]))])
     const prefixes = kept.flatMap(({ id }) => [topPrefix(id), imageFile(id)])
     for (const name of await readdir(this.#paths.disks).catch(none)) {
-      if (HOSTS.test(name) || names.has(name) || prefixes.some(prefix => name.startsWith(prefix))) continue
-      await rm(join(this.#paths.disks, name), { recursive: true, force: true })
+      if (name === HOST_USED || names.has(name) || prefixes.some(prefix => name.startsWith(prefix))) continue
+      if (HOSTS.test(name)) await this.#removeUnused(name)
+      else await rm(join(this.#paths.disks, name), { recursive: true, force: true })
     }
+  }
+
+  async #removeUnused(name: string): Promise<void> {
+    const path = join(this.#paths.disks, name)
+    const marker = join(this.#paths.disks, HOST_USED)
+    const used = await Promise.all([path, marker].map(async file => (await stat(file).catch(missing))?.mtimeMs ?? 0))
+    // At once with the look whether somebody prepares it: whoever comes later finds nothing, and makes it.
+    if (Date.now() - Math.max(...used) < HOST_UNUSED_MS || this.#making.has('host')) return
+    renameSync(path, `${path}.old`)
+    await rm(`${path}.old`, { force: true })
   }
 
   async #make(host: Host, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
@@ -76,6 +93,7 @@ export class ImageDisks {
     }
     const disks = await prepareHostDisks(host.mksquashfs, this.#paths, signal, say)
     await this.#removeHosts(disks)
+    await writeFile(join(this.#paths.disks, HOST_USED), '')
     return { ...disks, layers: 0, user: 'sandbox' }
   }
 
@@ -85,6 +103,11 @@ export class ImageDisks {
     for (const name of await readdir(this.#paths.disks))
       if (HOSTS.test(name) && !used.has(name)) await rm(join(this.#paths.disks, name), { force: true })
   }
+}
+
+function missing(error: unknown): null {
+  if (isMissing(error)) return null
+  throw error
 }
 
 function none(error: unknown): string[] {

@@ -1,6 +1,6 @@
 // What a daemon that was killed leaves, and the next one clears up.
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -70,5 +70,28 @@ it('what was half made is removed when the next daemon starts, and nothing else'
   await openMicrovm({ ...options, dataDir }).recover()
   expect(whole.filter(path => !existsSync(join(dataDir, path)))).toEqual([])
   expect(halves.filter(path => existsSync(join(dataDir, path)))).toEqual([])
+  rmSync(dataDir, { recursive: true })
+})
+
+it('disks of the host and snapshots that nothing has used for a week are removed, and no others', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-unused-'))
+  const [disks, snapshots] = [join(dataDir, 'images/disks'), join(dataDir, 'images/snapshots')]
+  for (const dir of [disks, snapshots]) mkdirSync(dir, { recursive: true })
+  const file = (path: string, days: number) => {
+    writeFileSync(path, '')
+    const then = Date.now() / 1000 - days * 24 * 3600
+    utimesSync(path, then, then)
+  }
+  for (const name of ['programs-0a.sqfs', 'host-0b.sqfs']) file(join(disks, name), 30)
+  file(join(disks, 'host-used'), 6)
+  file(join(snapshots, 'used.vm'), 6)
+  file(join(snapshots, 'unused.vm'), 8)
+  const backend = openMicrovm({ ...options, dataDir })
+  await backend.pruneImages?.([], new Set())
+  expect(readdirSync(disks).toSorted()).toEqual(['host-0b.sqfs', 'host-used', 'programs-0a.sqfs'])
+  expect(readdirSync(snapshots)).toEqual(['used.vm'])
+  file(join(disks, 'host-used'), 8)
+  await backend.pruneImages?.([], new Set())
+  expect(readdirSync(disks)).toEqual(['host-used'])
   rmSync(dataDir, { recursive: true })
 })

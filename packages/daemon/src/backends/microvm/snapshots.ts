@@ -20,6 +20,8 @@ import { vmJob } from './vm-job.ts'
 
 const MAX_SNAPSHOTS = 8
 const MAX_BYTES = 4 * 1024 ** 3
+/** Nobody has started from one for so long. */
+const UNUSED_MS = 7 * 24 * 3600 * 1000
 const BOOT_DEADLINE_MS = 180_000
 const WRITE_DEADLINE_MS = 60_000
 const END_DEADLINE_MS = 10_000
@@ -133,7 +135,7 @@ export class Snapshots {
       await this.#untilWaiting(kept, log)
       await this.#write(sockets.monitor, `${path}.new`)
       await rename(`${path}.new`, path)
-      await this.#prune()
+      await this.prune()
     } finally {
       if (kept !== null) {
         await end(kept.qemu, END_DEADLINE_MS)
@@ -173,19 +175,21 @@ export class Snapshots {
   }
 
   /** Keeps the ones used last, within the bounds. */
-  async #prune(): Promise<void> {
+  async prune(): Promise<void> {
+    const whole = (await readdir(this.#paths.snapshots).catch(none)).filter(name => name.endsWith('.vm'))
     const files = await Promise.all(
-      (await readdir(this.#paths.snapshots)).map(async name => {
+      whole.map(async name => {
         const path = join(this.#paths.snapshots, name)
         const { mtimeMs, size } = await stat(path)
         return { path, mtimeMs, size }
       }),
     )
     let [count, bytes] = [0, 0]
-    for (const { path, size } of files.toSorted((a, b) => b.mtimeMs - a.mtimeMs)) {
+    for (const { path, size, mtimeMs } of files.toSorted((a, b) => b.mtimeMs - a.mtimeMs)) {
       count += 1
       bytes += size
-      if (count > MAX_SNAPSHOTS || (count > 1 && bytes > MAX_BYTES)) await rm(path, { force: true })
+      const isUnused = Date.now() - mtimeMs > UNUSED_MS
+      if (isUnused || count > MAX_SNAPSHOTS || (count > 1 && bytes > MAX_BYTES)) await rm(path, { force: true })
     }
   }
 
