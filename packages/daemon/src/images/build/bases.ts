@@ -12,6 +12,7 @@ import { parseReference } from '../reference.ts'
 import { findStored } from '../resolve.ts'
 import type { BuildEvent } from './build-log.ts'
 import { refuseTriggers } from './triggers.ts'
+import { triggersIn } from './triggers-in.ts'
 
 export interface Base {
   readonly reference: string
@@ -90,8 +91,5 @@ async function isOld({ store, now }: ImageWorld, row: ImageRow, reference: strin
 async function triggersOf({ images }: ImageWorld, { id }: ImageRow): Promise<string[]> {
   const config = await images.blobs.read(id)
   if (!config) throw invalid(id, 'its configuration is gone')
-  const { config: settings } = JSON.parse(config.toString('utf8')) as { config?: { OnBuild?: unknown } | null }
-  const triggers = settings?.OnBuild ?? []
-  if (!Array.isArray(triggers) || !triggers.every(one => typeof one === 'string')) throw invalid(id, 'its ONBUILD is no list')
-  return triggers
+  return triggersIn(id, config)
 }

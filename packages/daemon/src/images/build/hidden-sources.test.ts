@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 import Docker from 'dockerode'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { testEngine } from '../../backends/docker/engine.fixture.ts'
-import { imageOf, savedArchive } from '../image.fixture.ts'
+import { imageOf, savedArchive, sha256 } from '../image.fixture.ts'
 import { buildDaemon, smallImage } from './build-daemon.fixture.ts'
 
 const engine = await testEngine()
@@ -32,10 +32,12 @@ afterAll(async () => {
   await engine.stop()
 })
 
-async function build(dockerfile: string, triggers: readonly string[] = []) {
+async function build(dockerfile: string, triggers: readonly string[] = [], rewrite = (config: string) => config) {
   asked.length = 0
   const daemon = await buildDaemon(engine, { flags: { 'allowed-images': ['small:1'] } })
-  await daemon.importImage(imageOf(base.layers, { triggers }), 'small:1')
+  const image = imageOf(base.layers, { triggers })
+  const config = Buffer.from(rewrite(image.config.toString()))
+  await daemon.importImage({ ...image, config, id: sha256(config) }, 'small:1')
   const { done, error } = await daemon.build({ Dockerfile: dockerfile })
   expect({ done: done?.image.id, asked }).toEqual({ done: undefined, asked: [] })
   return error
@@ -53,6 +55,15 @@ describe('an image of the engine, or an address, is out of reach', () => {
       code: 'INVALID_REQUEST',
       message: expect.stringContaining('ONBUILD of small:1'),
     })
+  })
+
+  it.each([
+    ['in another case', (config: string) => config.replace('"OnBuild"', '"onbuild"')],
+    ['escaped, in settings in another case', (config: string) => config.replace('"config"', '"Config":null,"c\\u006fnfiG"')],
+    ['before the settings come again', (config: string) => config.replace(/}$/, ',"config":{"Env":[]}}')],
+  ])('of what a base leaves to later builds, written %s', async (_, rewrite) => {
+    const error = await build('FROM small:1\n', [`ADD ${address} /fetched`], rewrite)
+    expect(error?.code).toMatch(/INVALID_REQUEST|IMAGE_INVALID/)
   })
 
   it.each([
