@@ -166,7 +166,8 @@ export const ERRORS = {
     http: 409,
     exit: 5,
     text: (d: { name: string }) => `a session named ${d.name} already exists`,
-    hint: 'choose another name, or end the other session with `sandglass rm`',
+    hint: ({ name }: { name: string }) =>
+      `choose another name, or end the other session with \`sandglass rm ${name}\`; one that failed or was stopped runs again with \`sandglass start ${name}\``,
   },
   SHELL_EXISTS: { http: 409, exit: 5, text: (d: { name: string }) => `a shell named ${d.name} already exists` },
   FILE_EXISTS: { http: 409, exit: 5, text: (d: { path: string }) => `already exists: ${d.path}` },

@@ -30,7 +30,7 @@ it('a backend that is named is never replaced by another', async () => {
   expect((await daemon.call('GET', '/v1/sessions?all=true')).body).toMatchObject({ items: [] })
 })
 
-it('auto says why each backend refuses when all do, and the way out of the last', async () => {
+it('auto says why each backend refuses when all do, and the way out that is one', async () => {
   const oci = await openOci({ dataDir: await temporaryFolder(), runtime: 'auto', runnerPath })
   const daemon = await daemonFixture({
     backends: folder => {
@@ -38,6 +38,9 @@ it('auto says why each backend refuses when all do, and the way out of the last'
       last.refuse = () => Promise.reject(new SandglassError('UNSUPPORTED', { what: 'there is no KVM', next: 'leave it out' }))
       return [oci, last]
     },
+  })
+  expect((await daemon.call('POST', '/v1/sessions', { runtime: 'no-such' })).body).toMatchObject({
+    error: { hint: expect.stringContaining('backends.oci.runtimes') },
   })
   const refused = await daemon.call('POST', '/v1/sessions', { nested_virt: true })
   expect(refused.body).toMatchObject({

@@ -33,14 +33,13 @@ export async function chooseBackend(world: World, name: string, wishes: MachineW
   throw new SandglassError('BACKEND_UNAVAILABLE', { backend: candidates.map(b => b.name).join(', '), why: absent.join('; ') })
 }
 
-/** Null unless all say that it is not supported. */
+/** Null unless all say that it is not supported. A way out that leads to another backend is none here. */
 function joined(refusals: readonly SandglassError[]): SandglassError | null {
-  const unsupported = refusals.filter(refusal => refusal.is('UNSUPPORTED'))
-  if (unsupported.length < 2 || unsupported.length < refusals.length) return null
-  return new SandglassError('UNSUPPORTED', {
-    ...unsupported.at(-1)?.detail,
-    what: unsupported.map(({ detail }) => detail.what).join('; '),
-  })
+  const details = refusals.filter(refusal => refusal.is('UNSUPPORTED')).map(({ detail }) => detail)
+  if (details.length < 2 || details.length < refusals.length) return null
+  const what = details.map(detail => detail.what).join('; ')
+  const next = details.map(detail => detail.next ?? '').find(way => way !== '' && !way.startsWith('use --backend'))
+  return new SandglassError('UNSUPPORTED', next === undefined ? { what } : { what, next })
 }
 
 export function backendOf(world: World, name: string): Backend {
