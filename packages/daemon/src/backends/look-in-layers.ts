@@ -1,9 +1,9 @@
 // What an image has at some paths, told from the tars of its layers: for backends that do not unpack them here.
 import { posix } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { pipeline } from 'node:stream/promises'
-import { extract, type Header } from 'tar-stream'
+import type { Header } from 'tar-stream'
 import { openLayer } from '../layers/layer-tar.ts'
+import { readEntries } from '../layers/tar-entries.ts'
 import type { LayeredImage } from './backend.ts'
 import type { Looked } from './image-top.ts'
 
@@ -38,23 +38,17 @@ async function scan(image: LayeredImage, wanted: ReadonlySet<string>, signal: Ab
     const [gone, emptied] = [new Set<string>(), new Set<string>()]
     // What was found is wanted, and so is everything above it: no other place matters.
     const note = (places: Set<string>, path: string) => void (wanted.has(path) && places.add(path))
-    const entries = extract()
-    entries.on('entry', (header, body, next) => {
+    const tar = openLayer(blob, { image: image.reference, diffId, compression })
+    const source = { image: image.reference, issue: 'a layer cannot be read' }
+    await readEntries(tar, source, signal, async (header, body) => {
       const path = posix.resolve('/', header.name)
       const { dir, base } = posix.parse(path)
       if (base === '.wh..wh..opq') note(emptied, dir)
       else if (base.startsWith('.wh.')) note(gone, posix.join(dir, base.slice('.wh.'.length)))
-      if (!wanted.has(path) || header.type !== 'file' || (header.size ?? 0) > MAX_BYTES) {
-        if (wanted.has(path)) here.set(path, entryOf(header, ''))
-        body.resume().once('end', next)
-        return
-      }
-      buffer(body).then(content => {
-        here.set(path, entryOf(header, content.toString('base64')))
-        next()
-      }, next)
+      if (!wanted.has(path)) return
+      const isRead = header.type === 'file' && (header.size ?? 0) <= MAX_BYTES
+      here.set(path, entryOf(header, isRead ? (await buffer(body)).toString('base64') : ''))
     })
-    await pipeline(openLayer(blob, { image: image.reference, diffId, compression }), entries, { signal })
     for (const path of [...found.keys()]) {
       const above = withParents(posix.dirname(path))
       if ([path, ...above].some(each => gone.has(each)) || above.some(each => emptied.has(each))) found.delete(path)
