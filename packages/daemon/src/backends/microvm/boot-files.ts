@@ -8,6 +8,7 @@ import { isMissing } from '../missing-file.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { cpioArchive, file, folder, program } from './cpio.ts'
 import type { Kernel } from './find-kernel.ts'
+import { unfinished } from './half-made.ts'
 import { collectModules, type KernelModule } from './kernel-modules.ts'
 import { seccompFilter } from './seccomp-filter.ts'
 
@@ -57,7 +58,7 @@ async function build(kernel: Kernel, runner: Buffer, place: string): Promise<voi
     })
     if (modules !== null) found.set(name, modules)
   }
-  const building = `${place}.${process.pid}.new`
+  const building = unfinished(place)
   await rm(building, { recursive: true, force: true })
   await mkdir(building, { recursive: true })
   await copyFile(kernel.path, join(building, 'kernel'))

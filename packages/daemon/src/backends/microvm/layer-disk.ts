@@ -67,7 +67,7 @@ async function build(
       'install it, or use --backend oci or --backend docker',
     )
   await mkdir(join(target, '..'), { recursive: true, mode: 0o700 })
-  const scratch = await mkdtemp(`${target}.`)
+  const scratch = await mkdtemp(`${target}.${process.pid}.`)
   try {
     const building = join(scratch, 'disk')
     const args = [...SQFSTAR_OPTIONS, ...COMPRESSION, building]

@@ -4,6 +4,7 @@ import { copyFile, lstat, mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { isMissing } from '../missing-file.ts'
+import { unfinished } from './half-made.ts'
 
 const run = promisify(execFile)
 export type DiskFormat = 'qcow2' | 'raw'
@@ -37,7 +38,7 @@ async function emptyDisk(dir: string, tools: DiskTools, format: DiskFormat, disk
   const path = join(dir, `vm-${diskMb}.${format}`)
   if ((await lstat(path).catch(missing)) !== null) return path
   await mkdir(dir, { recursive: true, mode: 0o700 })
-  const building = `${path}.${process.pid}.new`
+  const building = unfinished(path)
   const raw = format === 'raw' ? building : `${building}.raw`
   try {
     await makeSparse(raw, diskMb)

@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { isMissing } from '../missing-file.ts'
 import { isAlive } from '../process-state.ts'
 import type { MachineGroups } from './groups.ts'
+import { unfinished } from './half-made.ts'
 import { type Kept, startKept } from './keeper.ts'
 import type { MachineIds } from './machine-ids.ts'
 import type { MicrovmPaths } from './paths.ts'
@@ -133,8 +134,8 @@ export class Snapshots {
       }
       kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
       await this.#untilWaiting(kept, log)
-      await this.#write(sockets.monitor, `${path}.new`)
-      await rename(`${path}.new`, path)
+      await this.#write(sockets.monitor, unfinished(path))
+      await rename(unfinished(path), path)
       await this.prune()
     } finally {
       if (kept !== null) {
@@ -145,7 +146,7 @@ export class Snapshots {
       this.#group = null
       this.#ids.release(id)
       await rm(folder, { recursive: true, force: true })
-      await rm(`${path}.new`, { force: true })
+      await rm(unfinished(path), { force: true })
     }
   }
 

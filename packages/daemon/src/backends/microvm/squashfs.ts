@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { chmod, lstat, mkdir, readFile, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { isMissing } from '../missing-file.ts'
+import { unfinished } from './half-made.ts'
 
 /** Fast to make, and cheap to read for a processor that is emulated. */
 export const COMPRESSION = ['-comp', 'lz4', '-noI', '-b', '128K']
@@ -34,7 +35,7 @@ export async function makeSquashfs(
 ): Promise<void> {
   if (await exists(target)) return
   await mkdir(dirname(target), { recursive: true, mode: 0o700 })
-  const building = `${target}.${process.pid}.new`
+  const building = unfinished(target)
   const args = [...sources, building, ...OPTIONS, ...MEMORY, ...COMPRESSION, ...more]
   const child = spawn(mksquashfs, args, {
     stdio: ['ignore', 'ignore', 'pipe'],
