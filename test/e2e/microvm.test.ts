@@ -67,6 +67,13 @@ test('when QEMU is killed its session fails with a reason, and can be started ag
   await ok('rm', '-f', 'survivor')
 })
 
+test('nested virtualisation that the host does not have is off, and said to be', TIMEOUT, async () => {
+  const made = await cli.run(['new', 'nested', '--backend', 'microvm', '--nested-virt', '--no-start'])
+  expect(made, made.stderr).toMatchObject({ code: 0 })
+  expect(made.stderr.includes('without nested virtualisation')).toBe(!(await inspect('nested')).nested_virt)
+  await ok('rm', '-f', 'nested')
+})
+
 test('a wish that no virtual machine can have makes no session', async () => {
   const ran = await cli.run(['new', '--backend', 'microvm', '--runtime', 'crun'])
   expect(ran).toMatchObject({ stderr: expect.stringContaining('OCI runtime with microvm') })

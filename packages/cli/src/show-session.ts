@@ -1,4 +1,4 @@
-import { type SessionInfo, toSnake } from '@sandglass/sdk'
+import { type SessionInfo, type SessionOptions, toSnake } from '@sandglass/sdk'
 import type { Context } from './command.ts'
 import { fromNow } from './duration.ts'
 import { printableJson } from './printable.ts'
@@ -13,10 +13,17 @@ export function showSession(info: SessionInfo, { json, print }: Context): void {
   print(json ? toJson(info) : `${info.name}  ${info.id}\n`)
 }
 
-/** Who names no backend gets to know when it is not the usual one: it may be slower, or weaker. */
-export function noteBackend({ backend }: SessionInfo, wanted: string | undefined, { quiet, json, say }: Context): void {
-  if (quiet || json || backend === 'oci' || (wanted ?? 'auto') !== 'auto') return
-  say(`note: made with ${backend}, since oci cannot keep every limit and wish here: sandglass doctor says why\n`)
+/** Where a session is not quite what may have been expected. Another backend than the usual one may be slower, or weaker. */
+export function noteDifferences(
+  { backend, nestedVirt }: SessionInfo,
+  asked: SessionOptions,
+  { quiet, json, say }: Context,
+): void {
+  if (quiet || json) return
+  if (backend !== 'oci' && (asked.backend ?? 'auto') === 'auto')
+    say(`note: made with ${backend}, since oci cannot keep every limit and wish here: sandglass doctor says why\n`)
+  if (asked.nestedVirt && !nestedVirt)
+    say('note: made without nested virtualisation, which this host does not have: sandglass doctor says why\n')
 }
 
 /** What a change led to: name and state, or what `line` makes of it. */

@@ -2,7 +2,7 @@ import { SESSION_NAME } from '@sandglass/contract/tables'
 import type { Command } from '../command.ts'
 import { oneArgument, usage } from '../parse.ts'
 import { showPreparations } from '../show-preparations.ts'
-import { noteBackend, showSession } from '../show-session.ts'
+import { noteDifferences, showSession } from '../show-session.ts'
 import { SESSION_OPTIONS, specFromFlags } from '../spec-from-flags.ts'
 import { attachTerminal, requireTerminal } from '../terminal/attach-terminal.ts'
 
@@ -25,7 +25,7 @@ export const command: Command = {
     const client = await context.connect({ sockets: isShell })
     if (spec.image !== undefined) await (await import('../image/bring.ts')).bringImage(client, spec.image, context)
     const session = await showPreparations(client, context, client.createSession(spec))
-    noteBackend(session.info, spec.backend, context)
+    noteDifferences(session.info, spec, context)
     if (!isShell || context.json) showSession(session.info, context)
     return isShell ? attachTerminal(session, { name: session.name }, context) : 0
   },

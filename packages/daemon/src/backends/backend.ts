@@ -144,6 +144,8 @@ export interface Backend {
   probe(mayTakeSeconds?: boolean): Promise<Probe>
   /** Throws for a wish that no machine here can have, so that no session is made with it; start throws the same. Absent where there is none. */
   refuse?(wishes: MachineWishes): Promise<void>
+  /** Whether its machines can have machines of their own on this host; absent where they never can. */
+  hasNested?(): Promise<boolean>
   /** Absent where a session cannot choose one. */
   runtimes?(): Promise<readonly RuntimeReport[]>
   /** Makes an image ready to start from; quick when it is. `say` is told of each step that takes long. */

@@ -33,6 +33,13 @@ export async function chooseBackend(world: World, name: string, wishes: MachineW
   throw new SandglassError('BACKEND_UNAVAILABLE', { backend: candidates.map(b => b.name).join(', '), why: absent.join('; ') })
 }
 
+/** Who names a backend gets nested virtualisation only where the host has it; the session says whether it has. `auto` looks for one that does. */
+export async function grantedWishes(world: World, name: string, wishes: MachineWishes): Promise<MachineWishes> {
+  if (!wishes.nestedVirt || name === 'auto') return wishes
+  const backend = backendOf(world, name)
+  return backend.hasNested === undefined ? wishes : { ...wishes, nestedVirt: await backend.hasNested() }
+}
+
 /** Null unless all say that it is not supported. A way out that leads to another backend is none here. */
 function joined(refusals: readonly SandglassError[]): SandglassError | null {
   const details = refusals.filter(refusal => refusal.is('UNSUPPORTED')).map(({ detail }) => detail)

@@ -7,7 +7,7 @@ import { sealEnv } from '../secrets/seal.ts'
 import { deleteSession, insertSession } from '../store/sessions.ts'
 import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
 import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
-import { chooseBackend } from './choose-backend.ts'
+import { chooseBackend, grantedWishes } from './choose-backend.ts'
 import { madeUpName } from './names.ts'
 import { withRoom } from './room.ts'
 import { rootImage } from './root-image.ts'
@@ -50,8 +50,9 @@ async function create(
   refuseTemplate(spec)
   const image = spec.image ?? world.config.default_image
   await refuseForbiddenImage(world, image)
-  const wishes = await wishesOf(world, spec)
-  const backend = await chooseBackend(world, spec.backend ?? 'auto', wishes)
+  const name = spec.backend ?? 'auto'
+  const wishes = await grantedWishes(world, name, await wishesOf(world, spec))
+  const backend = await chooseBackend(world, name, wishes)
   const signal = AbortSignal.any([wanted, world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
   const { id, release } = await holdImage(world, image, signal)
   try {

@@ -73,6 +73,10 @@ class MicrovmBackend implements Backend {
     refuseBridge(host, this.#options.bridge, network)
   }
 
+  async hasNested(): Promise<boolean> {
+    return (await this.#host(true)).nested !== null
+  }
+
   async prepare(image: RootImage, signal: AbortSignal, say: (step: string) => void = () => undefined): Promise<void> {
     if (this.#examined?.isWhole === false) say('trying whether KVM works here, once for each boot of this host')
     await this.#images.prepare(await this.#host(), image, signal, say)
