@@ -23,6 +23,7 @@ import { type DockerRecord, readRecord, writeRecord } from './record.ts'
 import { refuseWishes } from './refuse.ts'
 import { hostRoot, imageRoot, type Root } from './root.ts'
 import { placeRunner } from './runner-volume.ts'
+import { removeScratch } from './scratch.ts'
 
 export interface DockerOptions extends EngineOptions {
   readonly dataDir: string
@@ -102,7 +103,7 @@ class DockerBackend implements Backend {
     await mkdir(this.#images, { recursive: true, mode: 0o700 })
     this.#buildCache ??= new BuildCache(engine, join(this.#images, 'docker-builds.json'))
     return await buildInEngine(
-      { engine, owner: this.#owner, scratch: this.#images, cache: this.#buildCache },
+      { engine, owner: this.#owner, imagesDir: this.#images, cache: this.#buildCache },
       build,
       take,
       signal,
@@ -114,6 +115,7 @@ class DockerBackend implements Backend {
   }
 
   async recover(): Promise<Machine[]> {
+    await removeScratch(this.#images)
     const found: Machine[] = []
     for (const id of await this.residents()) {
       const engine = await this.#open()

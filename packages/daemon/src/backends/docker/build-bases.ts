@@ -1,18 +1,18 @@
 // What a build starts from, in the engine under a name of this build alone.
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readFile } from 'node:fs/promises'
 import type Docker from 'dockerode'
 import type { LayeredImage } from '../backend.ts'
 import { orNull, settled } from './engine.ts'
 import { loadImage } from './image.ts'
 import { layerFiles } from './root.ts'
+import { inScratch } from './scratch.ts'
 
 /** An image has the same id here as in the store, unless the engine counts in another way: then it is sent again. */
 export async function placeBase(
   engine: Docker,
   image: LayeredImage,
   name: string,
-  scratch: string,
+  imagesDir: string,
   signal: AbortSignal,
 ): Promise<void> {
   if ((await orNull(engine.getImage(image.id).inspect())) !== null) {
@@ -20,13 +20,10 @@ export async function placeBase(
     await engine.getImage(image.id).tag({ repo, tag })
     return
   }
-  const folder = await mkdtemp(join(scratch, 'docker-base-'))
-  try {
+  await inScratch(imagesDir, async scratch => {
     const config = await readFile(image.config, 'utf8')
-    await loadImage(engine, { layers: await layerFiles(image, folder, signal), config, name }, signal)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
+    await loadImage(engine, { layers: await layerFiles(image, scratch, signal), config, name }, signal)
+  })
 }
 
 /** An image that nothing else has goes with its name. */

@@ -23,13 +23,13 @@ export interface BuildPlace {
   readonly engine: Docker
   /** Tells this daemon's names from another's. */
   readonly owner: string
-  readonly scratch: string
+  readonly imagesDir: string
   readonly cache: BuildCache
 }
 
 /** `take` gets the image as docker save writes it. Afterwards the engine has nothing of it but steps that a later build may use again. */
 export async function buildInEngine<T>(
-  { engine, owner, scratch, cache }: BuildPlace,
+  { engine, owner, imagesDir, cache }: BuildPlace,
   build: ImageBuild,
   take: (archive: Readable) => Promise<T>,
   signal: AbortSignal,
@@ -43,7 +43,7 @@ export async function buildInEngine<T>(
   running.add(mark)
   const known = await cache.open()
   try {
-    for (const [i, base] of build.bases.entries()) await placeBase(engine, base, names[i] ?? '', scratch, signal)
+    for (const [i, base] of build.bases.entries()) await placeBase(engine, base, names[i] ?? '', imagesDir, signal)
     const id = await runBuild(engine, build, { names, mark, noCache: !cache.isFresh(build.maxCacheAgeMs) }, output, signal)
     const archive = Readable.from(await engine.getImage(id).get())
     try {

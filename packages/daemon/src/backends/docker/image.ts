@@ -1,8 +1,7 @@
 // Images in the engine's own store. The id of an image is the digest of its configuration, in every engine: one that is there need not be sent.
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { lstat, mkdtemp, readdir, readFile, readlink, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { lstat, readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
 import { finished, pipeline } from 'node:stream/promises'
@@ -78,22 +77,17 @@ async function said(reply: NodeJS.ReadableStream): Promise<void> {
 }
 
 /** A folder as a layer: the same content gives the same digest, whoever owns it and whenever it was made. */
-export async function folderLayer<T>(folder: string, work: (layer: LayerFile) => Promise<T>): Promise<T> {
-  const temporary = await mkdtemp(join(tmpdir(), 'sandglass-layer-'))
-  try {
-    const path = join(temporary, 'layer.tar')
-    const archive = pack()
-    const file = createWriteStream(path)
-    archive.pipe(file)
-    await addFolder(archive, folder, '')
-    archive.finalize()
-    await finished(file)
-    const hash = createHash('sha256')
-    await pipeline(createReadStream(path), hash)
-    return await work({ path, diffId: `sha256:${hash.digest('hex')}` })
-  } finally {
-    await rm(temporary, { recursive: true, force: true })
-  }
+export async function folderLayer(folder: string, scratch: string): Promise<LayerFile> {
+  const path = join(scratch, 'folder.tar')
+  const archive = pack()
+  const file = createWriteStream(path)
+  archive.pipe(file)
+  await addFolder(archive, folder, '')
+  archive.finalize()
+  await finished(file)
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(path), hash)
+  return { path, diffId: `sha256:${hash.digest('hex')}` }
 }
 
 const OWNED = ['workspace', 'home/sandbox']

@@ -1,6 +1,5 @@
 // What a container is made from: the host's own folders, or an image of the store, put into the engine.
 import { createWriteStream } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { SandglassError } from '@sandglass/contract/tables'
@@ -12,6 +11,7 @@ import { LOOKED_AT, prepareTop } from '../image-top.ts'
 import { lookInLayers } from '../look-in-layers.ts'
 import { refuseDevices } from './devices.ts'
 import { ensureImage, folderLayer, type LayerFile } from './image.ts'
+import { inScratch } from './scratch.ts'
 
 export interface Root {
   /** The image's id in the engine. */
@@ -28,7 +28,9 @@ export async function hostRoot(engine: Docker, imagesDir: string, labels: Labels
   const [own, ...shared] = (await prepareHost(imagesDir)).layers
   if (own === undefined) throw new SandglassError('INTERNAL', { message: 'the host image has no root' })
   return {
-    image: await folderLayer(own.source, layer => ensureImage(engine, [layer], labels, signal)),
+    image: await inScratch(imagesDir, async scratch => {
+      return await ensureImage(engine, [await folderLayer(own.source, scratch)], labels, signal)
+    }),
     binds: shared.map(({ source, target }) => `${source}:${target}:ro`),
     user: 'sandbox',
   }
@@ -45,14 +47,10 @@ export async function imageRoot(
   const tops = join(imagesDir, 'tops')
   await refuseDevices(image, runnerPath, signal)
   const top = await prepareTop(tops, image.id, () => lookInLayers(image, LOOKED_AT, signal))
-  const scratch = await mkdtemp(join(imagesDir, 'docker-'))
-  try {
-    const layers = await layerFiles(image, scratch, signal)
-    const id = await folderLayer(join(tops, top.name), layer => ensureImage(engine, [...layers, layer], labels, signal))
-    return { image: id, binds: [], user: top.user }
-  } finally {
-    await rm(scratch, { recursive: true, force: true })
-  }
+  return await inScratch(imagesDir, async scratch => {
+    const layers = [...(await layerFiles(image, scratch, signal)), await folderLayer(join(tops, top.name), scratch)]
+    return { image: await ensureImage(engine, layers, labels, signal), binds: [], user: top.user }
+  })
 }
 
 export const layerFiles = (image: LayeredImage, scratch: string, signal: AbortSignal): Promise<LayerFile[]> =>
