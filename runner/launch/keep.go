@@ -27,8 +27,9 @@ type keeper struct {
 	word  *os.File
 }
 
-// startKeeper makes the keeper of a disk in memory. It ends when it loses this process, unless it was released.
-func startKeeper(mounted string, d *disk) (*keeper, error) {
+// startKeeper makes the keeper of a disk in memory, which bears the session's folder in its command line. It ends when it loses this
+// process, unless it was released.
+func startKeeper(folder, mounted string, d *disk) (*keeper, error) {
 	if d.Image != "" {
 		return &keeper{}, nil
 	}
@@ -46,7 +47,7 @@ func startKeeper(mounted string, d *disk) (*keeper, error) {
 		defer dir.Close()
 		held = append(held, dir)
 	}
-	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{"runner", "launch", "keep"}, Dir: "/", ExtraFiles: held,
+	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: keeperArgs(folder), Dir: "/", ExtraFiles: held,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the disk's keeper: %w", err)
@@ -57,6 +58,8 @@ func startKeeper(mounted string, d *disk) (*keeper, error) {
 	}
 	return &keeper{s, word}, nil
 }
+
+func keeperArgs(folder string) []string { return []string{"runner", "launch", "keep", folder} }
 
 // release lets the keeper live on without this process. Before it, a launcher that is killed takes the keeper along.
 func (k *keeper) release() error {

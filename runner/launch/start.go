@@ -114,7 +114,7 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	if err := limitGroups(j.Groups); err != nil {
 		return err
 	}
-	keeper, err := startKeeper(mounted, &j.Disk)
+	keeper, err := startKeeper(j.Folder, mounted, &j.Disk)
 	if err != nil {
 		return err
 	}

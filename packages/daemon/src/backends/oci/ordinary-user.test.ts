@@ -6,6 +6,7 @@ import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
 import { usableCgroups } from '../cgroups/delegation.ts'
+import { traces } from '../conformance/host-view.ts'
 import { inBox, type Subject, specOf } from '../conformance/subject.ts'
 import { conformance } from '../conformance.ts'
 import { ORDINARY_USER, WITHOUT_CGROUP } from '../limitations.ts'
@@ -59,6 +60,7 @@ function inside(): void {
       await next.discard(machine.id)
       expect(await machine.isRunning()).toBe(false)
       expect(await next.residents()).not.toContain(machine.id)
+      expect(traces(machine.id)).toEqual([])
     })
 
     test('a folder of the host is shown as anybody may read it, and a writable one is refused', async () => {
