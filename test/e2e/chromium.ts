@@ -31,7 +31,7 @@ export function openChromium(url: string, names: readonly string[]): Browser {
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : []
   const child = spawn('chromium', [...FLAGS, ...asRoot, rules, `--user-data-dir=${profile}`, url], {
     stdio: ['ignore', 'ignore', 'pipe'],
-    env: { PATH: process.env.PATH, HOME: profile },
+    env: { PATH: process.env.PATH, HOME: profile, TMPDIR: profile },
     detached: true,
   })
   let log = ''

@@ -51,7 +51,7 @@ export type ImageDaemon = TestDaemon & {
 export async function imageDaemon(config: string, options: FixtureOptions = {}): Promise<ImageDaemon> {
   const machines = await temporaryFolder()
   const dataDir = options.dataDir ?? (await temporaryFolder())
-  const file = join(machines, '..', `config-${process.pid}-${Math.random().toString(36).slice(2)}.yaml`)
+  const file = join(machines, 'config.yaml')
   await writeFile(file, config, { mode: 0o600 })
   const layers = join(dataDir, 'images', 'layers')
   await mkdir(join(machines, 'm'))

@@ -1,4 +1,4 @@
-import { readdir, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import Docker from 'dockerode'
 import { afterAll, describe, expect, it, vi } from 'vitest'
@@ -203,15 +203,12 @@ describe('what a build may use', () => {
     expect(built.output).toBe('with *** plain-value\n')
     const failed = await daemon.build({ Dockerfile: `${files.Dockerfile}RUN echo $NPM_TOKEN; exit 1\n` }, { args })
     expect(failed.error?.detail.output).toEqual(['***'])
-    const row = await daemon.world.store
-      .selectFrom('images')
-      .select('config')
-      .where('id', '=', built.done?.image.id ?? '')
-      .executeTakeFirst()
-    expect(row?.config).toContain('NPM_TOKEN=***')
-    const everything = JSON.stringify([built, failed, row, daemon.logged])
+    const config = await readFile(daemon.world.images.blobs.path(built.done?.image.id ?? ''), 'utf8')
+    expect(config).toContain('NPM_TOKEN=***')
+    const rows = await daemon.world.store.selectFrom('images').selectAll().execute()
+    const everything = JSON.stringify([built, failed, config, rows, daemon.logged])
     expect(everything).not.toContain(SECRET)
-    expect(row?.config).not.toContain('plain-value')
+    expect(config).not.toContain('plain-value')
     const histories = await Promise.all((await client.listImages({ all: true })).map(({ Id }) => client.getImage(Id).history()))
     expect(JSON.stringify(histories)).not.toContain(SECRET)
   })
@@ -307,6 +304,9 @@ describe('a build that fails', () => {
     const daemon = await buildDaemon({ endpoint: 'unix:///nonexistent/docker.sock' })
     const { status, error } = await daemon.build({ Dockerfile: 'FROM small:1\n' })
     expect(status).toBe(503)
-    expect(error).toMatchObject({ code: 'BACKEND_UNAVAILABLE', message: expect.stringContaining('apt-get install docker.io') })
+    expect(error).toMatchObject({
+      code: 'BACKEND_UNAVAILABLE',
+      message: expect.stringMatching(/apt-get install docker.io|start the engine/),
+    })
   })
 })
