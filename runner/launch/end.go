@@ -56,7 +56,7 @@ func end(j *endJob, r *result) error {
 		}
 	}
 	if len(j.Groups) == 0 {
-		if err := endStragglers(j.Folder, deadline); err != nil {
+		if err := endStragglers(j.Folder, j.Socket, deadline); err != nil {
 			return err
 		}
 	}

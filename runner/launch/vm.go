@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -50,6 +51,8 @@ const prSetNoNewPrivs = 38
 // Arguments: the machine's id, for people who look at the list of processes.
 func vm() error {
 	runtime.LockOSThread()
+	// A daemon that is gone is an error of the write to it, and not the end of this process: QEMU would be left alone.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	input := bufio.NewReaderSize(os.Stdin, 64<<10)
 	v, err := startVM(input)
 	answer := vmStarted{Ok: err == nil}
@@ -58,8 +61,13 @@ func vm() error {
 	} else {
 		answer.State, answer.Keeper = v.state, v.keeper
 	}
-	if told := json.NewEncoder(os.Stdout).Encode(answer); told != nil || err != nil {
+	told := json.NewEncoder(os.Stdout).Encode(answer)
+	if err != nil {
 		return err
+	}
+	if told != nil {
+		v.process.Kill()
+		return fmt.Errorf("answer: %w", told)
 	}
 	os.Stdout.Close()
 	go v.awaitKeep(input)

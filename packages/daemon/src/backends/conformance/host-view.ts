@@ -41,7 +41,16 @@ export function traces(id: string): string[] {
   const loops = names('/sys/block')
     .map(name => read(`/sys/block/${name}/loop/backing_file`))
     .filter(file => file.includes(id))
-  return [...found, ...[...mounts].map(line => `mount ${line}`), ...loops.map(file => `loop device ${file}`)]
+  // Who listens there may have no other sign of it.
+  const sockets = read('/proc/net/unix')
+    .split('\n')
+    .filter(line => line.includes(id))
+  return [
+    ...found,
+    ...[...mounts].map(line => `mount ${line}`),
+    ...loops.map(file => `loop device ${file}`),
+    ...sockets.map(line => `socket ${line}`),
+  ]
 }
 
 function pids(): number[] {
