@@ -1,0 +1,71 @@
+// Errors of the daemon itself: its configuration, its data, its secrets.
+import type { Empty, ErrorRow } from './row.ts'
+
+export const DAEMON_ERRORS = {
+  SECRET_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { name: string }) => `no secret ${d.name}`,
+    hint: '`sandglass secret ls` shows the names',
+  },
+  SHUTTING_DOWN: {
+    http: 503,
+    exit: 3,
+    text: (_: Empty) => 'the daemon is stopping',
+    hint: 'try again in a moment: sessions keep running',
+  },
+  CONFIG_INVALID: {
+    http: 500,
+    exit: 2,
+    text: (d: { source: string; issue: string }) => `${d.source}: ${d.issue}`,
+    hint: 'docs/reference/configuration.md lists the keys; `sandglass config` shows those in use',
+  },
+  CONFIG_INSECURE: {
+    http: 500,
+    exit: 2,
+    text: (d: { path: string; mode: string }) => `${d.path} has mode ${d.mode}: others could read its keys`,
+    hint: (d: { path: string }) => `chmod 600 ${d.path}`,
+  },
+  DAEMON_UNREACHABLE: {
+    http: 503,
+    exit: 3,
+    text: (d: { address: string; why: string; next?: string }) => `cannot reach the daemon at ${d.address}: ${d.why}`,
+    hint: (d: { next?: string }) => d.next ?? '`sandglass serve` starts one; `sandglass doctor` checks the host',
+  },
+  DATA_DIR_LOCKED: {
+    http: 500,
+    exit: 3,
+    text: (d: { path: string; pid: string }) => `another daemon (pid ${d.pid}) already uses ${d.path}`,
+    hint: '`sandglass shutdown` stops it; or start this one with another data_dir',
+  },
+  DATA_DIR_UNWRITABLE: {
+    http: 500,
+    exit: 2,
+    text: (d: { path: string; why: string }) => `cannot write to the data folder ${d.path}: ${d.why}`,
+    hint: 'set data_dir to a folder you own',
+  },
+  STORE_DAMAGED: {
+    http: 500,
+    exit: 3,
+    text: (d: { path: string; why: string }) => `the database ${d.path} is damaged: ${d.why}`,
+    hint: 'put a backup in its place; or move it away with its -wal and -shm files, and the next start removes every sandbox it named',
+  },
+  SECRET_KEY_LOST: {
+    http: 500,
+    exit: 3,
+    text: (d: { path: string; why: string; store: string }) => `${d.path} ${d.why}, and ${d.store} has values that it sealed`,
+    hint: 'put the key file back from a backup; without one, move the database away with its -wal and -shm files, and the next start removes every sandbox it named',
+  },
+  SECRET_UNREADABLE: {
+    http: 500,
+    exit: 3,
+    text: (d: { what: string }) => `${d.what} cannot be opened: what is stored was changed, or sealed with another key`,
+    hint: 'set a secret again with `sandglass secret set`; a session has to be made again with its environment',
+  },
+  INTERNAL: {
+    http: 500,
+    exit: 1,
+    text: (d: { message?: string; next?: string }) => d.message ?? 'internal error',
+    hint: (d: { next?: string }) => d.next ?? 'the daemon log has the details under this request id',
+  },
+} as const satisfies Record<string, ErrorRow>

@@ -1,0 +1,69 @@
+// Errors about files and archives, of a sandbox and on the way to and from it.
+import type { ErrorRow } from './row.ts'
+
+export const FILES_ERRORS = {
+  PERMISSION_DENIED: {
+    http: 403,
+    exit: 3,
+    text: (d: { path: string; where?: string }) => `permission denied${d.where ? ` ${d.where}` : ''}: ${d.path}`,
+    hint: (d: { where?: string }) =>
+      d.where ? 'choose a place that is yours' : 'the call runs as the user sandbox; pass user root where the API offers it',
+  },
+  FILE_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { path: string; where?: string }) => `no such file or directory${d.where ? ` ${d.where}` : ''}: ${d.path}`,
+  },
+  FILE_EXISTS: { http: 409, exit: 5, text: (d: { path: string }) => `already exists: ${d.path}` },
+  NOT_EMPTY: {
+    http: 409,
+    exit: 5,
+    text: (d: { path: string }) => `directory not empty: ${d.path}`,
+    hint: 'pass recursive to remove what is inside',
+  },
+  PATH_OUTSIDE_WORKSPACE: {
+    http: 400,
+    exit: 2,
+    text: (d: { path: string }) => `not in a place that files may be reached in: ${d.path}`,
+    hint: 'use a path below /workspace, /tmp or /home/sandbox without symbolic links that lead out',
+  },
+  IS_A_DIRECTORY: {
+    http: 400,
+    exit: 2,
+    text: (d: { path: string }) => `is a directory: ${d.path}`,
+    hint: 'use the archive call for directories',
+  },
+  NOT_A_DIRECTORY: { http: 400, exit: 2, text: (d: { path: string }) => `not a directory: ${d.path}` },
+  NOT_A_FILE: { http: 400, exit: 2, text: (d: { path: string }) => `not a regular file: ${d.path}` },
+  ARCHIVE_UNSAFE: {
+    http: 400,
+    exit: 2,
+    text: (d: { entry: string; issue: string; next?: string }) => `archive refused: ${d.entry}: ${d.issue}`,
+    hint: (d: { next?: string }) =>
+      d.next ?? 'nothing after that entry was unpacked; `sandglass cp --skip-unsafe` leaves such entries out',
+  },
+  RANGE_NOT_SATISFIABLE: {
+    http: 416,
+    exit: 2,
+    text: (d: { size: number }) => `range starts past the end of the file (${d.size} bytes)`,
+  },
+  DISK_FULL: {
+    http: 507,
+    exit: 3,
+    text: (d: { path: string }) => `no space left in the sandbox: ${d.path}`,
+    hint: 'remove files, or create the session with a larger disk_mb',
+  },
+  SOURCE_FAILED: {
+    http: 400,
+    exit: 3,
+    text: (d: { path: string; why: string }) => `${d.path} could not be sent: ${d.why}`,
+    hint: 'send it again when nothing else writes to it',
+  },
+  TARGET_FULL: {
+    http: 507,
+    exit: 3,
+    text: (d: { path: string; bytes: number; free: number }) =>
+      `no room for ${d.path} on this machine: it has ${d.bytes} bytes or more and ${d.free} are free`,
+    hint: 'copy to a disk with more room; a sparse file arrives at its full length',
+  },
+} as const satisfies Record<string, ErrorRow>

@@ -1,0 +1,100 @@
+// Errors about images, registries and builds.
+import { AFTER_A_CHANGE, type ErrorRow } from './row.ts'
+
+type BuildFailure = {
+  image: string
+  /** Null when it failed outside of a step. */
+  step: number | null
+  steps: number | null
+  instruction: string | null
+  exit_code: number | null
+  why: string
+  /** The last lines of the step. */
+  output: string[]
+  next?: string
+}
+
+export const IMAGES_ERRORS = {
+  IMAGE_NOT_ALLOWED: {
+    http: 403,
+    exit: 3,
+    text: (d: { image: string }) => `image ${d.image} is not among allowed_images`,
+    hint: `use one that is listed, or add it to allowed_images; ${AFTER_A_CHANGE}`,
+  },
+  IMAGE_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { image: string; registry?: string }) =>
+      d.registry ? `${d.registry} has no image ${d.image}` : `no image ${d.image}`,
+    hint: '`sandglass image ls` shows the images in the store; `host` is always there',
+  },
+  IMAGE_INVALID: {
+    http: 422,
+    exit: 3,
+    text: (d: { image: string; issue: string }) => `${imageCalled(d.image)} cannot be used: ${d.issue}`,
+    hint: 'nothing of it was kept',
+  },
+  IMAGE_TOO_LARGE: {
+    http: 413,
+    exit: 3,
+    text: (d: { image: string; what: string; max: number; next?: string }) =>
+      `${imageCalled(d.image)} has more ${d.what} than the ${d.max} it may have`,
+    hint: (d: { next?: string }) => d.next ?? `images.max_bytes in the configuration bounds an image; ${AFTER_A_CHANGE}`,
+  },
+  IMAGE_DIGEST_MISMATCH: {
+    http: 502,
+    exit: 3,
+    text: (d: { image: string; digest: string; issue: string }) => `${imageCalled(d.image)}: what came as ${d.digest} ${d.issue}`,
+    hint: 'it was thrown away; try again, and if it stays so, do not trust where it came from',
+  },
+  IMAGE_IN_USE: {
+    http: 409,
+    exit: 5,
+    text: (d: { image: string; sessions: string[] }) =>
+      `image ${d.image} is in use by ${d.sessions.length === 1 ? 'session' : 'sessions'} ${d.sessions.join(', ')}`,
+    hint: 'end them with `sandglass rm` first',
+  },
+  IMAGE_STORE_FULL: {
+    http: 507,
+    exit: 3,
+    text: (d: { image: string; why: string }) => `no room for ${imageCalled(d.image)}: ${d.why}`,
+    hint: '`sandglass image rm` removes images, `sandglass rm` sessions with their disks',
+  },
+  IMAGE_BUILD_FAILED: {
+    http: 422,
+    exit: 3,
+    text: (d: BuildFailure) => `image ${d.image} was not built: ${failedStep(d)}`,
+    hint: (d: BuildFailure) => d.next ?? mendBuild(d),
+  },
+  REGISTRY_DENIED: {
+    http: 403,
+    exit: 3,
+    text: (d: { registry: string; image: string; why: string }) => `${d.registry} does not let us have ${d.image}: ${d.why}`,
+    hint: (d: { registry: string }) =>
+      `check the name; a private image needs username and password for ${d.registry} under registries in the configuration; ${AFTER_A_CHANGE}`,
+  },
+  REGISTRY_FAILED: {
+    http: 502,
+    exit: 3,
+    text: (d: { registry: string; why: string; next?: string }) => `registry ${d.registry}: ${d.why}`,
+    hint: (d: { next?: string }) => d.next ?? 'try again: what has come already is not downloaded again',
+  },
+} as const satisfies Record<string, ErrorRow>
+
+function failedStep({ step, steps, instruction, exit_code, why }: BuildFailure): string {
+  if (step === null) return why
+  return `step ${step} of ${steps} (${instruction}) ${exit_code === null ? `failed: ${why}` : `ended with exit code ${exit_code}`}`
+}
+
+function mendBuild({ output }: BuildFailure): string {
+  if (output.length === 0) return 'mend the Dockerfile'
+  if (!NO_NETWORK.test(String(output))) return 'mend the step; those before it are not run again'
+  return `if the step found no network: images.build_network in the configuration says what steps can reach; ${AFTER_A_CHANGE}`
+}
+
+/** What apt, curl, git, pip and npm say. */
+const NO_NETWORK =
+  /could not resolve|temporary failure (in name resolution|resolving)|network is unreachable|EAI_AGAIN|ENOTFOUND/i
+
+/** An archive that is imported without a name for it is called this. */
+const imageCalled = (image: string) => (image === 'the archive' ? image : `image ${image}`)

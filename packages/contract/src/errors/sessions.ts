@@ -1,0 +1,101 @@
+// Errors about sessions, their machines, shells and processes.
+import { AFTER_A_CHANGE, type ErrorRow } from './row.ts'
+
+type WrongState = { id: string; state: string; event: string; name?: string }
+
+export const SESSIONS_ERRORS = {
+  SESSION_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { id: string; next?: string }) => `no session ${d.id}`,
+    hint: (d: { next?: string }) => d.next ?? '`sandglass ls --all` shows what exists',
+  },
+  SHELL_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { name: string }) => `no shell ${d.name}`,
+    hint: 'list shells with GET /v1/sessions/{id}/shells',
+  },
+  PROCESS_NOT_FOUND: {
+    http: 404,
+    exit: 4,
+    text: (d: { pid: number }) => `no process ${d.pid}`,
+    hint: 'list processes with GET /v1/sessions/{id}/processes',
+  },
+  WRONG_STATE: {
+    http: 409,
+    exit: 5,
+    text: (d: WrongState) => `cannot ${d.event} ${d.name ?? d.id}: it is ${isOver(d.state) ? `over (${d.state})` : d.state}`,
+    hint: wayOut,
+  },
+  NAME_TAKEN: {
+    http: 409,
+    exit: 5,
+    text: (d: { name: string }) => `a session named ${d.name} already exists`,
+    hint: ({ name }: { name: string }) =>
+      `choose another name, or end the other session with \`sandglass rm ${name}\`; one that failed or was stopped runs again with \`sandglass start ${name}\``,
+  },
+  SHELL_EXISTS: { http: 409, exit: 5, text: (d: { name: string }) => `a shell named ${d.name} already exists` },
+  SHELL_EXITED: {
+    http: 409,
+    exit: 3,
+    text: (d: { name: string }) => `shell ${d.name} ended before the command did`,
+    hint: 'the next exec starts it afresh',
+  },
+  LIMIT_UNENFORCEABLE: {
+    http: 422,
+    exit: 3,
+    text: (d: { backend: string; limits: string[]; why: string }) =>
+      `this host cannot enforce ${d.limits.join(', ')} with ${d.backend}: ${d.why}`,
+    hint: (d: { backend: string; limits: string[] }) =>
+      `\`sandglass doctor\` says how to mend it; backends.${d.backend}.allow_unenforced: [${d.limits.join(', ')}] accepts exactly that; ${AFTER_A_CHANGE}`,
+  },
+  BACKEND_UNAVAILABLE: {
+    http: 503,
+    exit: 3,
+    text: (d: { backend: string; why: string }) => `backend ${d.backend} cannot be used: ${d.why}`,
+    hint: '`sandglass doctor` lists what is missing and the command that installs it',
+  },
+  UNSUPPORTED: {
+    http: 501,
+    exit: 3,
+    text: (d: { what: string; next?: string }) => `not supported here: ${d.what}`,
+    // Who refuses knows the way out, if there is one: it may be another flag, the configuration or the host.
+    hint: (d: { next?: string }) => d.next,
+  },
+  START_FAILED: {
+    http: 500,
+    exit: 3,
+    text: (d: { id: string; why: string; name?: string }) => `session ${d.name ?? d.id} did not start: ${d.why}`,
+    hint: ({ id, name = id }: { id: string; name?: string }) =>
+      `\`sandglass logs ${name}\` shows the boot log; \`sandglass start ${name}\` tries again; \`sandglass doctor\` checks the host`,
+  },
+  RUNNER_LOST: {
+    http: 502,
+    exit: 3,
+    text: (d: { id: string }) => `lost the sandbox of ${d.id} during the call`,
+    hint: '`sandglass inspect` shows whether it still runs; the call may have taken effect',
+  },
+  PORT_CLOSED: {
+    http: 502,
+    exit: 3,
+    text: (d: { port: number }) => `nothing listens on port ${d.port} in the sandbox`,
+    hint: '`sandglass ports` lists open ports',
+  },
+  HOST_FULL: {
+    http: 503,
+    exit: 3,
+    text: (d: { what: string }) => `the host has no room for another session: ${d.what}`,
+    hint: 'end a session with `sandglass rm`',
+  },
+} as const satisfies Record<string, ErrorRow>
+
+const isOver = (state: string) => ['completed', 'timeout', 'terminated'].includes(state)
+
+/** From a state to one in which a command works. */
+function wayOut({ id, name = id, state }: WrongState): string {
+  if (state === 'paused') return `\`sandglass resume ${name}\``
+  if (state === 'stopped' || state === 'failed') return `\`sandglass start ${name}\``
+  if (isOver(state)) return 'make a new one with `sandglass new`'
+  return `\`sandglass inspect ${name}\` shows the state and its reason`
+}

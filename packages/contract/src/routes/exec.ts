@@ -1,0 +1,82 @@
+// Routes of commands, shells and processes.
+import { z } from 'zod'
+import * as exec from '../exec.ts'
+import { Ok, queryInt, SessionRef, ShellName } from '../primitives.ts'
+import { Bytes, live, type RouteSchemas, sessionId } from './schemas.ts'
+
+const idPid = z.strictObject({ id: SessionRef, pid: queryInt(1, 4_194_304) })
+const idShell = z.strictObject({ id: SessionRef, name: ShellName })
+
+export const EXEC_ROUTES = {
+  exec: {
+    summary: 'Run a command line in a shell and answer when it ends',
+    params: sessionId,
+    body: exec.ExecRequest,
+    reply: exec.ExecResult,
+    errors: [...live, 'TIMEOUT_TOO_LONG', 'TOO_MANY_WAITING'],
+  },
+  execStream: {
+    summary: 'Run a command line in a shell and stream its output',
+    params: sessionId,
+    body: exec.ExecRequest,
+    reply: z.union([exec.ExecChunk, exec.ExecDone]).describe('events: chunk, then done or error'),
+    errors: [...live, 'TIMEOUT_TOO_LONG'],
+  },
+  createShell: {
+    summary: 'Create a named shell',
+    status: 201,
+    params: sessionId,
+    body: exec.ShellSpec,
+    reply: exec.Shell,
+    creates: true,
+    errors: [...live, 'SHELL_EXISTS'],
+  },
+  listShells: { summary: 'List shells', params: sessionId, reply: exec.ShellList, errors: live },
+  deleteShell: { summary: 'End a shell and what runs in it', params: idShell, reply: Ok, errors: [...live, 'SHELL_NOT_FOUND'] },
+  attachShell: {
+    summary: 'Attach a terminal to a shell, made on first use',
+    params: idShell,
+    query: exec.ShellAttachQuery,
+    reply: Bytes,
+    errors: [...live, 'SLOW_READER'],
+  },
+  startProcess: {
+    summary: 'Start a process',
+    status: 201,
+    params: sessionId,
+    body: exec.ProcessSpec,
+    reply: exec.Process,
+    creates: true,
+    errors: [...live, 'FILE_NOT_FOUND', 'PERMISSION_DENIED'],
+  },
+  listProcesses: { summary: 'List processes started through the API', params: sessionId, reply: exec.ProcessList, errors: live },
+  getProcess: { summary: 'Show a process', params: idPid, reply: exec.Process, errors: [...live, 'PROCESS_NOT_FOUND'] },
+  attachProcess: {
+    summary: 'Attach to a process: recent output, then live, with stdin',
+    params: idPid,
+    reply: Bytes,
+    errors: [...live, 'PROCESS_NOT_FOUND', 'SLOW_READER'],
+  },
+  processOutput: {
+    summary: 'Stream the output of a process',
+    params: idPid,
+    reply: z
+      .object({ data_base64: z.string() })
+      .describe('events: stdout, stderr, then exit; the id is a position to resume from'),
+    errors: [...live, 'PROCESS_NOT_FOUND', 'SLOW_READER'],
+  },
+  writeStdin: {
+    summary: "Write to a process's stdin",
+    params: idPid,
+    body: exec.StdinRequest,
+    reply: Ok,
+    errors: [...live, 'PROCESS_NOT_FOUND', 'TOO_MANY_WAITING'],
+  },
+  signalProcess: {
+    summary: 'Signal a process',
+    params: idPid,
+    body: exec.SignalRequest,
+    reply: Ok,
+    errors: [...live, 'PROCESS_NOT_FOUND'],
+  },
+} as const satisfies Record<string, RouteSchemas>

@@ -1,0 +1,19 @@
+// Routes of secrets.
+import { z } from 'zod'
+import { Ok } from '../primitives.ts'
+import * as secrets from '../secrets.ts'
+import type { RouteSchemas } from './schemas.ts'
+
+const secretName = z.strictObject({ name: secrets.SecretName })
+
+export const SECRETS_ROUTES = {
+  putSecret: {
+    summary: 'Keep a secret, in place of the one of that name if there is one',
+    params: secretName,
+    body: secrets.SecretSpec,
+    reply: secrets.Secret,
+    errors: [],
+  },
+  listSecrets: { summary: 'List the names of secrets', query: secrets.SecretQuery, reply: secrets.SecretList, errors: [] },
+  deleteSecret: { summary: 'Remove a secret', params: secretName, reply: Ok, errors: ['SECRET_NOT_FOUND'] },
+} as const satisfies Record<string, RouteSchemas>
