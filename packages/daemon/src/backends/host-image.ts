@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { chmod, cp, lstat, mkdir, readdir, readFile, readlink, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { isMissing } from './missing-file.ts'
+import { nullIfMissing } from './missing-file.ts'
 
 /** A host folder or file and where the sandbox sees it. `writable`: a session with a writable root may change it, in a copy of its own. */
 export interface Layer {
@@ -200,13 +200,13 @@ export async function processorsMark(hostRoot = '/'): Promise<string> {
 }
 
 async function processors(hostRoot: string): Promise<Record<string, string>> {
-  const read = async (name: string) => [name, await readFile(join(hostRoot, CPUS, name), 'utf8').catch(missing)] as const
+  const read = async (name: string) => [name, await readFile(join(hostRoot, CPUS, name), 'utf8').catch(nullIfMissing)] as const
   const found = await Promise.all(FROM_SYS.map(read))
   return Object.fromEntries(found.filter((file): file is [string, string] => file[1] !== null))
 }
 
 async function processorNames(hostRoot: string): Promise<string[]> {
-  const names = (await readdir(join(hostRoot, CPUS)).catch(missing)) ?? []
+  const names = (await readdir(join(hostRoot, CPUS)).catch(nullIfMissing)) ?? []
   return names.filter(name => /^cpu[0-9]+$/.test(name))
 }
 
@@ -239,7 +239,7 @@ async function sources(etc: string): Promise<string[]> {
 async function programFolders(hostRoot: string): Promise<Program[]> {
   const found: Program[] = []
   for (const name of PROGRAMS) {
-    const info = await lstat(join(hostRoot, name)).catch(missing)
+    const info = await lstat(join(hostRoot, name)).catch(nullIfMissing)
     if (info?.isSymbolicLink()) found.push({ name, link: await readlink(join(hostRoot, name)) })
     else if (info?.isDirectory()) found.push({ name, link: null })
   }
@@ -250,17 +250,12 @@ async function fingerprint(hostRoot: string, copied: string[], programs: Program
   const hash = createHash('sha256').update(JSON.stringify([FILES, FOLDERS, VAR_FOLDERS, TMP_MODE, LINKS, programs]))
   hash.update(await processorsMark(hostRoot))
   for (const path of copied) {
-    const info = await stat(join(hostRoot, 'etc', path)).catch(missing)
+    const info = await stat(join(hostRoot, 'etc', path)).catch(nullIfMissing)
     hash.update(`${path} ${info?.mtimeMs} ${info?.size}\n`)
   }
   return hash.digest('hex').slice(0, 16)
 }
 
 async function exists(path: string): Promise<boolean> {
-  return (await lstat(path).catch(missing)) !== null
-}
-
-function missing(error: unknown): null {
-  if (isMissing(error)) return null
-  throw error
+  return (await lstat(path).catch(nullIfMissing)) !== null
 }

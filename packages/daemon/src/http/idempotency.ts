@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto'
 import { SandglassError } from '@sandglass/contract'
 import type { FastifyRequest } from 'fastify'
-import { SharedWork } from '../images/shared-work.ts'
+import { JoinedWork } from '../joined-work.ts'
 import { getSession } from '../sessions/get.ts'
 import type { World } from '../sessions/world.ts'
 import { findIdempotency, storeIdempotency } from '../store/idempotency.ts'
@@ -62,7 +62,7 @@ type Once<T> = {
   replay: (row: IdempotencyRow) => Promise<T | null>
 }
 
-type Answer = { hash: string; work: SharedWork<unknown, { end(): void }> }
+type Answer = { hash: string; work: JoinedWork<unknown, { end(): void }> }
 const underWay = new WeakMap<World, Map<string, Answer>>()
 
 async function once<T>(
@@ -88,7 +88,7 @@ async function once<T>(
 
   /** One that was given up may have come too far to stop: its answer is then in the store. */
   function begin(before: Answer['work'] | undefined): Answer['work'] {
-    const work: Answer['work'] = new SharedWork({ end: () => undefined }, async (_, stop) => {
+    const work: Answer['work'] = new JoinedWork({ end: () => undefined }, async (_, stop) => {
       try {
         await before?.over()
         return await answered(stop)

@@ -3,6 +3,7 @@ import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config, Image } from '@sandglass/contract'
 import type { Backend } from '../backends/backend.ts'
+import type { JoinedWork } from '../joined-work.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/open.ts'
 import { Blobs } from './blobs.ts'
@@ -10,7 +11,6 @@ import type { BuildWork } from './build/build-layer.ts'
 import { Slots } from './build/slots.ts'
 import { Holds } from './holds.ts'
 import type { Progress } from './progress.ts'
-import type { SharedWork } from './shared-work.ts'
 
 export type ImageWorld = {
   readonly config: Readonly<Config>
@@ -28,7 +28,7 @@ export type ImageState = {
   /** Ids and digests that something under way needs. */
   readonly held: Holds
   /** Pulls under way, by name. */
-  readonly pulls: Map<string, SharedWork<Image, Progress>>
+  readonly pulls: Map<string, JoinedWork<Image, Progress>>
   /** Layers that are being written, by digest. */
   readonly arriving: Map<string, Promise<void>>
   /** Settles with the last removal that was asked for. */

@@ -1,5 +1,6 @@
 // POST /v1/images/pull, and the first step of a session from an image that is not in the store.
 import { type Image, SandglassError } from '@sandglass/contract'
+import { JoinedWork } from '../joined-work.ts'
 import { admit, admitStored } from './admit.ts'
 import { requireAllowed } from './allowed.ts'
 import { Budget } from './budget.ts'
@@ -11,7 +12,6 @@ import { Progress } from './progress.ts'
 import { prune } from './prune.ts'
 import { idPrefix, parseReference, type Reference } from './reference.ts'
 import { Registry } from './registry/registry.ts'
-import { SharedWork } from './shared-work.ts'
 
 /** Layers on their way at once. */
 const AT_ONCE = 3
@@ -34,9 +34,9 @@ export function pullImage(world: ImageWorld, wanted: string, signal: AbortSignal
   return { progress: shared.progress, done: shared.join(signal) }
 }
 
-function start(world: ImageWorld, reference: Reference): SharedWork<Image, Progress> {
+function start(world: ImageWorld, reference: Reference): JoinedWork<Image, Progress> {
   const { pulls } = world.images
-  const shared: SharedWork<Image, Progress> = new SharedWork(new Progress(), async (progress, signal) => {
+  const shared: JoinedWork<Image, Progress> = new JoinedWork(new Progress(), async (progress, signal) => {
     try {
       return await pull(world, reference, progress, signal)
     } finally {

@@ -1,12 +1,12 @@
 // What sessions that are being made wait for: an image that is copied, unpacked or loaded. Shown to whoever asks why it takes so long.
-import { SharedWork } from '../images/shared-work.ts'
+import { JoinedWork } from '../joined-work.ts'
 
 export type Preparation = { readonly backend: string; readonly image: string; readonly startedAt: number }
 type Shown = Preparation & { step: string; end(): void }
 type Work = (signal: AbortSignal, say: (step: string) => void) => Promise<void>
 
 export class Preparations {
-  readonly #underWay = new Map<string, SharedWork<void, Shown>>()
+  readonly #underWay = new Map<string, JoinedWork<void, Shown>>()
 
   /** Those who need the same, told by its key, wait for one piece of work. It is given up when the last of them is gone. */
   async join(key: string, about: Preparation, work: Work, signal: AbortSignal): Promise<void> {
@@ -25,9 +25,9 @@ export class Preparations {
   }
 
   /** What was given up may still be clearing away its files, which have the same names. */
-  #begin(key: string, about: Preparation, work: Work, before: SharedWork<void, Shown> | undefined): SharedWork<void, Shown> {
+  #begin(key: string, about: Preparation, work: Work, before: JoinedWork<void, Shown> | undefined): JoinedWork<void, Shown> {
     const shown: Shown = { ...about, step: '', end: () => undefined }
-    const shared = new SharedWork(shown, async (progress, signal) => {
+    const shared = new JoinedWork(shown, async (progress, signal) => {
       try {
         await before?.over()
         signal.throwIfAborted()

@@ -1,7 +1,7 @@
 // Folders for what goes to the engine and is not kept: in the data folder, so that the next daemon finds what a killed one left.
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMissing } from '../missing-file.ts'
+import { namesIn } from '../missing-file.ts'
 
 const PREFIX = 'docker-scratch-'
 
@@ -17,11 +17,6 @@ export async function inScratch<T>(imagesDir: string, work: (folder: string) => 
 
 /** Only for when a daemon starts: nobody has one then. */
 export async function removeScratch(imagesDir: string): Promise<void> {
-  for (const name of await readdir(imagesDir).catch(none))
+  for (const name of await namesIn(imagesDir))
     if (name.startsWith(PREFIX)) await rm(join(imagesDir, name), { recursive: true, force: true })
-}
-
-function none(error: unknown): string[] {
-  if (isMissing(error)) return []
-  throw error
 }

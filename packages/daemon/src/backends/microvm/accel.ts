@@ -3,7 +3,7 @@
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMissing } from '../missing-file.ts'
+import { isMissing, nullIfMissing } from '../missing-file.ts'
 import { unsupported } from '../unsupported.ts'
 import type { BootFiles } from './boot-files.ts'
 import { type JailIds, jailOf, QEMU_RLIMITS } from './jail.ts'
@@ -49,7 +49,7 @@ export async function kvmProblem(input: TrialInput, mayTakeSeconds: boolean): Pr
     input.paths.boot,
     `kvm-${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}-${input.boot.digest}`,
   )
-  const known = await readFile(file, 'utf8').catch(missing)
+  const known = await readFile(file, 'utf8').catch(nullIfMissing)
   if (known === WORKS) return null
   if (known !== null && Date.now() - (await stat(file)).mtimeMs < FAILURE_FRESH_MS) return { what: known, fix: TRIAL_FIX }
   if (!mayTakeSeconds) return undefined
@@ -127,9 +127,4 @@ async function tryIt({ paths, runnerPath, qemu, boot, jailIds }: TrialInput): Pr
   } finally {
     await rm(log, { force: true })
   }
-}
-
-function missing(error: unknown): null {
-  if (isMissing(error)) return null
-  throw error
 }

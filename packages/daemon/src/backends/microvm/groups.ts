@@ -8,6 +8,7 @@ import { lostGroups, usableCgroups } from '../cgroups/delegation.ts'
 import { readStats } from '../cgroups/files.ts'
 import { type CgroupLayout, type Group, groupsOf, leftGroups, parentName } from '../cgroups/layout.ts'
 import { isMissing } from '../missing-file.ts'
+import { kill } from './processes.ts'
 import { guestMemoryMb } from './qemu-args.ts'
 
 /** What QEMU may take beside the machine's memory: the emulator, its cache of translated code, buffers of disks. */
@@ -97,14 +98,6 @@ function members(dir: string): number[] {
   } catch (error) {
     if (isMissing(error)) return []
     throw error
-  }
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch (error) {
-    if (!isMissing(error)) throw error
   }
 }
 

@@ -1,8 +1,8 @@
 // What a daemon was making when it was killed. Everything is made under another name first, which tells the process that makes it.
 import { existsSync } from 'node:fs'
-import { readdir, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isMissing } from '../missing-file.ts'
+import { namesIn } from '../missing-file.ts'
 import type { MicrovmPaths } from './paths.ts'
 
 const HALF_MADE = /\.(\d+)\.(new(\.raw)?|[A-Za-z0-9]{6})$/
@@ -13,13 +13,8 @@ export const unfinished = (path: string): string => `${path}.${process.pid}.new`
 /** Only for when this process makes nothing yet: what bears its number is an earlier one's, in a container for one. */
 export async function removeHalfMade(paths: MicrovmPaths): Promise<void> {
   for (const dir of [paths.disks, paths.boot, paths.empty, paths.snapshots])
-    for (const name of await readdir(dir).catch(none))
+    for (const name of await namesIn(dir))
       if (isNobodys(HALF_MADE.exec(name)?.[1])) await rm(join(dir, name), { recursive: true, force: true })
 }
 
 const isNobodys = (pid: string | undefined) => pid !== undefined && (Number(pid) === process.pid || !existsSync(`/proc/${pid}`))
-
-function none(error: unknown): string[] {
-  if (isMissing(error)) return []
-  throw error
-}

@@ -5,7 +5,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { prepareHost } from '../host-image.ts'
-import { isMissing } from '../missing-file.ts'
+import { namesIn, nullIfMissing } from '../missing-file.ts'
 import { COMPRESSION, inMib, makeSquashfs } from './squashfs.ts'
 
 const run = promisify(execFile)
@@ -86,18 +86,9 @@ async function sizeOf(programs: readonly string[]): Promise<number> {
 }
 
 async function stateOfPrograms(): Promise<string> {
-  const inLocal = (await readdir('/usr/local/lib').catch(none)).map(name => join('/usr/local/lib', name))
+  const inLocal = (await namesIn('/usr/local/lib')).map(name => join('/usr/local/lib', name))
   const hash = createHash('sha256').update(JSON.stringify([LEFT_OUT, COMPRESSION, READABLE]))
-  for (const path of [...TELLTALES, ...inLocal.toSorted()]) hash.update(`${path} ${(await stat(path).catch(missing))?.mtimeMs}\n`)
+  for (const path of [...TELLTALES, ...inLocal.toSorted()])
+    hash.update(`${path} ${(await stat(path).catch(nullIfMissing))?.mtimeMs}\n`)
   return hash.digest('hex').slice(0, 16)
-}
-
-function missing(error: unknown): null {
-  if (isMissing(error)) return null
-  throw error
-}
-
-function none(error: unknown): string[] {
-  if (isMissing(error)) return []
-  throw error
 }

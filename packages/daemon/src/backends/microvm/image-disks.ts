@@ -4,7 +4,7 @@ import { readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { LayeredImage, RootImage } from '../backend.ts'
 import { topPrefix } from '../image-top.ts'
-import { isMissing } from '../missing-file.ts'
+import { namesIn, nullIfMissing } from '../missing-file.ts'
 import { type HostDisks, prepareHostDisks } from './host-disk.ts'
 import { imageFile, prepareLayerDisks } from './layer-disk.ts'
 import type { MicrovmPaths } from './paths.ts'
@@ -69,7 +69,7 @@ export class ImageDisks {
     const current = await Promise.all([...this.#making.values()].map(async making => await making.catch(() => null)))
     const names = new Set([...(await this.#used()), ...current.flatMap(disk => (disk === null ? [] : [disk.image, disk.top]))])
     const prefixes = kept.flatMap(({ id }) => [topPrefix(id), imageFile(id)])
-    for (const name of await readdir(this.#paths.disks).catch(none)) {
+    for (const name of await namesIn(this.#paths.disks)) {
       if (name === HOST_USED || names.has(name) || prefixes.some(prefix => name.startsWith(prefix))) continue
       if (HOSTS.test(name)) await this.#removeUnused(name)
       else await rm(join(this.#paths.disks, name), { recursive: true, force: true })
@@ -79,7 +79,7 @@ export class ImageDisks {
   async #removeUnused(name: string): Promise<void> {
     const path = join(this.#paths.disks, name)
     const marker = join(this.#paths.disks, HOST_USED)
-    const used = await Promise.all([path, marker].map(async file => (await stat(file).catch(missing))?.mtimeMs ?? 0))
+    const used = await Promise.all([path, marker].map(async file => (await stat(file).catch(nullIfMissing))?.mtimeMs ?? 0))
     // At once with the look whether somebody prepares it: whoever comes later finds nothing, and makes it.
     if (Date.now() - Math.max(...used) < HOST_UNUSED_MS || this.#making.has('host')) return
     renameSync(path, `${path}.old`)
@@ -103,14 +103,4 @@ export class ImageDisks {
     for (const name of await readdir(this.#paths.disks))
       if (HOSTS.test(name) && !used.has(name)) await rm(join(this.#paths.disks, name), { force: true })
   }
-}
-
-function missing(error: unknown): null {
-  if (isMissing(error)) return null
-  throw error
-}
-
-function none(error: unknown): string[] {
-  if (isMissing(error)) return []
-  throw error
 }

@@ -6,7 +6,7 @@ import { isAbsolute, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Probe } from '../backend.ts'
 import { findProgram } from '../find-program.ts'
-import { isMissing } from '../missing-file.ts'
+import { nullIfMissing } from '../missing-file.ts'
 import { type KvmProblem, kvmProblem, nestedDrivers } from './accel.ts'
 import { type BootFiles, prepareBoot } from './boot-files.ts'
 import { findKernel } from './find-kernel.ts'
@@ -184,15 +184,10 @@ async function versionOf(qemu: string): Promise<string | null> {
 async function tscKhz(runnerPath: string, dir: string): Promise<number> {
   if (process.arch === 'arm64') return 0
   const file = join(dir, `tsc-${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`)
-  const known = await readFile(file, 'utf8').catch(missing)
+  const known = await readFile(file, 'utf8').catch(nullIfMissing)
   if (known !== null) return Number(known)
   const { stdout } = await run(runnerPath, ['launch', 'tsc'], { env: {} })
   await writeFile(`${file}.${process.pid}`, stdout.trim())
   await rename(`${file}.${process.pid}`, file)
   return Number(stdout)
-}
-
-function missing(error: unknown): null {
-  if (isMissing(error)) return null
-  throw error
 }

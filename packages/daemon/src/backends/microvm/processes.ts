@@ -67,7 +67,7 @@ function read(path: string): string {
   }
 }
 
-function kill(pid: number): void {
+export function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch (error) {

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { copyFile, lstat, mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { isMissing } from '../missing-file.ts'
+import { nullIfMissing } from '../missing-file.ts'
 import { unfinished } from './half-made.ts'
 
 const run = promisify(execFile)
@@ -36,7 +36,7 @@ export async function createDisk(
 
 async function emptyDisk(dir: string, tools: DiskTools, format: DiskFormat, diskMb: number): Promise<string> {
   const path = join(dir, `vm-${diskMb}.${format}`)
-  if ((await lstat(path).catch(missing)) !== null) return path
+  if ((await lstat(path).catch(nullIfMissing)) !== null) return path
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const building = unfinished(path)
   const raw = format === 'raw' ? building : `${building}.raw`
@@ -58,9 +58,4 @@ async function makeSparse(path: string, diskMb: number): Promise<void> {
   } finally {
     await file.close()
   }
-}
-
-function missing(error: unknown): null {
-  if (isMissing(error)) return null
-  throw error
 }

@@ -3,10 +3,10 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
+import { mkdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { isMissing } from '../missing-file.ts'
+import { isMissing, namesIn } from '../missing-file.ts'
 import { isAlive } from '../process-state.ts'
 import type { MachineGroups } from './groups.ts'
 import { unfinished } from './half-made.ts'
@@ -57,7 +57,7 @@ export class Snapshots {
    * only where there are some.
    */
   async endLeft(groups: () => MachineGroups | null): Promise<void> {
-    const names = await readdir(this.#paths.run).catch(none)
+    const names = await namesIn(this.#paths.run)
     for (const key of names.flatMap(name => FOLDER.exec(name)?.[1] ?? [])) {
       await this.#end(groups(), key)
       await rm(this.#folder(key), { recursive: true, force: true })
@@ -177,7 +177,7 @@ export class Snapshots {
 
   /** Keeps the ones used last, within the bounds. */
   async prune(): Promise<void> {
-    const whole = (await readdir(this.#paths.snapshots).catch(none)).filter(name => name.endsWith('.vm'))
+    const whole = (await namesIn(this.#paths.snapshots)).filter(name => name.endsWith('.vm'))
     const files = await Promise.all(
       whole.map(async name => {
         const path = join(this.#paths.snapshots, name)
@@ -207,9 +207,4 @@ export class Snapshots {
     const owner = createHash('sha256').update(this.#paths.dataDir).digest('hex').slice(0, 8)
     return `snapshot-${owner}-${key}`
   }
-}
-
-function none(error: unknown): string[] {
-  if (isMissing(error)) return []
-  throw error
 }

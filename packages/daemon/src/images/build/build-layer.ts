@@ -1,11 +1,11 @@
 // One of the two layers of a build: found under its key, or made by the engine. Two who ask for the same at once wait for one build.
 import { type Image, SandglassError } from '@sandglass/contract'
 import type { Backend, ImageBuild } from '../../backends/backend.ts'
+import { JoinedWork } from '../../joined-work.ts'
 import { findBuild, findImage, recordBuild } from '../../store/images.ts'
 import type { ImageWorld } from '../image-world.ts'
 import { digestsOf } from '../layer-record.ts'
 import { getImage } from '../list.ts'
-import { SharedWork } from '../shared-work.ts'
 import { type Base, resolveBases } from './bases.ts'
 import { type BuildEvent, BuildLog } from './build-log.ts'
 import type { BuildContext } from './context.ts'
@@ -35,7 +35,7 @@ export interface Built {
   readonly builtAt: number
 }
 
-export type BuildWork = SharedWork<Built, BuildLog>
+export type BuildWork = JoinedWork<Built, BuildLog>
 
 /** Removes the context when it is not needed any more, whoever needs it last. */
 export async function* buildLayer(
@@ -99,7 +99,7 @@ interface Turn {
 function start(world: ImageWorld, layer: LayerBuild, bases: readonly Base[], { key, turn, isOld }: Turn): BuildWork {
   const { builds, held } = world.images
   const release = held.hold(bases.map(({ id }) => id))
-  const work: BuildWork = new SharedWork(new BuildLog(), async (log, signal) => {
+  const work: BuildWork = new JoinedWork(new BuildLog(), async (log, signal) => {
     try {
       return await run(world, layer, bases, { key, isOld, log }, signal)
     } finally {

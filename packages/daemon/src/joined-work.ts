@@ -1,6 +1,6 @@
 // Work that is done once for everybody who asks for the same while it goes on. It is given up when the last of them is gone.
 
-export class SharedWork<T, P extends { end(): void }> {
+export class JoinedWork<T, P extends { end(): void }> {
   /** How far it is, for any number of readers. */
   readonly progress: P
   readonly #abort = new AbortController()
