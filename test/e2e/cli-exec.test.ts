@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CliHome, SANDGLASS } from './cli-home.ts'
 import { deadline } from './deadline.ts'
@@ -71,6 +72,17 @@ test('stdin is piped into a program and into a shell command, which keeps its st
   })
   expect(await cli.run(['exec', 'box', '--no-stdin', '--', 'cat'], { input: 'x' })).toMatchObject({ code: 0, stdout: '' })
   expect((await sh('ls -A /tmp | grep sandglass-stdin')).stdout).toBe('')
+})
+
+test('stdin that cannot be read is told, and does not keep a command waiting', async () => {
+  for (const command of [
+    ['-c', 'cat; echo done'],
+    ['--', 'sh', '-c', 'cat; echo done'],
+  ]) {
+    const script = `"$0" exec box ${command.map(word => `'${word}'`).join(' ')} < /proc/self/mem`
+    const ran = await promisify(execFile)('sh', ['-c', script, SANDGLASS], { env: cli.env, timeout: 30_000 })
+    expect(ran).toMatchObject({ stdout: 'done\n', stderr: expect.stringContaining('stdin could not be sent: EIO') })
+  }
 })
 
 test('output streams while the command runs, and is whole however much it is', async () => {

@@ -1,4 +1,6 @@
 import { SandglassError, type Session } from '@sandglass/sdk'
+import type { Context } from '../command.ts'
+import { sendStdin } from './send-stdin.ts'
 
 export type PipedStdin = AsyncDisposable & { path: string }
 
@@ -6,7 +8,7 @@ export type PipedStdin = AsyncDisposable & { path: string }
  * Makes this process's stdin readable inside under a path. A shell has a terminal for its stdin, so a pipe needs a way round:
  * a FIFO in the sandbox that a helper process fills from here.
  */
-export async function pipedStdin(session: Session): Promise<PipedStdin> {
+export async function pipedStdin(session: Session, report: Context['report']): Promise<PipedStdin> {
   const path = `/tmp/.sandglass-stdin-${crypto.randomUUID()}`
   const script = 'umask 077; mkfifo "$1" && echo ready && exec cat >"$1"'
   const { pid } = await session.processes.start(['sh', '-c', script, 'sh', path], { stdin: true, holdOutput: true })
@@ -15,15 +17,7 @@ export async function pipedStdin(session: Session): Promise<PipedStdin> {
   const first = await output.next()
   if (first.done) throw new SandglassError('INTERNAL', { message: 'cannot make a FIFO in the sandbox for stdin' })
   let isOver = false
-  const pump = async () => {
-    for await (const piece of process.stdin) {
-      if (isOver) return
-      await attached.write(piece)
-    }
-    await attached.end()
-  }
-  // Input that nobody reads any more is of no interest: the command's exit code tells how it went.
-  const pumped = pump().catch(() => undefined)
+  const sent = sendStdin(attached, report, () => isOver)
   return {
     path,
     async [Symbol.asyncDispose]() {
@@ -32,7 +26,7 @@ export async function pipedStdin(session: Session): Promise<PipedStdin> {
       await session.files.remove(path)
       await session.processes.signal(pid, 'KILL').catch(() => undefined) // it has usually ended by itself
       attached.close()
-      await pumped
+      await sent
     },
   }
 }

@@ -26,7 +26,7 @@ export async function runInShell(
   { isStdinPiped, withSockets, ...options }: ShellRun,
   context: Context,
 ): Promise<number> {
-  await using stdin = isStdinPiped ? await pipedStdin(session) : undefined
+  await using stdin = isStdinPiped ? await pipedStdin(session, context.report) : undefined
   // The braces keep cd and export in this shell, which a pipe or parentheses would not.
   const line = stdin ? `{ ${cmd}\n} < ${stdin.path}` : cmd
   await using key = new ShellKey(withSockets, options.shell, context.report)

@@ -6,6 +6,7 @@ import { createSafeOutput } from '../terminal/safe-output.ts'
 import { BROKEN_PIPE, onBrokenPipe, written } from './broken-pipe.ts'
 import { Collected } from './collected.ts'
 import { forwardInterrupts } from './interrupts.ts'
+import { sendStdin } from './send-stdin.ts'
 import { timeoutNote } from './timeout-note.ts'
 
 type ProcessRun = ProcessOptions & { isRaw: boolean }
@@ -29,7 +30,7 @@ export async function runProcess(
   const farewell = `left it alone; process ${started.pid} goes on in the session`
   using _interrupts = forwardInterrupts({ send: () => signal(attached, 'INT'), farewell }, context)
   using _signals = forwardSignals(attached)
-  if (options.stdin) sendStdin(attached).catch(() => undefined) // a lost connection ends the reading of output
+  if (options.stdin) void sendStdin(attached, context.report)
   const exit = context.json ? await collect(attached, started, since, context) : await carry(attached, isRaw)
   if (exit.timedOut) context.say(timeoutNote(options.timeoutMs ?? 0, 'allow more with --timeout; without the flag there is none'))
   return process.stdout.errored ? BROKEN_PIPE : exit.exitCode
@@ -70,11 +71,6 @@ function forwardSignals(attached: Attachment): Disposable {
 /** A lost connection ends the reading of output, which tells it. */
 const signal = (attached: Attachment, name: 'INT' | (typeof FORWARDED)[keyof typeof FORWARDED]) =>
   void attached.signal(name).catch(() => undefined)
-
-async function sendStdin(attached: Attachment): Promise<void> {
-  for await (const piece of process.stdin) await attached.write(piece)
-  await attached.end()
-}
 
 async function carry(attached: Attachment, isRaw: boolean): Promise<Exit> {
   const sinks = { stdout: sink(process.stdout, isRaw), stderr: sink(process.stderr, isRaw) }
