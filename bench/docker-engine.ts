@@ -3,6 +3,7 @@
 // dockerd, every shim and every container, and takes their mounts along. Nothing has to be unwound.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, open, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -184,9 +185,9 @@ async function removeCgroups(cgroup: string): Promise<boolean> {
 }
 
 async function removeTree(path: string): Promise<boolean> {
-  const entries = await readdir(path, { withFileTypes: true }).catch(() => undefined)
-  if (!entries) return true
-  for (const entry of entries) if (entry.isDirectory()) await removeTree(join(path, entry.name))
+  if (!existsSync(path)) return true
+  for (const entry of await readdir(path, { withFileTypes: true }))
+    if (entry.isDirectory()) await removeTree(join(path, entry.name))
   return rmdir(path).then(
     () => true,
     () => false,

@@ -1,5 +1,6 @@
 // The root filesystem and the limits of the peer's containers: what a session of the `host` image has.
-import { cp, lstat, mkdir, readlink, symlink, writeFile } from 'node:fs/promises'
+import { existsSync, lstatSync } from 'node:fs'
+import { cp, mkdir, readlink, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LIMITS } from '@sandglass/contract/tables'
 
@@ -18,7 +19,7 @@ export async function makeRoot(root: string): Promise<string[]> {
     await mkdir(join(root, name), { recursive: true })
   }
   for (const name of SYSTEM) {
-    const found = await lstat(`/${name}`).catch(() => undefined)
+    const found = lstatSync(`/${name}`, { throwIfNoEntry: false })
     if (found?.isSymbolicLink()) await symlink(await readlink(`/${name}`), join(root, name))
     else if (found) {
       await mkdir(join(root, name))
@@ -27,7 +28,7 @@ export async function makeRoot(root: string): Promise<string[]> {
   }
   await writeFile(join(root, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\nsandbox:x:1000:1000::/home/sandbox:/bin/bash\n')
   await writeFile(join(root, 'etc/group'), 'root:x:0:\nsandbox:x:1000:\n')
-  await cp('/etc/ld.so.cache', join(root, 'etc/ld.so.cache')).catch(() => undefined)
+  if (existsSync('/etc/ld.so.cache')) await cp('/etc/ld.so.cache', join(root, 'etc/ld.so.cache'))
   return binds
 }
 

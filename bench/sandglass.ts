@@ -90,7 +90,7 @@ async function launch(folder: string, config: object): Promise<ChildProcess> {
 }
 
 async function isReady(address: string): Promise<boolean> {
-  const reply = await fetch(`http://${address}/readyz`).catch(() => undefined)
+  const reply = await fetch(`http://${address}/readyz`).catch(() => undefined) // nobody listens yet
   if (!reply) return false
   const { status, backends } = await reply.json()
   if (status !== 'ready') throw new Error(`the daemon cannot create sessions: ${JSON.stringify(backends)}`)

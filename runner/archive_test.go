@@ -169,9 +169,6 @@ func leftOut(t *testing.T, content []byte) (comments []string) {
 }
 
 func TestAHundredThousandEntries(t *testing.T) {
-	if testing.Short() {
-		t.Skip("100,000 entries take seconds, which -short leaves out")
-	}
 	f := newMemoryFixture(t)
 	entries := make([]tarEntry, 100_000)
 	for i := range entries {

@@ -1,6 +1,6 @@
 // Machines as containers of a Docker engine: this machine's, or one far away with nothing of ours installed.
 import { randomBytes } from 'node:crypto'
-import { appendFile, mkdir, rm } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
@@ -11,6 +11,7 @@ import { seccompProfile } from '../seccomp.ts'
 import { keepLogAlone, sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unenforced } from '../unenforced.ts'
+import { BootLogs } from './boot-logs.ts'
 import { buildInEngine } from './build.ts'
 import { BuildCache } from './build-cache.ts'
 import { containerOptions, runnerConfig } from './container.ts'
@@ -31,7 +32,6 @@ export interface DockerOptions extends EngineOptions {
 }
 
 const START_DEADLINE_MS = 60_000
-const BOOT_LOG_BYTES = 65_536
 /** What the runner says once it can be spoken to. */
 const LISTENING = 'runner: listening'
 /** How long what the probe found is believed. */
@@ -55,8 +55,7 @@ class DockerBackend implements Backend {
   #probed: { probe: Probe; until: number } | undefined
   #roots = new Map<string, Root>()
   #runnerVolume: string | undefined
-  /** Bytes in each boot log. */
-  readonly #logged = new Map<string, number>()
+  readonly #logs = new BootLogs(id => this.#folder(id))
   #buildCache: BuildCache | undefined
 
   constructor(options: DockerOptions) {
@@ -226,12 +225,12 @@ class DockerBackend implements Backend {
       throw new Error(`${engineSays(error)}; the runner said: ${last}`, { cause: error })
     } finally {
       stream?.destroy()
-      await this.#log(spec.id, Buffer.concat(said))
+      await this.#logs.add(spec.id, Buffer.concat(said))
     }
   }
 
   async #machine(engine: Docker, shown: Shown, record: DockerRecord): Promise<Machine> {
-    return await dockerMachine(engine, shown, record, this.#ends, text => void this.#log(record.id, text), this.#isNear())
+    return await dockerMachine(engine, shown, record, this.#ends, text => void this.#logs.add(record.id, text), this.#isNear())
   }
 
   readonly #ends = {
@@ -250,7 +249,7 @@ class DockerBackend implements Backend {
     await settled(engine.getContainer(containerName(id)).remove({ force: true, v: false }), 404, 409)
     for (const what of ['workspace', 'home'] as const)
       await settled(engine.getVolume(volumeName(id, what)).remove({ force: true }), 404)
-    this.#logged.delete(id)
+    this.#logs.forget(id)
   }
 
   async #root(engine: Docker, image: RootImage, signal: AbortSignal): Promise<Root> {
@@ -265,19 +264,6 @@ class DockerBackend implements Backend {
         : await imageRoot(engine, this.#images, image, labels, this.#options.runnerPath, signal)
     this.#roots.set(key, root)
     return root
-  }
-
-  async #log(id: string, text: Buffer): Promise<void> {
-    // SECURITY: what a first process writes is the sandbox's to choose, and without an end.
-    const left = BOOT_LOG_BYTES - (this.#logged.get(id) ?? 0)
-    if (text.length === 0 || left <= 0) return
-    const kept = text.subarray(0, left)
-    this.#logged.set(id, BOOT_LOG_BYTES - left + kept.length)
-    try {
-      await appendFile(join(this.#folder(id), 'logs', 'boot.log'), kept)
-    } catch {
-      // The session may be gone before its last words are written, or the disk be full: a log is no reason to fail.
-    }
   }
 
   #folder(id: string): string {
