@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -77,6 +77,21 @@ describe('the packages as they are published', () => {
       expect(await home.run(['shutdown'])).toMatchObject({ code: 0 })
       expect(leftovers(home.dataDir).processes).toEqual([])
     } finally {
+      await home.close()
+    }
+  })
+
+  it('say what is missing when they come without a runner for this machine', async () => {
+    const runner = join(app, `node_modules/@sandglass/daemon/runner/linux-${process.arch}`)
+    const home = await CliHome.open({ program: join(app, 'node_modules/.bin/sandglass'), path: PATH })
+    renameSync(runner, `${runner}.away`)
+    try {
+      const found = await home.run(['doctor'])
+      expect(found).toMatchObject({ code: 3, stdout: expect.stringMatching(/failed +runner: .* is missing\n +fix: install/) })
+      const made = await home.run(['new'])
+      expect(made).toMatchObject({ code: 3, stderr: expect.stringContaining(`${runner} is missing`) })
+    } finally {
+      renameSync(`${runner}.away`, runner)
       await home.close()
     }
   })

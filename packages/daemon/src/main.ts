@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The daemon's program: `serve` (the default) and `doctor`. The only file that reads the environment and the arguments.
-import { statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -95,13 +95,16 @@ async function serve(loaded: Loaded): Promise<void> {
 async function doctor(loaded: Loaded, isJson: boolean): Promise<void> {
   const [{ examine, readable }, { inDoctorFolder }] = await Promise.all([import('./doctor.ts'), import('./doctor-folder.ts')])
   const report = await inDoctorFolder(loaded.dataDir, async folder =>
-    examine({ loaded, backends: await openBackends(loaded, folder), runner: RUNNER }),
+    // Without a runner no backend can be opened: that is all there is to say then.
+    examine({ loaded, backends: existsSync(RUNNER.path) ? await openBackends(loaded, folder) : [], runner: RUNNER }),
   )
   process.stdout.write(isJson ? `${JSON.stringify(report, null, 2)}\n` : readable(report))
   process.exitCode = report.ok ? 0 : 3
 }
 
 async function openBackends({ config }: Loaded, dataDir: string) {
+  if (!existsSync(RUNNER.path))
+    throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'of any kind', why: `${RUNNER.path} is missing; ${RUNNER.fix}` })
   const [{ openOci }, { openDocker }, { openMicrovm }] = await Promise.all([
     import('./backends/oci/backend.ts'),
     import('./backends/docker/backend.ts'),
