@@ -15,8 +15,8 @@ const COPIES = [
   ...['sandglass', 'packaging', 'runner/bin/runner', 'packages/cli/package.json'],
   ...['package.json', 'lib', 'prebuilds/linux-x64.node'].map(path => join('node_modules/better-sqlite3', path)),
 ]
-/** better-sqlite3 is beside the bundle; the guest has no Docker. */
-const APART = ['better-sqlite3', 'dockerode']
+/** better-sqlite3 is beside the bundle; the others are parts of an ssh client that do without. */
+const APART = ['better-sqlite3', 'cpu-features', '*.node']
 const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
 const SIZE_MB = 400
 
