@@ -101,8 +101,13 @@ export const BOUNDARIES: Boundary[] = [
     because: 'what is sealed and opened stands on its rows and its key file, and knows nothing of who asks',
   },
   {
+    files: `${DAEMON}/joined-work.ts`,
+    may: [],
+    because: 'requests, sessions and images all wait for work together, so what does the waiting knows none of them',
+  },
+  {
     files: `${DAEMON}/images/`,
-    may: [`${DAEMON}/layers/`, `${DAEMON}/store/`, `${CONTRACT}/`, 'node:', 'tar-stream', 'zod'],
+    may: [`${DAEMON}/joined-work.ts`, `${DAEMON}/layers/`, `${DAEMON}/store/`, `${CONTRACT}/`, 'node:', 'tar-stream', 'zod'],
     typesOnly: [`${DAEMON}/backends/backend.ts`, `${DAEMON}/log.ts`],
     because: 'images come and go by themselves: sessions stand on them, never the other way',
   },
@@ -112,6 +117,7 @@ export const BOUNDARIES: Boundary[] = [
       `${DAEMON}/backends/backend.ts`,
       `${DAEMON}/backends/unenforced.ts`,
       `${DAEMON}/images/`,
+      `${DAEMON}/joined-work.ts`,
       `${DAEMON}/runner-link/`,
       `${DAEMON}/secrets/seal.ts`,
       `${DAEMON}/store/`,
@@ -130,6 +136,7 @@ export const BOUNDARIES: Boundary[] = [
     may: [
       `${DAEMON}/sessions/`,
       `${DAEMON}/images/`,
+      `${DAEMON}/joined-work.ts`,
       `${DAEMON}/secrets/stored.ts`,
       // A key that makes a request safe to repeat belongs to the request, and so does the row that remembers it.
       `${DAEMON}/store/idempotency.ts`,
