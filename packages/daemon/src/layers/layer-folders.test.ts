@@ -1,7 +1,8 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it, onTestFinished } from 'vitest'
 import { LayerFolders } from './layer-folders.ts'
 
@@ -25,4 +26,28 @@ it('an unpacker that cannot be started is an error, and leaves nothing', async (
   )
   await expect(unpacked).rejects.toThrow('ENOENT')
   expect(await readdir(dir)).toEqual([])
+})
+
+it.each([
+  ['between two pieces', 300],
+  ['in the middle of one', 0],
+])('an unpacker that refuses the layer %s is heard', async (_, pauseMs) => {
+  const dir = await mkdtemp(join(tmpdir(), 'sg-layers-'))
+  onTestFinished(() => rm(dir, { recursive: true, force: true }))
+  const unpacker = join(dir, 'unpacker')
+  await writeFile(unpacker, `#!/bin/sh\nhead -c 1000 >/dev/null; exec 0<&-; echo '{"ok":false,"code":"full"}'; sleep 0.1\n`, {
+    mode: 0o755,
+  })
+  const pieces = async function* () {
+    for (let i = 0; i < 100; i++) {
+      yield Buffer.alloc(1000)
+      await delay(pauseMs)
+    }
+  }
+  const limits = { maxBytes: 1e9, maxEntries: 10, reserveBytes: 0 }
+  const folders = new LayerFolders(join(dir, 'layers'), unpacker, false)
+  const { signal } = new AbortController()
+  const unpacked = folders.unpack('app', `sha256:${'0'.repeat(64)}`, Readable.from(pieces()), limits, signal)
+  await expect(unpacked).rejects.toMatchObject({ code: 'IMAGE_STORE_FULL' })
+  expect(await readdir(join(dir, 'layers'))).toEqual([])
 })

@@ -29,6 +29,8 @@ interface Result extends Unpacked {
 
 const DIFF_ID = /^sha256:([0-9a-f]{64})$/
 const FOLDER = /^[0-9a-f]{64}$/
+/** How the end of whoever reads a pipe is seen: by a write, or between two. */
+const TAKES_NO_MORE = ['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE']
 
 export class LayerFolders {
   readonly #dir: string
@@ -82,12 +84,11 @@ export class LayerFolders {
       await pipeline(tar, child.stdin, { signal })
     } catch (error) {
       // One that has refused the layer takes no more of it: what it said tells why.
-      if ((error as NodeJS.ErrnoException).code !== 'EPIPE') {
-        child.kill('SIGKILL')
-        await ended
-        signal.throwIfAborted()
-        throw error
-      }
+      const isRefused = TAKES_NO_MORE.includes((error as NodeJS.ErrnoException).code ?? '')
+      if (!isRefused) child.kill('SIGKILL')
+      await ended
+      signal.throwIfAborted()
+      if (!isRefused || said() === '') throw error
     }
     await ended
     return outcome(image, said(), complaint(), limits)
