@@ -8,15 +8,18 @@ import (
 	"unsafe"
 )
 
+// Asked once: on a thread that acts for another user they may be that user's.
+var ownUID, ownGID = os.Geteuid(), os.Getegid()
+
 // as runs f with the rights of who, on a thread of its own meanwhile; nil means
 // with the runner's own. It must be short: nothing in f may wait for a client.
 //
-// SECURITY: the thread's filesystem ids and groups change, and with a filesystem
-// uid other than 0 the kernel takes the file capabilities out of the effective set.
-// Both are read back: setfsuid and setfsgid do not report a refusal. The Go runtime
-// starts no thread from a locked one, so nothing inherits the ids.
+// SECURITY: the thread's ids for files and its groups change, and with a uid other
+// than 0 the kernel takes the file capabilities out of the effective set. Both are
+// read back: setfsuid and setfsgid do not report a refusal. The Go runtime starts no
+// thread from a locked one, so nothing inherits the ids.
 func as(who *account, f func() error) error {
-	if who == nil || int(who.UID) == os.Geteuid() {
+	if who == nil || int(who.UID) == ownUID {
 		return f()
 	}
 	runtime.LockOSThread()
@@ -54,31 +57,53 @@ func assume(who *account) (groups []uint32, err error) {
 			break
 		}
 	}
-	setFsID(syscall.SYS_SETFSGID, who.GID)
-	setFsID(syscall.SYS_SETFSUID, who.UID)
-	if fsID(syscall.SYS_SETFSGID) != who.GID || fsID(syscall.SYS_SETFSUID) != who.UID {
+	setGroupID(who.GID)
+	setUserID(who.UID)
+	if groupID() != who.GID || userID() != who.UID {
 		return groups, fmt.Errorf("cannot act as user %s: the runner lacks the right to change ids", who.Name)
 	}
 	return groups, nil
 }
 
 func restore(groups []uint32) bool {
-	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
-	setFsID(syscall.SYS_SETFSUID, uid)
-	setFsID(syscall.SYS_SETFSGID, gid)
+	uid, gid := uint32(ownUID), uint32(ownGID)
+	setUserID(uid)
+	setGroupID(gid)
 	if len(groups) > 0 && setThreadGroups(groups) != nil {
 		return false
 	}
-	return fsID(syscall.SYS_SETFSUID) == uid && fsID(syscall.SYS_SETFSGID) == gid
+	return userID() == uid && groupID() == gid
 }
 
-func setFsID(call uintptr, id uint32) {
-	syscall.RawSyscall(call, uintptr(id), 0, 0)
+// unchanged is an id that no user has: given to a call that sets ids, it leaves the one in its place.
+const unchanged = ^uintptr(0)
+
+// hasFileIDs: the kernel keeps ids for files apart from the others. gVisor does not; there the effective ids take their place, and the
+// saved ones, which stay, are the way back.
+var hasFileIDs = func() bool {
+	_, _, errno := syscall.RawSyscall(syscall.SYS_SETFSUID, unchanged, 0, 0)
+	return errno == 0
+}()
+
+func setUserID(id uint32)  { setThreadID(syscall.SYS_SETFSUID, syscall.SYS_SETRESUID, id) }
+func setGroupID(id uint32) { setThreadID(syscall.SYS_SETFSGID, syscall.SYS_SETRESGID, id) }
+func userID() uint32       { return threadID(syscall.SYS_SETFSUID, syscall.SYS_GETEUID) }
+func groupID() uint32      { return threadID(syscall.SYS_SETFSGID, syscall.SYS_GETEGID) }
+
+func setThreadID(file, effective uintptr, id uint32) {
+	if hasFileIDs {
+		syscall.RawSyscall(file, uintptr(id), 0, 0)
+	} else {
+		syscall.RawSyscall(effective, unchanged, uintptr(id), unchanged)
+	}
 }
 
-// fsID reads an id back: an impossible one changes nothing and returns the present one.
-func fsID(call uintptr) uint32 {
-	id, _, _ := syscall.RawSyscall(call, ^uintptr(0), 0, 0)
+func threadID(file, effective uintptr) uint32 {
+	call := effective
+	if hasFileIDs {
+		call = file // with an impossible id it changes nothing and returns the present one
+	}
+	id, _, _ := syscall.RawSyscall(call, unchanged, 0, 0)
 	return uint32(id)
 }
 

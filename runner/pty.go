@@ -58,21 +58,38 @@ func openPty(rows, cols int, owner *account) (master *terminal, slave *os.File, 
 		syscall.Close(fd)
 		return nil, nil, fmt.Errorf("unlock terminal: %w", err)
 	}
-	peer, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), ioctlGetPeer, syscall.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC)
-	if errno != 0 {
+	peer, err := openPeer(fd)
+	if err != nil {
 		syscall.Close(fd)
-		return nil, nil, fmt.Errorf("open terminal: %w", errno)
+		return nil, nil, fmt.Errorf("open terminal: %w", err)
 	}
 	if owner != nil {
 		// Programs that open their terminal by name (/dev/pts/N) need to own it.
-		if err := syscall.Fchown(int(peer), int(owner.UID), int(owner.GID)); err != nil {
+		if err := syscall.Fchown(peer, int(owner.UID), int(owner.GID)); err != nil {
 			syscall.Close(fd)
-			syscall.Close(int(peer))
+			syscall.Close(peer)
 			return nil, nil, fmt.Errorf("hand over terminal: %w", err)
 		}
 	}
 	master = &terminal{file: os.NewFile(uintptr(fd), "terminal"), fd: fd}
-	return master, os.NewFile(peer, "terminal"), master.resize(rows, cols)
+	return master, os.NewFile(uintptr(peer), "terminal"), master.resize(rows, cols)
+}
+
+// openPeer opens the slave side of a master: by the kernel's own call or, in a kernel that has none (gVisor), by its name.
+func openPeer(master int) (int, error) {
+	const flags = syscall.O_RDWR | syscall.O_NOCTTY | syscall.O_CLOEXEC
+	peer, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(master), ioctlGetPeer, flags)
+	if errno == 0 {
+		return int(peer), nil
+	}
+	if errno != syscall.ENOTTY {
+		return -1, errno
+	}
+	var number uint32
+	if err := ioctl(master, syscall.TIOCGPTN, unsafe.Pointer(&number)); err != nil {
+		return -1, err
+	}
+	return syscall.Open(fmt.Sprintf("/dev/pts/%d", number), flags, 0)
 }
 
 func (t *terminal) resize(rows, cols int) error {

@@ -12,7 +12,9 @@ const renameExchange = 2
 
 // While requests run, "swap" is a directory one moment and a link to the outside the next. Whatever
 // the requests answer, nothing outside is read or changed.
-func TestASwappedDirectoryLeadsNowhere(t *testing.T) {
+func TestASwappedDirectoryLeadsNowhere(t *testing.T) { bothWays(t, swapADirectory) }
+
+func swapADirectory(t *testing.T) {
 	f := newMemoryFixture(t)
 	f.must(os.Chmod(f.outside, 0o777))
 	f.must(os.Mkdir(f.work+"/real", 0o755))
@@ -88,7 +90,9 @@ func TestASwappedDirectoryLeadsNowhere(t *testing.T) {
 }
 
 // Removing a tree in which a directory keeps turning into a link to the outside.
-func TestARecursiveRemoveIsNotLedAway(t *testing.T) {
+func TestARecursiveRemoveIsNotLedAway(t *testing.T) { bothWays(t, removeWhileSwapped) }
+
+func removeWhileSwapped(t *testing.T) {
 	f := newMemoryFixture(t)
 	f.must(os.Chmod(f.outside, 0o777))
 	rounds := 1500

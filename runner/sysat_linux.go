@@ -27,7 +27,16 @@ const (
 
 type openHow struct{ flags, mode, resolve uint64 }
 
+// hasOpenat2: some kernels do not have it. Asked once, in a way that cannot succeed.
+var hasOpenat2 = func() bool {
+	_, _, errno := syscall.RawSyscall6(sysOpenat2, ^uintptr(0), 0, 0, 0, 0, 0)
+	return errno != syscall.ENOSYS
+}()
+
 func openat2(dir int, path string, flags int, resolve uint64) (int, error) {
+	if !hasOpenat2 {
+		return walkTo(dir, path, flags, resolve)
+	}
 	name, err := syscall.BytePtrFromString(path)
 	if err != nil {
 		return -1, err

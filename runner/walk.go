@@ -1,0 +1,138 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+)
+
+// As many links on one path as the kernel follows.
+const maxLinks = 40
+
+// A walk does what openat2 does, a name at a time, for kernels that lack it: gVisor, and Linux before 5.6.
+//
+// SECURITY: no name is ever followed by the kernel. A link is read and its text walked under the same rules, so one that
+// procfs makes up leads nowhere either, and what is swapped on the way changes where the walk goes but not what it may reach.
+type walk struct {
+	resolve uint64
+	// passed are the directories on the way, from the one that the walk began in.
+	passed []int
+	names  []string
+	links  int
+	device uint64
+}
+
+// walkTo opens path below dir for its place alone, or for reading if it is a directory.
+func walkTo(dir int, path string, flags int, resolve uint64) (int, error) {
+	start, err := syscall.Openat(dir, ".", openPath|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	w := &walk{resolve: resolve, passed: []int{start}, names: strings.Split(path, "/")}
+	defer w.close()
+	if strings.HasPrefix(path, "/") && resolve&resolveInRoot == 0 {
+		return -1, syscall.EXDEV
+	}
+	st := &syscall.Stat_t{}
+	if err := syscall.Fstat(start, st); err != nil {
+		return -1, err
+	}
+	w.device = uint64(st.Dev)
+	for w.skipEmpty(); len(w.names) > 0; w.skipEmpty() {
+		if err := w.step(flags); err != nil {
+			return -1, err
+		}
+	}
+	if flags&openPath == 0 {
+		return syscall.Openat(w.here(), ".", flags|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	}
+	end := w.here()
+	w.passed = w.passed[:len(w.passed)-1]
+	return end, nil
+}
+
+func (w *walk) here() int { return w.passed[len(w.passed)-1] }
+
+func (w *walk) close() {
+	for _, fd := range w.passed {
+		syscall.Close(fd)
+	}
+}
+
+func (w *walk) skipEmpty() {
+	for len(w.names) > 0 && (w.names[0] == "" || w.names[0] == ".") {
+		w.names = w.names[1:]
+	}
+}
+
+// step takes one name.
+func (w *walk) step(flags int) error {
+	name := w.names[0]
+	w.names = w.names[1:]
+	if name == ".." {
+		return w.up()
+	}
+	fd, err := syscall.Openat(w.here(), name, openPath|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	st := &syscall.Stat_t{}
+	if err := syscall.Fstat(fd, st); err != nil {
+		syscall.Close(fd)
+		return err
+	}
+	isLast := len(w.names) == 0
+	kind := st.Mode & syscall.S_IFMT
+	switch {
+	case kind == syscall.S_IFLNK && !(isLast && flags&syscall.O_NOFOLLOW != 0):
+		syscall.Close(fd)
+		return w.follow(name)
+	case kind != syscall.S_IFDIR && (!isLast || flags&syscall.O_DIRECTORY != 0):
+		err = syscall.ENOTDIR
+	case w.resolve&resolveNoXdev != 0 && uint64(st.Dev) != w.device:
+		err = syscall.EXDEV
+	}
+	if err != nil {
+		syscall.Close(fd)
+		return err
+	}
+	w.passed = append(w.passed, fd)
+	return nil
+}
+
+// up goes back where the walk came from. At the root, that is the root.
+func (w *walk) up() error {
+	if len(w.passed) > 1 {
+		syscall.Close(w.here())
+		w.passed = w.passed[:len(w.passed)-1]
+		return nil
+	}
+	if w.resolve&resolveInRoot == 0 {
+		return syscall.EXDEV
+	}
+	return nil
+}
+
+// follow goes on with what the link says.
+func (w *walk) follow(name string) error {
+	w.links++
+	if w.resolve&resolveNoSymlinks != 0 || w.links > maxLinks {
+		return syscall.ELOOP
+	}
+	target, err := readlinkAt(w.here(), name)
+	if err == syscall.EINVAL {
+		target, err = name, nil // it is no link any more
+	}
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(target, "/") {
+		if w.resolve&resolveInRoot == 0 {
+			return syscall.EXDEV
+		}
+		for len(w.passed) > 1 {
+			_ = w.up()
+		}
+	}
+	w.names = append(strings.Split(target, "/"), w.names...)
+	return nil
+}
