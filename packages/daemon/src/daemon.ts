@@ -149,6 +149,7 @@ async function closeWorld(world: World): Promise<void> {
   world.leases.stop()
   await flushLeases(world)
   for (const { link } of world.live.all()) link.close()
+  await Promise.all([...world.backends.values()].map(backend => backend.close?.()))
   await world.images.pruning
   await world.store.destroy()
 }

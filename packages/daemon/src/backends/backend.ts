@@ -175,6 +175,8 @@ export interface Backend {
   residents(): Promise<string[]>
   /** Ends whatever runs under this id and removes its disk and folder. Idempotent. */
   discard(id: string): Promise<void>
+  /** Ends what it does in the background; machines run on. Absent where it does nothing there. */
+  close?(): Promise<void>
 }
 
 export interface Machine {

@@ -91,6 +91,10 @@ class MicrovmBackend implements Backend {
     return await this.#turns.take(spec.id, async () => await this.#start(spec, signal))
   }
 
+  async close(): Promise<void> {
+    await this.#snapshots.close()
+  }
+
   async recover(): Promise<Machine[]> {
     await this.#snapshots.endLeft(() => this.#groups())
     await removeHalfMade(this.#paths)

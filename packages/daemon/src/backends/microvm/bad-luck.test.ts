@@ -7,11 +7,11 @@ import { traces } from '../conformance/host-view.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
 import { connectLines } from './lines.ts'
-import { testMicrovm } from './microvm.fixture.ts'
+import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 import { monitor } from './monitor.ts'
 
 const options = await testMicrovm()
-afterAll(() => rmSync(options.dataDir, { recursive: true, force: true }))
+afterAll(() => removeTestMicrovm(options))
 const subject = { allowUnenforced: [], patience: 4 }
 const signal = () => AbortSignal.timeout(80_000)
 const TIMEOUT = { timeout: 120_000 }

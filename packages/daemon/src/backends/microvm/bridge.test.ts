@@ -1,11 +1,10 @@
 // A machine on a bridge of the host.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { boxOf, specOf } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
-import { testMicrovm } from './microvm.fixture.ts'
+import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 
 const BRIDGE = `sgtest${process.pid % 100_000}`
 const options = await testMicrovm({ bridge: BRIDGE })
@@ -36,10 +35,10 @@ beforeAll(async () => {
   server = spawn('python3', ['-c', SERVER, BRIDGE], { stdio: ['ignore', 'pipe', 'inherit'] })
   await once(server.stdout ?? process.stdout, 'data')
 })
-afterAll(() => {
+afterAll(async () => {
   server?.kill()
   execFileSync('ip', ['link', 'delete', BRIDGE])
-  rmSync(options.dataDir, { recursive: true, force: true })
+  await removeTestMicrovm(options)
 })
 
 describe('a bridge', () => {

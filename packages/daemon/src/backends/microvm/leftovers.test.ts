@@ -9,12 +9,12 @@ import { type HostProcess, hostProcesses } from '../conformance/host-view.ts'
 import { specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
 import { MachineGroups } from './groups.ts'
-import { testMicrovm } from './microvm.fixture.ts'
+import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 import { guestMemoryMb } from './qemu-args.ts'
 
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
 const options = await testMicrovm()
-afterAll(() => rmSync(options.dataDir, { recursive: true, force: true }))
+afterAll(() => removeTestMicrovm(options))
 
 it('a machine for a snapshot whose keeper and daemon are killed ends with the next daemon', { timeout: 240_000 }, async () => {
   // No other test has machines of this size, so that there is no snapshot of one yet.
@@ -44,6 +44,20 @@ it('a machine for a snapshot whose keeper and daemon are killed ends with the ne
     await next.recover()
     await next.discard(spec.id)
   }
+})
+
+it('a daemon that stops in an orderly way gives up the snapshot that it is making', { timeout: 240_000 }, async () => {
+  const spec = specOf({ allowUnenforced: [] }, { memoryMb: 400 + (process.pid % 97) })
+  const backend = openMicrovm(options)
+  const machine = await backend.start(spec, AbortSignal.timeout(60_000))
+  const qemu = await snapshotMachine(guestMemoryMb(spec.memoryMb))
+  const group = /:(\/.*-vm\/[0-9a-f]{16})$/m.exec(readFileSync(`/proc/${qemu.pid}/cgroup`, 'utf8'))?.[1] ?? 'none'
+  await backend.close?.()
+  expect(hostProcesses().filter(({ pid }) => pid === qemu.pid)).toEqual([])
+  expect(readdirSync(join(options.dataDir, 'run')).filter(name => name.startsWith('snapshot-'))).toEqual([])
+  for (const mount of readdirSync('/sys/fs/cgroup')) expect(existsSync(join('/sys/fs/cgroup', mount, group))).toBe(false)
+  expect(await machine.isRunning()).toBe(true)
+  await machine.destroy()
 })
 
 async function snapshotMachine(memoryMb: number): Promise<HostProcess> {

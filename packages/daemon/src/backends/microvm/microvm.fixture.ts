@@ -37,6 +37,12 @@ export async function testMicrovm(changes: Partial<MicrovmOptions> = {}): Promis
   return options
 }
 
+/** Removes a data folder, and first what is under way in it: a snapshot may be in the making. */
+export async function removeTestMicrovm(options: MicrovmOptions): Promise<void> {
+  await openMicrovm(options).recover()
+  rmSync(options.dataDir, { recursive: true, force: true })
+}
+
 /** Makes sure that machines as most tests have them start from a snapshot. */
 async function withSnapshot(backend: Backend, { dataDir }: MicrovmOptions): Promise<void> {
   const snapshots = () => (existsSync(join(shared, 'snapshots')) ? readdirSync(join(shared, 'snapshots')) : [])

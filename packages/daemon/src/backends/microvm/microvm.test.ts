@@ -1,13 +1,12 @@
-import { rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { afterAll } from 'vitest'
 import { conformance } from '../conformance.ts'
 import { openMicrovm } from './backend.ts'
-import { testMicrovm } from './microvm.fixture.ts'
+import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
 const options = await testMicrovm()
-afterAll(() => rmSync(options.dataDir, { recursive: true, force: true }))
+afterAll(() => removeTestMicrovm(options))
 
 conformance(
   'microvm',

@@ -17,14 +17,15 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
 import { type Box, inBox, type Subject, specOf } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
-import { testMicrovm } from './microvm.fixture.ts'
+import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 
 const OWNER = 12_345
 const options = await testMicrovm()
 const subject: Subject = { open: async () => openMicrovm(options), starter: [], allowUnenforced: [], patience: 4 }
 const root = mkdtempSync(join(tmpdir(), 'sandglass-shares-'))
-afterAll(() => {
-  for (const dir of [options.dataDir, root]) rmSync(dir, { recursive: true, force: true })
+afterAll(async () => {
+  rmSync(root, { recursive: true, force: true })
+  await removeTestMicrovm(options)
 })
 
 function folder(name: string, owner: number): string {

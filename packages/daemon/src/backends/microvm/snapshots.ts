@@ -40,6 +40,7 @@ export class Snapshots {
   readonly #tried = new Set<string>()
   #work: Promise<unknown> = Promise.resolve()
   #group: string | null = null
+  #isClosed = false
 
   constructor(paths: MicrovmPaths, runnerPath: string, ids: MachineIds) {
     this.#paths = paths
@@ -98,8 +99,15 @@ export class Snapshots {
     }, PAUSE_MS).unref()
   }
 
+  /** Gives up the one that is being made. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    if (this.#group !== null) for (const left of bearers(this.#id(this.#group))) await end(left, END_DEADLINE_MS)
+    await this.#work
+  }
+
   async #make(host: Host, shape: Shape, key: string): Promise<void> {
-    if (existsSync(this.#file(key))) return
+    if (this.#isClosed || existsSync(this.#file(key))) return
     // The image may be gone meanwhile.
     if (!existsSync(join(this.#paths.disks, shape.imageDisk)) || !existsSync(join(this.#paths.disks, shape.topDisk))) return
     const [id, path, folder] = [this.#id(key), this.#file(key), this.#folder(key)]
@@ -159,7 +167,7 @@ export class Snapshots {
   async #untilWaiting({ qemu }: Kept, log: string): Promise<void> {
     const deadline = Date.now() + BOOT_DEADLINE_MS
     while (!(await readFile(log, 'latin1')).includes(WAITING)) {
-      if (!isAlive(qemu) || Date.now() > deadline) throw new Error('the machine for a snapshot did not boot')
+      if (!isAlive(qemu) || this.#isClosed || Date.now() > deadline) throw new Error('the machine for a snapshot did not boot')
       await delay(POLL_MS)
     }
   }
