@@ -21,7 +21,7 @@ setup() {
   fi
   # Whoever has QEMU can have virtual machines.
   if [ "$1" = test ] || { [ "$1" = run ] && command -v "qemu-system-$(uname -m)" >/dev/null; }; then guest_kernel; fi
-  if [ "$1" = test ]; then full_kernel; fi
+  if [ "$1" = test ]; then full_kernel && gvisor; fi
   exec 9>&-
 }
 
@@ -194,6 +194,24 @@ fetch_kernel() {
     dpkg -x "$folder"/download/*.deb "$folder/unpacked" &&
     mkdir "$folder/kernel" && mv "$folder/unpacked/boot" "$folder/unpacked/lib" "$folder/kernel/" &&
     rm -rf "$2" && mv "$folder/kernel" "$2" && rm -rf "$folder"
+}
+
+# Tests use it by its path, as root. What Debian 12 has is too old, so it comes from the release after.
+gvisor() {
+  [ -x .cache/gvisor/runsc ] && return
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
+  step 'gVisor' fetch_gvisor || say "could not fetch gVisor, and nothing is tested with it; see $LOG"
+}
+
+# Signed lists of the later release, kept apart from the machine's own, from where those come.
+fetch_gvisor() {
+  local site folder=$CACHE/gvisor.new apt
+  site=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Component: main' | head -n 1)
+  [ -n "$site" ] && rm -rf "$folder" && mkdir -p "$folder/lists/partial" || return 1
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $site trixie main" >"$folder/sources"
+  apt="apt-get -o Dir::Etc::sourcelist=$folder/sources -o Dir::Etc::sourceparts=- -o Dir::State::lists=$folder/lists -o Dir::Cache=$folder/cache"
+  (cd "$folder" && $apt update && $apt download runsc && dpkg -x runsc_*.deb unpacked) &&
+    mkdir -p .cache/gvisor && mv "$folder/unpacked/usr/bin/runsc" .cache/gvisor/runsc && rm -rf "$folder"
 }
 
 # For packages: one binary per machine, under the name that Node has for it.

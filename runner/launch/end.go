@@ -15,7 +15,9 @@ type endJob struct {
 	Records string   `json:"records"` // where the runtime keeps what it knows of the machine
 	Folder  string   `json:"folder"`
 	Socket  string   `json:"socket"`
-	State   *state   `json:"state"`
+	// SocketFolder is where the socket may have been made.
+	SocketFolder string `json:"socket_folder"`
+	State        *state `json:"state"`
 	// HideMounts as in a runtimePlan.
 	HideMounts []string `json:"hide_mounts"`
 	Groups     []group  `json:"groups"`
@@ -75,6 +77,9 @@ func end(j *endJob, r *result) error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove %s: %w", path, err)
 		}
+	}
+	if err := os.RemoveAll(j.SocketFolder); err != nil {
+		return fmt.Errorf("remove the socket's folder: %w", err)
 	}
 	if j.Image != "" {
 		if err := awaitReleased(j.Image, deadline); err != nil {

@@ -25,6 +25,7 @@ const (
 	attrReadonly      = 0x1
 	attrNosuid        = 0x2
 	attrNodev         = 0x4
+	attrNoexec        = 0x8
 	attrIdmap         = 0x100000
 )
 

@@ -145,6 +145,9 @@ func buildRootfs(j *startJob, mounted string, users *os.File, held []heldFolder)
 			return err
 		}
 	}
+	if err := j.SocketFolder.show(j.Rootfs); err != nil {
+		return err
+	}
 	return attachFolders(j.Rootfs, held)
 }
 

@@ -30,6 +30,9 @@ type runtimePlan struct {
 	OpenFiles uint64   `json:"open_files"`
 	// Verify: what the runtime made is looked at before it is used.
 	Verify bool `json:"verify"`
+	// OwnKernel: what the runtime starts is a kernel, with the sandbox's processes in it. It inherits no descriptors but the standard three, makes
+	// its own user namespace, and keeps processes and cgroups apart by itself.
+	OwnKernel bool `json:"own_kernel"`
 }
 
 // An ociRuntime is the runtime's process. Until it is configured it waits for somebody to write to config.json, which is a pipe.
@@ -38,7 +41,7 @@ type ociRuntime struct {
 	cmd    *exec.Cmd
 	pipe   place
 	output *os.File
-	// What the machine's first process inherits: its listening socket and, in a pipe, its own configuration.
+	// What the machine's first process inherits: its listening socket, unless it has to make one, and, in a pipe, its own configuration.
 	listener       *os.File
 	toldTo, toldBy *os.File
 }
@@ -62,13 +65,19 @@ func (p *runtimePlan) start() (*ociRuntime, error) {
 		return nil, err
 	}
 	argv := append(append([]string{}, p.Argv...), "--root", p.Records, "run", "--detach", "--bundle", p.bundle(),
-		"--pid-file", p.pidFile(), "--preserve-fds", "2", p.ID)
+		"--pid-file", p.pidFile())
 	r.cmd = &exec.Cmd{
-		Path: argv[0], Args: argv, Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
-		Stdout: r.output, Stderr: r.output, ExtraFiles: []*os.File{r.listener, r.toldTo},
+		Path: argv[0], Dir: "/", Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, Stdout: r.output, Stderr: r.output,
 		// A launcher that is killed takes the runtime along, and the half-made sandbox ends when it loses the runtime.
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	}
+	if p.OwnKernel {
+		r.cmd.Stdin = r.toldTo
+	} else {
+		argv = append(argv, "--preserve-fds", "2")
+		r.cmd.ExtraFiles = []*os.File{r.listener, r.toldTo}
+	}
+	r.cmd.Args = append(argv, p.ID)
 	if err := r.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", filepath.Base(argv[0]), err)
 	}
@@ -109,6 +118,9 @@ func (r *ociRuntime) open() error {
 	if r.toldTo, r.toldBy, err = os.Pipe(); err != nil {
 		return fmt.Errorf("make pipe: %w", err)
 	}
+	if r.plan.OwnKernel {
+		return nil
+	}
 	r.listener, err = newSocket()
 	return err
 }
@@ -127,7 +139,7 @@ func (r *ociRuntime) tell(data []byte) error {
 	if len(data) > 60<<10 {
 		return fmt.Errorf("the runner's configuration is too long: %d bytes", len(data))
 	}
-	if _, err := r.toldBy.Write(data); err != nil {
+	if _, err := r.toldBy.Write(append(data, '\n')); err != nil {
 		return fmt.Errorf("fill pipe: %w", err)
 	}
 	return nil

@@ -3,7 +3,9 @@ package launch
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // listen makes a socket that listens at path.
@@ -44,4 +46,79 @@ func listenAt(socket *os.File, path string) error {
 		return fmt.Errorf("listen on %s: %w", path, err)
 	}
 	return nil
+}
+
+// A socketFolder is a folder of the host in which a runner makes the socket that it was not given.
+//
+// SECURITY: the sandbox has it only until the runner listens, and nothing of the user's runs before that. Then the socket is moved to where the
+// sandbox does not reach, and the folder is removed: in a folder that is gone nothing can be made, so no link waits for the daemon there and
+// no file fills the host's disk.
+type socketFolder struct {
+	Path   string `json:"path"`
+	Name   string `json:"name"`   // of the socket
+	Target string `json:"target"` // where the sandbox sees the folder
+	Owner  int    `json:"owner"`  // the sandbox's root, outside
+}
+
+// How long a runner gets to listen, once the runtime has returned.
+const listenDeadline = 20 * time.Second
+
+// make makes the folder, empty.
+func (f *socketFolder) make() error {
+	if f == nil {
+		return nil
+	}
+	if err := os.RemoveAll(f.Path); err != nil {
+		return fmt.Errorf("remove an old folder for the socket: %w", err)
+	}
+	return ensureDir(f.Path, f.Owner, f.Owner, 0o700)
+}
+
+// show lets the sandbox have the folder.
+func (f *socketFolder) show(rootfs string) error {
+	if f == nil {
+		return nil
+	}
+	target, err := mountPoint(rootfs, f.Target)
+	if err != nil {
+		return err
+	}
+	defer target.close()
+	return bind(f.Path, target, attrNosuid|attrNodev|attrNoexec, false)
+}
+
+// take waits until the runner listens, and makes its socket the machine's.
+func (f *socketFolder) take(socket string, pid int) error {
+	if f == nil {
+		return nil
+	}
+	made := filepath.Join(f.Path, f.Name)
+	for deadline := time.Now().Add(listenDeadline); !answers(made); time.Sleep(time.Millisecond) {
+		if !alive(pid) {
+			return fmt.Errorf("the sandbox ended at once")
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the runner made no socket")
+		}
+	}
+	if err := os.Rename(made, socket); err != nil {
+		return fmt.Errorf("take the runner's socket: %w", err)
+	}
+	if err := os.RemoveAll(f.Path); err != nil {
+		return fmt.Errorf("remove the socket's folder: %w", err)
+	}
+	return nil
+}
+
+// answers: a socket that is bound and does not listen yet refuses.
+func answers(path string) bool {
+	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
+		return false
+	}
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(fd)
+	return syscall.Connect(fd, &syscall.SockaddrUnix{Name: path}) == nil
 }

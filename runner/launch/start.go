@@ -17,10 +17,12 @@ type startJob struct {
 	// Record is written to the folder before anything else: after a crash it tells what may have been left.
 	Record json.RawMessage `json:"record"`
 	Socket string          `json:"socket"`
-	Bundle json.RawMessage `json:"bundle"` // the runtime's config.json; its root is Rootfs
-	Config json.RawMessage `json:"config"` // the runner's
-	Groups []group         `json:"groups"`
-	Disk   disk            `json:"disk"`
+	// SocketFolder is where a runner that inherits no socket makes its own, or nil.
+	SocketFolder *socketFolder   `json:"socket_folder"`
+	Bundle       json.RawMessage `json:"bundle"` // the runtime's config.json; its root is Rootfs
+	Config       json.RawMessage `json:"config"` // the runner's
+	Groups       []group         `json:"groups"`
+	Disk         disk            `json:"disk"`
 	// Rootfs is where the root filesystem is put together: a folder that anybody may reach, because the runtime looks it up
 	// with the rights of an id that owns nothing on the host.
 	Rootfs string  `json:"rootfs"`
@@ -69,6 +71,9 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 		return fmt.Errorf("show the user namespace to the runtime: %w", err)
 	}
 	r.mark("user namespace")
+	if err := j.SocketFolder.make(); err != nil {
+		return err
+	}
 	if err := buildRootfs(j, mounted, users, held); err != nil {
 		return err
 	}
@@ -82,8 +87,10 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	if run == nil {
 		return fmt.Errorf("no runtime was prepared")
 	}
-	if err := listenAt(run.listener, j.Socket); err != nil {
-		return err
+	if run.listener != nil {
+		if err := listenAt(run.listener, j.Socket); err != nil {
+			return err
+		}
 	}
 	if err := run.tell(j.Config); err != nil {
 		return err
@@ -95,10 +102,13 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	}
 	r.mark("runtime")
 	if run.plan.Verify {
-		if err := run.verify(pid, users); err != nil {
+		if err := run.verify(pid, users, j.IDs); err != nil {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be anywhere
 			return fmt.Errorf("%s: %w", filepath.Base(run.plan.Argv[0]), err)
 		}
+	}
+	if err := j.SocketFolder.take(j.Socket, pid); err != nil {
+		return err
 	}
 	if j.WantFilter {
 		r.Filter = run.filter(pid)

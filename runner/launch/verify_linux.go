@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"time"
@@ -17,11 +18,8 @@ const verifyDeadline = 2 * time.Second
 //
 // SECURITY: the OCI specification lets a runtime pass over what it does not know, and its exit code does not tell. What holds the
 // sandbox is looked at from outside; anything weaker ends here.
-func (r *ociRuntime) verify(pid int, users *os.File) error {
-	err := checkNamespaces(pid, users)
-	if err == nil {
-		err = checkInherited(pid, r.listener)
-	}
+func (r *ociRuntime) verify(pid int, users *os.File, ids []idRange) error {
+	err := r.checkNamespaces(pid, users, ids)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("the sandbox ended at once: %w", err)
 	}
@@ -30,7 +28,7 @@ func (r *ociRuntime) verify(pid int, users *os.File) error {
 	}
 	deadline := time.Now().Add(verifyDeadline)
 	for {
-		err := checkFilter(pid)
+		err := r.checkFirst(pid)
 		if err == nil || time.Now().After(deadline) || !alive(pid) {
 			return err
 		}
@@ -38,9 +36,31 @@ func (r *ociRuntime) verify(pid int, users *os.File) error {
 	}
 }
 
+// checkFirst looks at the first process itself, which may not be what it is to become yet.
+func (r *ociRuntime) checkFirst(pid int) error {
+	if err := checkFilter(pid); err != nil || r.plan.OwnKernel {
+		return err
+	}
+	return checkInherited(pid, r.listener)
+}
+
+func (r *ociRuntime) checkNamespaces(pid int, users *os.File, ids []idRange) error {
+	if r.plan.OwnKernel {
+		if err := checkIDs(pid, ids); err != nil {
+			return err
+		}
+		// There are no other processes of the host, and no cgroups, in a kernel of its own.
+		return checkApart(pid, "user", "mnt", "net", "ipc", "uts")
+	}
+	if err := checkUsers(pid, users); err != nil {
+		return err
+	}
+	return checkApart(pid, "pid", "mnt", "net", "ipc", "uts", "cgroup")
+}
+
 func alive(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }
 
-func checkNamespaces(pid int, users *os.File) error {
+func checkUsers(pid int, users *os.File) error {
 	inside, err := inodeOf(fmt.Sprintf("/proc/%d/ns/user", pid))
 	if err != nil {
 		return err
@@ -52,7 +72,30 @@ func checkNamespaces(pid int, users *os.File) error {
 	if inside != wanted {
 		return fmt.Errorf("the runtime did not put the sandbox in its user namespace")
 	}
-	for _, kind := range []string{"pid", "mnt", "net", "ipc", "uts", "cgroup"} {
+	return nil
+}
+
+// checkIDs: a user namespace that the runtime made has the session's ids and no others.
+func checkIDs(pid int, ids []idRange) error {
+	for _, name := range []string{"uid_map", "gid_map"} {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, name))
+		if err != nil {
+			return fmt.Errorf("look at the sandbox's ids: %w", err)
+		}
+		var wanted []string
+		for _, r := range ids {
+			wanted = append(wanted, fmt.Sprint(r.Inside), fmt.Sprint(r.Outside), fmt.Sprint(r.Size))
+		}
+		if got := strings.Fields(string(data)); !reflect.DeepEqual(got, wanted) {
+			return fmt.Errorf("the runtime gave the sandbox the ids %v in place of %v", got, wanted)
+		}
+	}
+	return nil
+}
+
+// checkApart: the process is in none of the launcher's namespaces of these kinds.
+func checkApart(pid int, kinds ...string) error {
+	for _, kind := range kinds {
 		inside, err := inodeOf(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
 		if err != nil {
 			return err
@@ -76,7 +119,8 @@ func inodeOf(path string) (uint64, error) {
 	return st.Ino, nil
 }
 
-// checkInherited: without its socket the runner serves nobody, and the daemon would wait for it.
+// checkInherited: without its socket the runner serves nobody, and the daemon would wait for it. The runner takes it over under another
+// number, so that it may be seen under neither.
 func checkInherited(pid int, listener *os.File) error {
 	wanted, err := os.Readlink(fdPath(int(listener.Fd())))
 	if err != nil {

@@ -38,6 +38,7 @@ const FOLDERS = [
   'var',
   'workspace',
   '.sandglass',
+  '.sandglass-run',
 ]
 const VAR_FOLDERS = ['var/cache', 'var/lib', 'var/log', 'var/spool']
 const TMP_MODE = 0o1777

@@ -18,6 +18,21 @@ export const DOCKER: Readonly<Record<string, string>> = {
   'a machine that takes every inotify instance leaves others theirs': ONE_USER,
 }
 
+const ONE_TO_THE_HOST = 'to the host gVisor and all that runs in it are one: past the limit the sandbox ends'
+const PLAYED = 'gVisor plays the kernel: what it lets root do has no effect outside it'
+
+export const RUNSC: Readonly<Record<string, string>> = {
+  'memory past the limit ends the program and not the machine': ONE_TO_THE_HOST,
+  'a fork bomb stops at the limit, and the machine goes on': ONE_TO_THE_HOST,
+  'a machine that takes every timer leaves others theirs': ONE_TO_THE_HOST,
+  'root in a writable root cannot move what the next start mounts on':
+    'mounts are outside gVisor: root can remove their places, and such a session does not start again',
+  'calls that change mounts, namespaces, keys or the kernel are refused, even for root': PLAYED,
+  'kernel knobs and host details are masked or read-only': PLAYED,
+  'device files cannot be made': PLAYED,
+  'queues that the whole host shares are out of reach, even for root': PLAYED,
+}
+
 const NO_CGROUP = 'no cgroup was delegated to this user'
 
 export const ORDINARY_USER: Readonly<Record<string, string>> = {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { seccompProfile } from './seccomp.ts'
+import { refusalProfile, seccompProfile } from './seccomp.ts'
 
 const { syscalls, defaultAction, defaultErrnoRet } = seccompProfile('x64')
 const allowed = (name: string) => syscalls.filter(rule => rule.names.includes(name) && rule.action === 'SCMP_ACT_ALLOW')
@@ -32,5 +32,27 @@ describe('the seccomp profile', () => {
   it('is for the architecture of the machine alone', () => {
     expect(seccompProfile('arm64').architectures).toEqual(['SCMP_ARCH_AARCH64'])
     expect(seccompProfile('x64').architectures).toEqual(['SCMP_ARCH_X86_64'])
+  })
+})
+
+describe('the refusals for a kernel of its own', () => {
+  const profile = refusalProfile('x64')
+
+  it('let through what they do not name, clone3 among it', () => {
+    expect(profile.defaultAction).toBe('SCMP_ACT_ALLOW')
+    expect(profile.syscalls.every(rule => rule.action === 'SCMP_ACT_ERRNO')).toBe(true)
+    expect(profile.syscalls.flatMap(rule => rule.names)).not.toContain('clone3')
+  })
+
+  it('name every call that is refused aloud elsewhere, and each new namespace', () => {
+    const names = profile.syscalls.filter(rule => rule.args === undefined).flatMap(rule => rule.names)
+    for (const call of ['mount', 'unshare', 'setns', 'bpf', 'keyctl', 'open_by_handle_at']) expect(names).toContain(call)
+    const refused = (flags: number) =>
+      profile.syscalls.some(
+        rule => rule.names.includes('clone') && rule.args?.some(({ value, valueTwo }) => (flags & value) === valueTwo),
+      )
+    for (const flag of [0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000])
+      expect(refused(flag | 17)).toBe(true)
+    expect(refused(0x003d_0f00)).toBe(false) // a thread
   })
 })

@@ -42,6 +42,32 @@ export function seccompProfile(arch: NodeJS.Architecture): SeccompProfile {
   }
 }
 
+/**
+ * For a kernel that is the sandbox's own, and has few of these calls itself: what it is told to refuse it refuses with EPERM, which programs do not
+ * take for an old kernel. So this is a list of refusals, and clone3 is not in it: libraries would make no thread.
+ */
+export function refusalProfile(arch: NodeJS.Architecture): SeccompProfile {
+  const refused = { action: 'SCMP_ACT_ERRNO', errnoRet: EPERM }
+  const namespaces = Array.from({ length: 32 }, (_, bit) => 2 ** bit).filter(bit => (NEW_NAMESPACES & bit) !== 0)
+  return {
+    ...seccompProfile(arch),
+    defaultAction: 'SCMP_ACT_ALLOW',
+    syscalls: [
+      { names: words(REFUSED), ...refused },
+      ...namespaces.map(bit => ({
+        names: ['clone'],
+        ...refused,
+        args: [{ index: 0, value: bit, valueTwo: bit, op: 'SCMP_CMP_MASKED_EQ' }],
+      })),
+      ...[TIOCSTI, TIOCLINUX].map(request => ({
+        names: ['ioctl'],
+        ...refused,
+        args: [{ index: 1, value: 0xffff_ffff, valueTwo: request, op: 'SCMP_CMP_MASKED_EQ' }],
+      })),
+    ],
+  }
+}
+
 function words(text: string): string[] {
   return text.trim().split(/\s+/)
 }

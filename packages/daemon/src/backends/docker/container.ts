@@ -3,14 +3,12 @@ import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { ContainerCreateOptions } from 'dockerode'
 import type { MachineSpec } from '../backend.ts'
 import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
+import { RUNNER_PATH, SOCKET_FOLDER } from '../own-places.ts'
 import type { SeccompProfile } from '../seccomp.ts'
 import { containerName, OWNER_LABEL, SESSION_LABEL, volumeName } from './names.ts'
 
 export const SANDBOX_ID = 1000
-/** Where the runner's socket is, in a tmpfs of its own. */
-export const SOCKET_FOLDER = '/.sandglass-run'
 export const SOCKET_NAME = 'runner.sock'
-const RUNNER = '/.sandglass/runner'
 /** The runner's own, made at its start: what the sandbox starts is counted together with them. */
 export const RUNNER_THREADS = 32
 const MiB = 1024 * 1024
@@ -48,7 +46,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
     name: containerName(spec.id),
     Image: input.image,
     Hostname: spec.name,
-    Entrypoint: [RUNNER],
+    Entrypoint: [RUNNER_PATH],
     // Whoever is on the same machine comes by the socket, everybody else by stdin and stdout.
     Cmd: ['--config-line', '--stdio', '--listen', `${SOCKET_FOLDER}/${SOCKET_NAME}`],
     // SECURITY: without a user namespace of its own, root in a container is root on the machine. Nothing in it is.
@@ -83,6 +81,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       Tmpfs: {
         '/tmp': `rw,nosuid,nodev,exec,size=${Math.floor(spec.memoryMb / 2)}m,mode=1777`,
         '/run': 'rw,nosuid,nodev,noexec,size=16m,mode=755',
+        // In a tmpfs of its own.
         [SOCKET_FOLDER]: SOCKET_TMPFS,
       },
       ShmSize: 64 * MiB,

@@ -5,7 +5,8 @@ import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import type { Duplex } from 'node:stream'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
-import { SOCKET_FOLDER, SOCKET_NAME } from './container.ts'
+import { SOCKET_FOLDER } from '../own-places.ts'
+import { SOCKET_NAME } from './container.ts'
 
 /** Not named by node:fs. */
 const O_PATH = 0o10000000

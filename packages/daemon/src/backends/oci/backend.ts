@@ -18,7 +18,7 @@ import type {
 } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 import { isAlive } from '../process-state.ts'
-import { seccompProfile } from '../seccomp.ts'
+import { refusalProfile, seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unenforced } from '../unenforced.ts'
@@ -73,6 +73,7 @@ class OciBackend implements Backend {
   readonly #launcher: Launcher
   readonly #runnerFile: string
   readonly #profile = seccompProfile(process.arch)
+  readonly #refusals = refusalProfile(process.arch)
   readonly #compiled = new CompiledSeccomp()
   readonly #turns = new Turns()
   readonly #room: DiskRoom
@@ -261,7 +262,7 @@ class OciBackend implements Backend {
       runnerFile: this.#runnerFile,
       emptyDisk: this.#disks === null ? null : await this.#disks.path(diskMb),
       kept: host.mkfs === null && existsSync(tar) ? tar : null,
-      seccomp: this.#profile,
+      seccomp: host.kind === 'runsc' ? this.#refusals : this.#profile,
       compiledSeccomp: this.#compiled.get(host),
       // What runc compiled is had through the kernel, which tells root alone.
       wantFilter: this.#compiled.wants(host) && (host.kind === 'crun' || !host.rootless),

@@ -1,14 +1,20 @@
 // The OCI runtime's config.json: namespaces, capabilities, mounts of the virtual filesystems. Real files are mounted by the launcher.
 
 import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
+import { RUNNER_PATH } from '../own-places.ts'
 import type { SeccompProfile } from '../seccomp.ts'
 import type { IdRange } from './id-ranges.ts'
+import type { NamedRlimit } from './rlimits.ts'
 
 export interface BundleInput {
   readonly hostname: string
   readonly rootfs: string
-  /** Where the runtime finds the machine's user namespace, with these ids. */
-  readonly users: string
+  /** Of the runner. */
+  readonly args: readonly string[]
+  /** For a kernel that keeps limits of its own; the others inherit them. */
+  readonly rlimits: readonly NamedRlimit[]
+  /** Where the runtime finds the machine's user namespace, with these ids; null for one that makes it. */
+  readonly users: string | null
   readonly ids: readonly IdRange[]
   readonly memoryMb: number
   /** Where a runtime that keeps cgroups itself makes its own, below the machine's; null for a sandbox born in its groups. */
@@ -18,9 +24,6 @@ export interface BundleInput {
   /** The profile as compiled before, which saves the runtime the work. Only crun takes it. */
   readonly compiledSeccomp: Buffer | null
 }
-
-/** Where the runner is, in every sandbox. */
-export const RUNNER_PATH = '/.sandglass/runner'
 
 // SECURITY: what the runner needs to act for other users of its own sandbox. NET_ADMIN and SETPCAP serve to set up the loopback
 // interface; the runner gives them up before it serves. What it starts as the user sandbox has none of them.
@@ -51,9 +54,10 @@ export function ociBundle(input: BundleInput): object {
       terminal: false,
       user: { uid: 0, gid: 0 },
       cwd: '/',
-      args: [RUNNER_PATH, '--listen-fd', '3', '--config-fd', '4'],
+      args: [RUNNER_PATH, ...input.args],
       env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
       noNewPrivileges: true,
+      rlimits: input.rlimits,
       capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES, inheritable: [], ambient: [] },
     },
     mounts: mounts(input),
@@ -62,7 +66,10 @@ export function ociBundle(input: BundleInput): object {
     linux: {
       uidMappings: idMappings(input.ids),
       gidMappings: idMappings(input.ids),
-      namespaces: [...NAMESPACES.map(type => ({ type })), { type: 'user', path: input.users }],
+      namespaces: [
+        ...NAMESPACES.map(type => ({ type })),
+        { type: 'user', ...(input.users === null ? {} : { path: input.users }) },
+      ],
       ...(input.cgroupsPath === null ? {} : { cgroupsPath: input.cgroupsPath }),
       sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' },
       ...(input.seccomp === null ? {} : { seccomp: compiled === null ? input.seccomp : { ...input.seccomp, syscalls: [] } }),

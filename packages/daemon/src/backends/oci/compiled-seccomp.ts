@@ -17,7 +17,7 @@ export class CompiledSeccomp {
 
   /** Whether the launcher is to say what the runtime made of the profile. */
   wants({ runtime, kind }: Runtime): boolean {
-    return kind !== 'other' && !this.#compiled.has(runtime)
+    return (kind === 'crun' || kind === 'runc') && !this.#compiled.has(runtime)
   }
 
   /** Takes over what the runtime made of the profile when it started a machine. */

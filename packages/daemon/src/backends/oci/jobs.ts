@@ -5,18 +5,26 @@ import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
 import { type CgroupLayout, groupsOf, leftGroups, mountsOf, RUNTIME_GROUP, wayHome } from '../cgroups/layout.ts'
 import { SANDBOX_ID } from '../image-users.ts'
+import { RUNNER_PATH, SOCKET_FOLDER } from '../own-places.ts'
 import type { SeccompProfile } from '../seccomp.ts'
-import { ociBundle, RUNNER_PATH } from './bundle.ts'
+import { ociBundle } from './bundle.ts'
 import { SPARE_DISK } from './disks.ts'
 import { hostFolders } from './host-folders.ts'
 import { type IdRange, outsideId } from './id-ranges.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { MachineRecord, MachineState } from './record.ts'
-import { rlimits } from './rlimits.ts'
+import { named, rlimits } from './rlimits.ts'
 import type { Rootfs } from './root-images.ts'
 
 const LEAST_PROCESSES = 48
+/** What a runtime hands on. */
+const INHERITED = ['--listen-fd', '3', '--config-fd', '4']
+/** Of a runner that makes its own, in its folder. */
+const SOCKET_NAME = 's'
+/** gVisor is in the machine's cgroups already. Files are the session's disk and no copy of it. The one socket that it makes on the host is the runner's. */
+const RUNSC = ['--ignore-cgroups', '--network=none', '--overlay2=none', '--host-uds=create', '--oci-seccomp']
+
 export interface StartInput {
   readonly spec: MachineSpec
   readonly record: MachineRecord
@@ -68,7 +76,9 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   const bundle = ociBundle({
     hostname: spec.name,
     rootfs: host.stage,
-    users: paths.users,
+    args: host.kind === 'runsc' ? ['--config-line', '--listen', `${SOCKET_FOLDER}/${SOCKET_NAME}`] : INHERITED,
+    rlimits: host.kind === 'runsc' ? named(rlimits(host.openFiles, processes)) : [],
+    users: host.kind === 'runsc' ? null : paths.users,
     ids,
     memoryMb: spec.memoryMb,
     cgroupsPath: ownGroup,
@@ -79,14 +89,18 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   return {
     start: {
       id: spec.id,
-      runtime: isStartedAhead(host) ? null : runtimeAtStart(host, paths, spec.id),
+      runtime: isStartedAhead(host) ? null : runtimeAtStart(host, paths, spec.id, record.group),
       want_filter: input.wantFilter,
       folder: paths.session(spec.id),
       record,
       socket: paths.socket(spec.id),
+      socket_folder:
+        host.kind === 'runsc'
+          ? { path: paths.socketFolder(spec.id), name: SOCKET_NAME, target: SOCKET_FOLDER, owner: outsideId(ids, 0) }
+          : null,
       bundle,
       config: {
-        ...runnerConfig(spec, input.rootfs, record.token, inRunner),
+        ...runnerConfig(host, spec, input.rootfs, record.token, inRunner),
         // An ordinary user's launcher has the user's own id: limited itself, it would count all that the user runs.
         ...(host.rootless ? { processes } : {}),
       },
@@ -108,7 +122,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       folders: hostFolders(host, spec.mounts, ids),
       ids,
       users: paths.users,
-      rlimits: rlimits(host.openFiles, host.rootless ? null : processes),
+      rlimits: rlimits(host.openFiles, host.rootless || host.kind === 'runsc' ? null : processes),
     },
   }
 }
@@ -118,7 +132,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
  * its cgroups. Where there are none, the runtime's records are the one thing that tells of a machine whose folder is gone.
  */
 function isStartedAhead({ kind, cgroups }: Host): boolean {
-  return kind !== 'other' && cgroups !== null
+  return (kind === 'crun' || kind === 'runc') && cgroups !== null
 }
 
 function runtimeAhead(host: Host, paths: OciPaths, group: string): object {
@@ -136,7 +150,8 @@ function runtimeAhead(host: Host, paths: OciPaths, group: string): object {
   }
 }
 
-function runtimeAtStart(host: Host, paths: OciPaths, id: string): object {
+function runtimeAtStart(host: Host, paths: OciPaths, id: string, group: string): object {
+  if (host.kind === 'runsc') return { ...runtimeAhead(host, paths, group), id, verify: true, own_kernel: true }
   return {
     argv: [host.runtime, ...runtimeOptions(host)],
     id,
@@ -152,6 +167,7 @@ function runtimeAtStart(host: Host, paths: OciPaths, id: string): object {
 
 function runtimeOptions({ kind, bornInGroups }: Host): string[] {
   if (kind === 'crun') return ['--cgroup-manager=disabled']
+  if (kind === 'runsc') return RUNSC
   return kind === 'runc' && bornInGroups ? ['--rootless=true'] : []
 }
 
@@ -184,6 +200,7 @@ export function endJob(
       records: join(paths.runtimeRoot, id),
       folder: paths.session(id),
       socket: paths.socket(id),
+      socket_folder: paths.socketFolder(id),
       state,
       groups: host.cgroups === null || record === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, record.group),
       hide_mounts: record?.hiddenMounts ?? host.hiddenMounts,
@@ -244,7 +261,7 @@ function shownOnDisk(readonlyRootfs: boolean): object[] {
 }
 
 // SECURITY: token and environment reach the runner through a pipe, never through argv, the environment or a file.
-function runnerConfig(spec: MachineSpec, rootfs: Rootfs, token: string, filter: Buffer | null): object {
+function runnerConfig({ kind }: Host, spec: MachineSpec, rootfs: Rootfs, token: string, filter: Buffer | null): object {
   return {
     token,
     workdir: '/workspace',
@@ -252,7 +269,8 @@ function runnerConfig(spec: MachineSpec, rootfs: Rootfs, token: string, filter: 
     user: { name: rootfs.user, uid: SANDBOX_ID, gid: SANDBOX_ID },
     env: { ...rootfs.env, ...spec.env },
     file_roots: FILE_ROOTS,
-    loopback: ['127.0.0.53/8'],
+    // gVisor has all of 127/8 on its loopback.
+    loopback: kind === 'runsc' ? [] : ['127.0.0.53/8'],
     max_shells: 64,
     warm_shell: true,
     ...(filter === null ? {} : { seccomp: filter.toString('base64') }),

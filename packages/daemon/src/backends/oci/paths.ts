@@ -18,6 +18,8 @@ export interface OciPaths extends MachinePaths {
   /** Name of the daemon's folder in every cgroup hierarchy. */
   readonly cgroupParent: string
   socket(id: string): string
+  /** Where the runner makes its socket if it is given none. */
+  socketFolder(id: string): string
 }
 
 export function ociPaths(dataDir: string): OciPaths {
@@ -33,5 +35,6 @@ export function ociPaths(dataDir: string): OciPaths {
     users: join(run, 'users'),
     cgroupParent: parentName(dataDir),
     socket: id => socketOf(id, 'sock'),
+    socketFolder: id => socketOf(id, 'd'),
   }
 }

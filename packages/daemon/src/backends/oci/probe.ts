@@ -130,7 +130,7 @@ function describe(host: Host, version: string): Probe {
     unenforceable,
     unenforceableFix: delegationFix(host),
     weaker,
-    kernel: 'shared',
+    kernel: host.kind === 'runsc' ? 'own' : 'shared',
   }
 }
 

@@ -9,6 +9,8 @@ const IN_MEMORY = /^\/(tmp|run)\//
 const ROOT_OR_VM = 'run the daemon as root, or use --backend microvm'
 
 export async function refuseWishes(host: Host, { readonlyRootfs, network, mounts, nestedVirt }: MachineWishes): Promise<void> {
+  if (host.kind === 'runsc' && (host.rootless || host.cgroups === null))
+    throw unsupported('runsc as an ordinary user, or without cgroups', 'run the daemon as root, or use another --runtime')
   if (!readonlyRootfs && host.noWritableRoot !== null)
     throw unsupported(host.noWritableRoot, host.rootless ? ROOT_OR_VM : 'use --backend microvm')
   if (network !== 'none')

@@ -1,13 +1,27 @@
 // Limits that the kernel keeps for each process, or each user of a sandbox. The launcher takes them on, and everything it starts has them.
 
-/** The kernel's numbers, the same on x64 and arm64. */
+/** The kernel's numbers, the same on x64 and arm64, with their names. */
 const RESOURCES = { core: 4, processes: 6, openFiles: 7, queuedSignals: 11, messageQueues: 12 }
+const NAMES = new Map([
+  [RESOURCES.core, 'RLIMIT_CORE'],
+  [RESOURCES.processes, 'RLIMIT_NPROC'],
+  [RESOURCES.openFiles, 'RLIMIT_NOFILE'],
+  [RESOURCES.queuedSignals, 'RLIMIT_SIGPENDING'],
+  [RESOURCES.messageQueues, 'RLIMIT_MSGQUEUE'],
+])
 /** Queued signals and timers of one user. */
 const QUEUED_SIGNALS = 1024
 
 export interface Rlimit {
   readonly resource: number
   readonly limit: number
+}
+
+/** As an OCI runtime takes it. */
+export interface NamedRlimit {
+  readonly type: string
+  readonly hard: number
+  readonly soft: number
 }
 
 /** `processes`: of one user of the sandbox; null for no such limit. */
@@ -19,4 +33,8 @@ export function rlimits(openFiles: number, processes: number | null): Rlimit[] {
     { resource: RESOURCES.queuedSignals, limit: QUEUED_SIGNALS },
     { resource: RESOURCES.messageQueues, limit: 0 },
   ]
+}
+
+export function named(limits: readonly Rlimit[]): NamedRlimit[] {
+  return limits.map(({ resource, limit }) => ({ type: NAMES.get(resource) ?? String(resource), hard: limit, soft: limit }))
 }

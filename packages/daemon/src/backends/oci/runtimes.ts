@@ -14,7 +14,7 @@ export interface Runtime {
   /** Where it is. */
   readonly runtime: string
   /** What is known of crun and runc saves time: they can be started before their configuration is known, and their records be thrown away. */
-  readonly kind: 'crun' | 'runc' | 'other'
+  readonly kind: 'crun' | 'runc' | 'runsc' | 'other'
   /** The runtime is started inside the machine's cgroups and keeps out of them; otherwise it makes its own below. */
   readonly bornInGroups: boolean
   /** Mounts that the runtime must not see: crun refuses to run while a hybrid host's unified mount shows controllers. */
@@ -131,13 +131,13 @@ const existing = (path: string) => (existsSync(path) ? path : null)
 /** How a runtime is used here, by what it says of itself. One that is not known is used as any could be. */
 export function runtimeUse(path: string, version: string, cgroups: CgroupLayout | null): Runtime {
   const word = version.split(' version ')[0]
-  const kind = word === 'crun' || word === 'runc' ? word : 'other'
+  const kind = word === 'crun' || word === 'runc' || word === 'runsc' ? word : 'other'
   const mounted = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
   return {
     runtime: path,
     kind,
     // On v2 runc guards devices with a program of its own, which it attaches to the group that it makes.
-    bornInGroups: kind === 'crun' || (kind === 'runc' && cgroups?.version !== 2),
+    bornInGroups: kind === 'crun' || kind === 'runsc' || (kind === 'runc' && cgroups?.version !== 2),
     hiddenMounts: kind === 'crun' && mounted?.version === 1 && mounted.unified !== null ? [mounted.unified] : [],
   }
 }

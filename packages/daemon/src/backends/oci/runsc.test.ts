@@ -1,0 +1,72 @@
+// gVisor, where `tools/dev setup` could fetch it.
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, expect, it } from 'vitest'
+import { traces } from '../conformance/host-view.ts'
+import { inBox, specOf } from '../conformance/subject.ts'
+import { conformance } from '../conformance.ts'
+import { RUNSC } from '../limitations.ts'
+import { openOci } from './backend.ts'
+
+const root = fileURLToPath(new URL('../../../../../', import.meta.url))
+const runnerPath = join(root, 'runner/bin/runner')
+const runsc = join(root, '.cache/gvisor/runsc')
+const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
+const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
+afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
+
+const subjectOf = (runtime: string) => ({
+  open: () => openOci({ dataDir, runtime, runnerPath }),
+  starter: [process.execPath, starter, dataDir, runtime, runnerPath],
+  allowUnenforced: [],
+  patience: 2,
+})
+
+if (existsSync(runsc)) {
+  const subject = subjectOf(runsc)
+  conformance('oci with runsc', subject, RUNSC)
+
+  it('the folder in which the runner made its socket is gone, for root too', async () => {
+    await inBox(await subject.open(), subject, {}, async ({ machine, asRoot }) => {
+      expect((await asRoot('echo x > /.sandglass-run/x')).code).not.toBe(0)
+      expect((await asRoot('ln -s /etc/passwd /.sandglass-run/s')).code).not.toBe(0)
+      expect(readdirSync(join(dataDir, 'run')).filter(name => name.startsWith(machine.id))).toEqual([`${machine.id}.sock`])
+    })
+  })
+
+  it('programs have threads, sockets of their own and files that are theirs', async () => {
+    await inBox(await subject.open(), subject, {}, async ({ run, link }) => {
+      const program = [
+        'import socket, threading',
+        'a, b = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)',
+        'a.bind("/workspace/s"); a.listen(); b.connect("/workspace/s")',
+        'thread = threading.Thread(target=lambda: print("threaded")); thread.start(); thread.join()',
+      ].join('\n')
+      await link.request('write', { path: 'program.py' }, { body: Buffer.from(program) })
+      expect((await run('python3 program.py; stat -c %U program.py; uname -r')).output).toBe('threaded\nsandbox\n4.4.0')
+    })
+  })
+
+  it('one session may ask for it, and the others have what the configuration says', async () => {
+    const backend = await openOci({ dataDir, runtime: 'crun', runtimes: { gvisor: runsc }, runnerPath })
+    await inBox(backend, subject, { runtime: 'gvisor' }, async ({ run }) => expect((await run('uname -r')).output).toBe('4.4.0'))
+    await inBox(backend, subject, {}, async ({ run }) => expect((await run('uname -r')).output).not.toBe('4.4.0'))
+  })
+
+  it('one that gives a sandbox other ids than its own starts nothing, and says why', async () => {
+    const path = join(dataDir, 'runsc-nobody')
+    writeFileSync(path, `#!/bin/sh\nexec ${runsc} --directfs=false "$@"\n`, { mode: 0o755 })
+    const [other, spec] = [subjectOf(path), specOf(subject)]
+    const backend = await other.open()
+    await expect(backend.start(spec, AbortSignal.timeout(20_000))).rejects.toThrow('gave the sandbox the ids [65534 65534 1]')
+    expect(await backend.residents()).toEqual([])
+    expect(traces(spec.id)).toEqual([])
+    expect(readdirSync(join(dataDir, 'run')).filter(name => name.startsWith(spec.id))).toEqual([])
+  })
+}
+
+it('what does not hold with it is named with a reason', () => {
+  expect(Object.keys(RUNSC).length).toBeGreaterThan(0)
+})
