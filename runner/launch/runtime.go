@@ -35,7 +35,8 @@ type runtimePlan struct {
 	OwnKernel bool `json:"own_kernel"`
 }
 
-// An ociRuntime is the runtime's process. Until it is configured it waits for somebody to write to config.json, which is a pipe.
+// An ociRuntime is the runtime's process. Until it is configured it waits for somebody to write to config.json, which is a pipe; one that would not is
+// not running yet.
 type ociRuntime struct {
 	plan   *runtimePlan
 	cmd    *exec.Cmd
@@ -73,15 +74,19 @@ func (p *runtimePlan) start() (*ociRuntime, error) {
 	}
 	if p.OwnKernel {
 		r.cmd.Stdin = r.toldTo
-	} else {
-		argv = append(argv, "--preserve-fds", "2")
-		r.cmd.ExtraFiles = []*os.File{r.listener, r.toldTo}
+		r.cmd.Args = append(argv, p.ID)
+		return r, nil
 	}
-	r.cmd.Args = append(argv, p.ID)
+	r.cmd.ExtraFiles = []*os.File{r.listener, r.toldTo}
+	r.cmd.Args = append(argv, "--preserve-fds", "2", p.ID)
+	return r, r.begin()
+}
+
+func (r *ociRuntime) begin() error {
 	if err := r.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", filepath.Base(argv[0]), err)
+		return fmt.Errorf("start %s: %w", filepath.Base(r.cmd.Path), err)
 	}
-	return r, nil
+	return nil
 }
 
 func (p *runtimePlan) bundle() string  { return filepath.Join(p.Folder, "bundle") }
@@ -147,12 +152,7 @@ func (r *ociRuntime) tell(data []byte) error {
 
 // run lets the runtime make the sandbox and returns its first process.
 func (r *ociRuntime) run(bundle []byte, limits []rlimit, log string) (int, error) {
-	for _, l := range limits {
-		if err := limitProcess(r.cmd.Process.Pid, l); err != nil {
-			return 0, err
-		}
-	}
-	if err := r.configure(bundle); err != nil {
+	if err := r.configure(bundle, limits); err != nil {
 		return 0, err
 	}
 	runErr := r.cmd.Wait()
@@ -177,14 +177,25 @@ func (r *ociRuntime) run(bundle []byte, limits []rlimit, log string) (int, error
 	return pid, nil
 }
 
-// configure gives the runtime its config.json. One that has found the pipe gets it there; one that looks later, or again, finds a file.
-func (r *ociRuntime) configure(bundle []byte) error {
-	file := filepath.Join(r.plan.bundle(), "config.json")
-	if err := os.WriteFile(file+".new", bundle, 0o600); err != nil {
-		return fmt.Errorf("write bundle: %w", err)
+// configure gives the runtime its limits and its config.json. One that runs already has found the pipe and gets it there; or it looks later, or again,
+// and finds a file.
+func (r *ociRuntime) configure(bundle []byte, limits []rlimit) error {
+	if r.cmd.Process == nil {
+		if err := r.writeBundle(bundle); err != nil {
+			return err
+		}
+		if err := takeOn(limits); err != nil {
+			return err
+		}
+		return r.begin()
 	}
-	if err := os.Rename(file+".new", file); err != nil {
-		return fmt.Errorf("write bundle: %w", err)
+	for _, l := range limits {
+		if err := limitProcess(r.cmd.Process.Pid, l); err != nil {
+			return err
+		}
+	}
+	if err := r.writeBundle(bundle); err != nil {
+		return err
 	}
 	// Opening waits for the runtime to open its end: for ever, if it found the file. Should it get less than all, it says so itself.
 	go func() {
@@ -193,6 +204,18 @@ func (r *ociRuntime) configure(bundle []byte) error {
 			pipe.Close()
 		}
 	}()
+	return nil
+}
+
+// writeBundle puts a file in the place of the pipe.
+func (r *ociRuntime) writeBundle(bundle []byte) error {
+	file := filepath.Join(r.plan.bundle(), "config.json")
+	if err := os.WriteFile(file+".new", bundle, 0o600); err != nil {
+		return fmt.Errorf("write bundle: %w", err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return fmt.Errorf("write bundle: %w", err)
+	}
 	return nil
 }
 
