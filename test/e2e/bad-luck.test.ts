@@ -178,8 +178,7 @@ describe('the world', () => {
   })
 
   test('a second daemon on the same data folder refuses and says who has it', async () => {
-    const second = new RealDaemon()
-    Object.assign(second, { dataDir: daemon.dataDir, socket: `${daemon.dataDir}/other.sock` })
+    const second = new RealDaemon([], daemon.dataDir, 'other.sock')
     await expect(second.start()).rejects.toThrow(/already uses/)
   })
 })

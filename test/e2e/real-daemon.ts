@@ -15,14 +15,16 @@ export type Reply = { status: number; headers: Record<string, string | string[] 
 export type Json = any
 
 export class RealDaemon {
-  readonly dataDir = mkdtempSync(join(tmpdir(), 'sg-'))
-  readonly socket = join(this.dataDir, 'sandglass.sock')
+  readonly dataDir: string
+  readonly socket: string
   readonly flags: string[]
   log = ''
   #child: ChildProcess | undefined
 
-  constructor(flags: string[] = []) {
+  constructor(flags: string[] = [], dataDir = mkdtempSync(join(tmpdir(), 'sg-')), socket = 'sandglass.sock') {
     this.flags = flags
+    this.dataDir = dataDir
+    this.socket = join(dataDir, socket)
   }
 
   get pid(): number {
