@@ -6,8 +6,9 @@
 #   setup guest  and what makes a guest with systemd
 
 NODE_MAJOR=24
+# The runner is one static program, and whoever has Go need not have a C compiler.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
-export PATH
+export PATH CGO_ENABLED=0
 
 setup() {
   open_cache
@@ -233,7 +234,7 @@ runner_digest() {
 compile_runner() {
   (
     cd runner
-    export CGO_ENABLED=0 GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOCACHE="${GOCACHE:-$OLDPWD/.cache/go}" GOARCH=${2:-$(go env GOARCH)}
+    export GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOCACHE="${GOCACHE:-$OLDPWD/.cache/go}" GOARCH=${2:-$(go env GOARCH)}
     go build -buildvcs=false -trimpath -ldflags='-s -w' -o "bin/$1.$$" . && mv "bin/$1.$$" "bin/$1"
   )
 }
