@@ -93,6 +93,7 @@ mksquashfs squashfs-tools
 ip iproute2
 python3 python3
 git git
+xz xz-utils
 chromium chromium'
 case $(uname -m) in
   aarch64) TEST_PACKAGES+=$'\nqemu-system-aarch64 qemu-system-arm' ;;

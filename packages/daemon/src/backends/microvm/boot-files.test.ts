@@ -2,8 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { zstdCompressSync } from 'node:zlib'
-import { afterAll, describe, expect, it } from 'vitest'
+import { fileURLToPath } from 'node:url'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
+import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { openMicrovm } from './backend.ts'
 import { MODULE_SETS, prepareBoot } from './boot-files.ts'
 import { findKernel } from './find-kernel.ts'
 import { collectModules } from './kernel-modules.ts'
@@ -29,6 +31,7 @@ function kernelPackage(name: string, version: string, modules: Record<string, st
     const path = join(folder, 'kernel/drivers/virtio', file)
     const content = moduleText(file.replace(/\.ko.*/, ''), needs)
     if (file.endsWith('.zst')) writeFileSync(path, zstdCompressSync(content))
+    else if (file.endsWith('.gz')) writeFileSync(path, gzipSync(content))
     else if (file.endsWith('.xz')) writeFileSync(path, execFileSync('xz', ['-c'], { input: content }))
     else writeFileSync(path, content)
   }
@@ -40,7 +43,7 @@ const BASE = {
   'virtio_ring.ko.xz': 'virtio',
   'virtio-mmio.ko': 'virtio,virtio_ring',
   'virtio_blk.ko.zst': 'virtio_ring,virtio',
-  'virtio_console.ko': 'virtio',
+  'virtio_console.ko.gz': 'virtio',
   'squashfs.ko': '',
 }
 
@@ -62,6 +65,45 @@ describe('the modules of a kernel', () => {
   it('that are missing are named', async () => {
     const dir = kernelPackage('lacking', '6.1.0-1', { 'virtio.ko': '' })
     await expect(collectModules(join(dir, 'lib/modules/6.1.0-1'), ['virtio', 'squashfs'])).rejects.toThrow('has no squashfs')
+  })
+
+  it('that cannot be read are an unusable kernel, with what to do', async () => {
+    const dir = kernelPackage('compressed', '6.1.0-1', { 'virtio.ko.xz': '' })
+    const modules = join(dir, 'lib/modules/6.1.0-1')
+    vi.stubEnv('PATH', '/nonexistent')
+    onTestFinished(() => {
+      vi.unstubAllEnvs()
+    })
+    await expect(collectModules(modules, ['virtio'])).rejects.toMatchObject({
+      name: 'UnusableKernel',
+      message: expect.stringContaining('xz is not installed'),
+      fix: 'sudo apt-get install -y xz-utils',
+    })
+    writeFileSync(join(modules, 'kernel/drivers/virtio/broken.ko.gz'), 'no module')
+    await expect(collectModules(modules, ['broken'])).rejects.toMatchObject({
+      name: 'UnusableKernel',
+      message: expect.stringMatching(/broken\.ko\.gz cannot be read/),
+    })
+  })
+
+  it('that a machine cannot do without and that are missing make the backend unavailable', async () => {
+    const dir = kernelPackage('useless', '6.1.0-1', { 'virtio.ko': '' })
+    const probe = await openMicrovm({
+      dataDir: join(root, 'data'),
+      runnerPath: fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url)),
+      qemu: 'auto',
+      kernel: join(dir, 'boot/vmlinuz-6.1.0-1'),
+      accel: 'tcg',
+      shareProto: 'virtiofs',
+      diskFormat: 'qcow2',
+      bridge: null,
+      extraArgs: [],
+    }).probe()
+    expect(probe).toMatchObject({
+      available: false,
+      why: expect.stringMatching(/has no virtio_/),
+      fix: expect.stringContaining('backends.microvm.kernel'),
+    })
   })
 })
 

@@ -4,10 +4,23 @@ import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
-import { zstdDecompressSync } from 'node:zlib'
+import { gunzipSync, zstdDecompressSync } from 'node:zlib'
+
+import { isMissing } from '../missing-file.ts'
 
 const run = promisify(execFile)
 const MAX_MODULE_BYTES = 64 * 1024 * 1024
+
+/** A kernel that no machine can be made with, and what to do. */
+export class UnusableKernel extends Error {
+  override readonly name = 'UnusableKernel'
+  readonly fix: string
+
+  constructor(why: string, fix = 'install another kernel, or name one with backends.microvm.kernel', options?: ErrorOptions) {
+    super(why, options)
+    this.fix = fix
+  }
+}
 
 export interface KernelModule {
   readonly name: string
@@ -28,7 +41,7 @@ export async function collectModules(
     const path = files.get(name)
     if (path === undefined) {
       if (optional.includes(name)) return
-      throw new Error(`the kernel of ${modulesDir} has no ${name}`)
+      throw new UnusableKernel(`the kernel of ${modulesDir} has no ${name}`)
     }
     const content = await readModule(path)
     for (const needed of dependencies(content)) await visit(needed)
@@ -52,10 +65,22 @@ function moduleName(path: string): string {
 }
 
 async function readModule(path: string): Promise<Buffer> {
-  if (path.endsWith('.zst')) return zstdDecompressSync(await readFile(path), { maxOutputLength: MAX_MODULE_BYTES })
-  if (path.endsWith('.ko')) return await readFile(path)
-  const [program, ...args] = path.endsWith('.xz') ? ['xz', '-dc', path] : ['gzip', '-dc', path]
-  return (await run(program ?? '', args, { encoding: 'buffer', maxBuffer: MAX_MODULE_BYTES })).stdout
+  const bounds = { maxOutputLength: MAX_MODULE_BYTES }
+  try {
+    if (path.endsWith('.xz')) return (await run('xz', ['-dc', path], { encoding: 'buffer', maxBuffer: MAX_MODULE_BYTES })).stdout
+    const content = await readFile(path)
+    if (path.endsWith('.zst')) return zstdDecompressSync(content, bounds)
+    return path.endsWith('.gz') ? gunzipSync(content, bounds) : content
+  } catch (error) {
+    if (path.endsWith('.xz') && isMissing(error))
+      throw new UnusableKernel(
+        'the modules of the kernel are compressed, and xz is not installed',
+        'sudo apt-get install -y xz-utils',
+      )
+    throw new UnusableKernel(`${path} cannot be read: ${error instanceof Error ? error.message : error}`, undefined, {
+      cause: error,
+    })
+  }
 }
 
 /** From the module's own description, a list of NAME=VALUE strings that end in a zero byte. */

@@ -12,6 +12,7 @@ import { type BootFiles, prepareBoot } from './boot-files.ts'
 import { findKernel } from './find-kernel.ts'
 import type { MachineGroups } from './groups.ts'
 import { type JailIds, jailIds, jailProblem } from './jail.ts'
+import { UnusableKernel } from './kernel-modules.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Accel } from './qemu-args.ts'
 import type { DiskFormat, DiskTools } from './session-disk.ts'
@@ -99,7 +100,8 @@ export async function examine(
         : `${options.kernel} is no kernel whose modules are installed`,
       `sudo apt-get install -y ${KERNEL_PACKAGE}`,
     )
-  const boot = await prepareBoot(kernel, options.runnerPath, paths.boot)
+  const boot = await prepareBoot(kernel, options.runnerPath, paths.boot).catch(unlessUnusable)
+  if (boot instanceof UnusableKernel) return unavailable(boot.message, boot.fix)
   const ids = options.extraArgs.length > 0 ? null : jailIds()
   const problem = ids === null ? noIds(options) : await jailProblem(paths, options.runnerPath, qemu, ids.first)
   const jail = problem === null ? ids : null
@@ -190,4 +192,9 @@ async function tscKhz(runnerPath: string, dir: string): Promise<number> {
   await writeFile(`${file}.${process.pid}`, stdout.trim())
   await rename(`${file}.${process.pid}`, file)
   return Number(stdout)
+}
+
+function unlessUnusable(error: unknown): UnusableKernel {
+  if (error instanceof UnusableKernel) return error
+  throw error
 }
