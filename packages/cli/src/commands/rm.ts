@@ -1,3 +1,4 @@
+import { SESSION_ID, SESSION_NAME } from '@sandglass/contract/tables'
 import { SandglassError } from '@sandglass/sdk'
 import { confirm } from '../ask.ts'
 import type { Command } from '../command.ts'
@@ -34,6 +35,7 @@ export const command: Command = {
     // One that fails does not keep the others; its failure decides the exit code.
     for (const name of names) {
       try {
+        requireName(name)
         await client.session(name).destroy({ purge: flags.purge === true || undefined })
         removed.push(name)
         if (!json) print(`${printable(name)}\n`)
@@ -45,4 +47,9 @@ export const command: Command = {
     if (json) print(toJson({ removed }))
     return code
   },
+}
+
+/** What can be neither an id nor a name is not there either, and nobody has to be asked. */
+function requireName(given: string): void {
+  if (!SESSION_ID.test(given) && !SESSION_NAME.test(given)) throw new SandglassError('SESSION_NOT_FOUND', { id: given })
 }
