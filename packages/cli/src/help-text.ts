@@ -1,6 +1,7 @@
 import { styleText } from 'node:util'
 import type { Command, Flag } from './command.ts'
 import { GLOBAL_FLAGS } from './commands.ts'
+import { optionsOf } from './options-of.ts'
 import { hanging, textWidth, wrapText } from './wrap.ts'
 
 /** Help of one command. */
@@ -14,6 +15,18 @@ export function commandHelp(name: string, command: Command, stream: NodeJS.Write
   blocks.push(`${title('Everywhere')}\n${flagLines(GLOBAL_FLAGS, width)}`)
   return blocks.join('\n')
 }
+
+/** A command as it is with this first word: its form, its flags, and what is said of it. Undefined for a word that it does not take. */
+export function partOf(command: Command, action: string): Command | undefined {
+  if (!Array.isArray(command.completes) || !command.completes.includes(action)) return undefined
+  const own = command.usage.filter(form => firstWord(form) === action)
+  const others = command.completes.filter(word => word !== action)
+  const about = command.about?.split('\n\n').filter(paragraph => !others.includes(firstWord(paragraph)))
+  const options = optionsOf(command, [action])
+  return { ...command, usage: own.length > 0 ? own : command.usage, about: about?.join('\n\n') ?? '', options }
+}
+
+const firstWord = (text: string) => text.split(/\s/, 1)[0] ?? ''
 
 /** A flag that is longer than this has its explanation on the next line. */
 const MAX_LEFT = 30

@@ -29,7 +29,7 @@ export async function main(): Promise<void> {
 async function run(named: NonNullable<Named>, env: Context['env']): Promise<number> {
   const { name, command, argv } = named
   const input = parseInput(argv, optionsOf(command, argv))
-  if (input.flags.help) return showHelp(command, name)
+  if (input.flags.help) return showHelp(command, name, input.args[0])
   return runNoting(command, input, context(env, input.flags, named))
 }
 
@@ -62,9 +62,9 @@ async function complete(words: readonly string[], env: Context['env']): Promise<
   return (await import('./complete/complete.ts')).complete(words, context(env, {}, undefined))
 }
 
-async function showHelp(command: Command, name: string): Promise<number> {
-  const { commandHelp } = await import('./help-text.ts')
-  process.stdout.write(commandHelp(name, command, process.stdout))
+async function showHelp(command: Command, name: string, action = ''): Promise<number> {
+  const { commandHelp, partOf } = await import('./help-text.ts')
+  process.stdout.write(commandHelp(name, partOf(command, action) ?? command, process.stdout))
   return 0
 }
 

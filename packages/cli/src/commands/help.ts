@@ -1,20 +1,22 @@
 import { styleText } from 'node:util'
 import type { Command } from '../command.ts'
 import { COMMAND_NAMES, GLOBAL_FLAGS, isCommand, loadCommand } from '../commands.ts'
-import { commandHelp, flagLines } from '../help-text.ts'
-import { oneArgument, unknownCommand } from '../parse.ts'
+import { commandHelp, flagLines, partOf } from '../help-text.ts'
+import { nearest } from '../nearest.ts'
+import { unknownCommand, usage } from '../parse.ts'
 import { hanging, textWidth } from '../wrap.ts'
 
 export const command: Command = {
   summary: 'Show help',
-  usage: ['[COMMAND]'],
+  usage: ['[COMMAND [WORD]]'],
+  about: 'WORD is the first one behind a COMMAND that has several, like build of image.',
   options: {},
   completes: COMMAND_NAMES,
   async run(input, { print }) {
     if (input.args.length > 0) {
-      const name = oneArgument(input, 'COMMAND')
+      const [name = '', ...words] = input.args
       if (!isCommand(name)) throw unknownCommand(name)
-      print(commandHelp(name, await loadCommand(name), process.stdout))
+      print(commandHelp(name, meantBy(name, await loadCommand(name), words), process.stdout))
       return 0
     }
     const commands = await Promise.all(COMMAND_NAMES.map(async name => ({ name, ...(await loadCommand(name)) })))
@@ -29,4 +31,17 @@ export const command: Command = {
     )
     return 0
   },
+}
+
+/** The command, or the part of it that begins with the word behind it. */
+function meantBy(name: string, command: Command, [action, ...more]: readonly string[]): Command {
+  if (action === undefined) return command
+  const actions = Array.isArray(command.completes) ? command.completes : []
+  const part = partOf(command, action)
+  if (part !== undefined && more.length === 0) return part
+  if (part !== undefined || actions.length === 0)
+    throw usage(`one COMMAND is enough: ${(part ? more : [action, ...more]).join(' ')} is too much`)
+  const meant = nearest(action, actions)
+  const issue = `${name} is followed by ${actions.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`
+  throw usage(issue, `\`sandglass help ${name}\` shows all of it`)
 }

@@ -24,7 +24,8 @@ export const command: Command = {
   about: `build takes the files below PATH (this folder when absent) that .dockerignore does not name. What was built from the same content
 before and is not too old is not built again. A Docker engine does the work; FROM finds its image in the store, or pulls it.
 
-import takes a docker save archive or an OCI layout, as a tar (also with gzip), as a folder, or from stdin with - as PATH.
+import takes a docker save archive or an OCI layout, as a tar (also with gzip or zstd), as a folder, or from stdin with - as PATH.
+
 IMAGE is a reference like debian:12, an id, or 12 or more characters of one.`,
   options: {
     file: { type: 'string', short: 'f', only: 'build', value: 'PATH', isPath: true, about: 'build: the Dockerfile; - is stdin' },
