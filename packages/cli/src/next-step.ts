@@ -21,13 +21,23 @@ export async function withHelp(error: unknown, run: Run, env: Environment): Prom
 
 const helpOf = ({ name }: Run) => `\`sandglass help ${name}\` shows how it is used`
 
-function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, { name, command }: Run): SandglassError {
-  const message = error.message.replace(/^[a-z_]+(?=:? )/, field => {
-    const flag = field.replaceAll('_', '-')
-    return Object.hasOwn(command.options, flag) ? `--${flag}` : field
-  })
+function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, run: Run): SandglassError {
+  const { name, command } = run
+  const field = /^[a-z_]+(?=:? )/.exec(error.message)?.[0] ?? ''
+  const flag = field.replaceAll('_', '-')
+  const message = Object.hasOwn(command.options, flag)
+    ? `--${flag}${error.message.slice(field.length)}${meantChoice(flag, run)}`
+    : error.message
   const next = error.detail.next ?? `\`sandglass help ${name}\` lists the flags and their ranges`
   return new SandglassError('INVALID_REQUEST', { ...error.detail, next }, { message, requestId: error.requestId, cause: error })
+}
+
+/** Which of a flag's values was probably meant by the one that was given. */
+function meantChoice(flag: string, { command, argv }: Run): string {
+  const { choices = [] } = command.options[flag] ?? {}
+  const given = parseInput(argv, optionsOf(command, argv)).flags[flag]
+  const meant = typeof given === 'string' && !choices.includes(given) ? nearest(given.toLowerCase(), choices) : undefined
+  return meant === undefined ? '' : `; did you mean ${meant}?`
 }
 
 /** The argument that the daemon could take neither for an id nor for a name. */
