@@ -2,6 +2,8 @@
 import { AFTER_A_CHANGE, type ErrorRow } from './row.ts'
 
 type WrongState = { id: string; state: string; event: string; name?: string }
+/** `state` and what follows are of the session after the loss, as far as it is known. */
+type Lost = { id: string; name?: string; state?: string; reason?: string; why?: string | null }
 
 export const SESSIONS_ERRORS = {
   SESSION_NOT_FOUND: {
@@ -73,8 +75,8 @@ export const SESSIONS_ERRORS = {
   RUNNER_LOST: {
     http: 502,
     exit: 3,
-    text: (d: { id: string }) => `lost the sandbox of ${d.id} during the call`,
-    hint: '`sandglass inspect` shows whether it still runs; the call may have taken effect',
+    text: lostText,
+    hint: afterLoss,
   },
   PORT_CLOSED: {
     http: 502,
@@ -99,3 +101,16 @@ function wayOut({ id, name = id, state }: WrongState): string {
   if (isOver(state)) return 'make a new one with `sandglass new`'
   return `\`sandglass inspect ${name}\` shows the state and its reason`
 }
+
+function lostText({ id, name = id, state = '', reason, why }: Lost): string {
+  if (!isEnded(state)) return `lost the sandbox of session ${name} in the middle of the command`
+  return `the sandbox of session ${name} ended in the middle of the command: ${why ?? `it is ${state} (${reason})`}`
+}
+
+function afterLoss({ id, name = id, state = '' }: Lost): string {
+  if (isOver(state)) return 'make a new one with `sandglass new`'
+  if (isEnded(state)) return `\`sandglass start ${name}\` starts it again; \`sandglass inspect ${name}\` shows how it ended`
+  return `\`sandglass inspect ${name}\` shows whether it still runs; the command may have taken effect`
+}
+
+const isEnded = (state: string) => state === 'failed' || state === 'stopped' || isOver(state)

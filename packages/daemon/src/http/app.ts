@@ -2,13 +2,14 @@
 import { LIMITS, PATHS, ROUTES, type Route, type RouteName, SandglassError } from '@sandglass/contract'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import type { Logger } from '../log.ts'
+import { explainLoss } from '../sessions/explain-loss.ts'
 import type { Api, Call, Handlers } from './api.ts'
 import { bearerKey, keyChecker } from './auth.ts'
 import { admitOrigin } from './cors.ts'
 import { toSandglassError } from './errors.ts'
 import { handlersOf } from './handlers.ts'
 import { isLocalHost } from './host-check.ts'
-import { reply } from './reply.ts'
+import { reply, sessionOf } from './reply.ts'
 import { requestIds } from './request-id.ts'
 
 declare module 'fastify' {
@@ -48,9 +49,10 @@ export function createApp(api: Api): FastifyInstance {
     if (api.world.log.isLevelEnabled('debug'))
       logOf(request).debug({ route, status: response.statusCode, ms: response.elapsedTime }, 'request')
   })
-  app.setErrorHandler((error, request, response) =>
-    sendError(whileClosing(api.world.closing, error), request, response, logOf(request)),
-  )
+  app.setErrorHandler(async (error, request, response) => {
+    const explained = await explainLoss(api.world, sessionOf(request), error)
+    return sendError(whileClosing(api.world.closing, explained), request, response, logOf(request))
+  })
   app.setNotFoundHandler((request, response) =>
     sendError(
       new SandglassError('ROUTE_NOT_FOUND', { method: request.method, path: request.url.split('?')[0] ?? '' }),

@@ -5,6 +5,8 @@ import type { RawData, WebSocket } from 'ws'
 import { z } from 'zod'
 import type { Logger } from '../log.ts'
 import type { HeldStream } from '../sessions/ask.ts'
+import { explainLoss } from '../sessions/explain-loss.ts'
+import type { World } from '../sessions/world.ts'
 import { toSandglassError } from './errors.ts'
 
 const HIGH_WATER = 256 * 1024
@@ -14,13 +16,21 @@ const NORMAL = 1000
 export type PumpOptions = {
   /** How long a client may take nothing. */
   slowSeconds: number
+  /** Adds to an error what is known of it. */
+  explain: (error: unknown) => Promise<unknown>
   log: Logger
 }
 
+export const pumpOptions = (world: World, { live }: HeldStream, log: Logger): PumpOptions => ({
+  slowSeconds: world.config.slow_reader_seconds,
+  explain: error => explainLoss(world, live.row.id, error),
+  log,
+})
+
 /** A shell or process: each message is a channel byte and its payload. */
-export function pumpChannels(socket: WebSocket, held: HeldStream, { slowSeconds, log }: PumpOptions): void {
-  const send = sender(socket, slowSeconds)
-  serve(socket, held, log, {
+export function pumpChannels(socket: WebSocket, held: HeldStream, options: PumpOptions): void {
+  const send = sender(socket, options.slowSeconds)
+  serve(socket, held, options, {
     receive: data => fromClient(held, data),
     async transmit() {
       for await (const { message, body } of held.stream) {
@@ -32,16 +42,17 @@ export function pumpChannels(socket: WebSocket, held: HeldStream, { slowSeconds,
           return
         }
       }
+      throw new SandglassError('RUNNER_LOST', { id: held.live.row.id })
     },
     fail: error => send(framed(CHANNELS.error, Buffer.from(JSON.stringify(error.toWire())))),
   })
 }
 
 /** A port: messages are raw bytes; an empty one from the client ends its direction. */
-export function pumpRaw(socket: WebSocket, held: HeldStream, { slowSeconds, log }: PumpOptions): void {
-  const send = sender(socket, slowSeconds)
+export function pumpRaw(socket: WebSocket, held: HeldStream, options: PumpOptions): void {
+  const send = sender(socket, options.slowSeconds)
   const raw: Duplex = held.stream.raw()
-  serve(socket, held, log, {
+  serve(socket, held, options, {
     receive: async data => {
       if (data.length === 0) raw.end()
       else if (!raw.write(data)) await drained(raw)
@@ -56,7 +67,8 @@ export function pumpRaw(socket: WebSocket, held: HeldStream, { slowSeconds, log 
 type Pump = { receive(data: Buffer): Promise<void>; transmit(): Promise<void>; fail(error: SandglassError): Promise<void> }
 
 /** Runs until the stream ends or the client closes; then both are closed and the lease is let go. */
-function serve(socket: WebSocket, held: HeldStream, log: Logger, pump: Pump): void {
+function serve(socket: WebSocket, held: HeldStream, { explain, log }: PumpOptions, pump: Pump): void {
+  let isFailing = false
   receiveInOrder(socket, pump, fail)
   const stopPinging = pinging(socket)
   socket.on('close', () => {
@@ -68,6 +80,12 @@ function serve(socket: WebSocket, held: HeldStream, log: Logger, pump: Pump): vo
   pump.transmit().then(() => socket.close(NORMAL), fail)
 
   function fail(error: unknown): void {
+    if (isFailing || socket.readyState !== socket.OPEN) return
+    isFailing = true
+    explain(error).then(tell, tell)
+  }
+
+  function tell(error: unknown): void {
     if (socket.readyState !== socket.OPEN) return
     const failure = toSandglassError(error, log)
     if (failure.code === 'SLOW_READER') {

@@ -1,6 +1,7 @@
 // How a handler's result is sent, by the kind of its route.
 import { ROUTES, type Route, type RouteName } from '@sandglass/contract'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { explainLoss } from '../sessions/explain-loss.ts'
 import { PagedReply } from '../sessions/pages.ts'
 import type { Api, BytesReply, Call, Handlers, SseEvent } from './api.ts'
 import { jsonBytes } from './json.ts'
@@ -26,11 +27,15 @@ export async function reply(
   }
   response.hijack()
   if (kind === 'sse') {
-    const options = { requestId: call.request.id, patienceMs, closing: api.world.closing, log: call.log }
+    const explain = (error: unknown) => explainLoss(api.world, sessionOf(call.request), error)
+    const options = { requestId: call.request.id, patienceMs, closing: api.world.closing, explain, log: call.log }
     await sendEvents(response.raw, result as AsyncIterable<SseEvent>, options)
   } else await sendBytes(response, result as BytesReply, patienceMs, call)
   return response
 }
+
+/** What the path names a session with; empty where it names none. */
+export const sessionOf = ({ params }: FastifyRequest): string => (params as { id?: string }).id ?? ''
 
 const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' }
 

@@ -13,6 +13,8 @@ export type EventOptions = {
   /** How long a client may take nothing. */
   patienceMs: number
   closing: AbortSignal
+  /** Adds to an error what is known of it. */
+  explain: (error: unknown) => Promise<unknown>
   log: Logger
 }
 
@@ -20,7 +22,7 @@ export type EventOptions = {
 export async function sendEvents(
   response: ServerResponse,
   events: AsyncIterable<SseEvent>,
-  { requestId, patienceMs, closing, log }: EventOptions,
+  { requestId, patienceMs, closing, explain, log }: EventOptions,
 ): Promise<void> {
   response.writeHead(200, {
     'content-type': 'text/event-stream',
@@ -45,7 +47,8 @@ export async function sendEvents(
     if (!isOver(response)) response.end()
   } catch (error) {
     if (isOver(response)) return
-    const failure = toSandglassError(error, log)
+    const failure = toSandglassError(await explain(error), log)
+    if (isOver(response)) return
     if (failure.code === 'SLOW_READER') {
       log.warn({ seconds: patienceMs / 1000 }, 'slow reader cut off')
       response.destroy()

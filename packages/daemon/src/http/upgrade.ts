@@ -3,6 +3,7 @@ import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { PATHS, ROUTES, type Route, type RouteName, SandglassError, SOCKET_PROTOCOL } from '@sandglass/contract'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { explainLoss } from '../sessions/explain-loss.ts'
 import type { Api, Handlers, UpgradeCall } from './api.ts'
 import { bearerKey, keyChecker, protocolKey } from './auth.ts'
 import { toSandglassError } from './errors.ts'
@@ -75,7 +76,11 @@ export function createUpgrades(api: Api): Upgrades {
       signal,
       log,
     }
-    return (handlers[found.name] as Handlers['attachShell'])(call as UpgradeCall<'attachShell'>)
+    try {
+      return await (handlers[found.name] as Handlers['attachShell'])(call as UpgradeCall<'attachShell'>)
+    } catch (error) {
+      throw await explainLoss(api.world, found.params.id ?? '', error)
+    }
   }
 }
 

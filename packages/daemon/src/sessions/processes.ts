@@ -85,6 +85,7 @@ export async function* processOutput(
         yield { id: id(), event: type, data: { data_base64: bytes.toString('base64') } }
       }
     }
+    throw new SandglassError('RUNNER_LOST', { id: live.row.id })
   } finally {
     held.close()
   }

@@ -12,7 +12,7 @@ import {
 } from '../../sessions/processes.ts'
 import { attachShell, createShell, deleteShell, listShells } from '../../sessions/shells.ts'
 import type { Api, Handlers } from '../api.ts'
-import { pumpChannels } from '../channels.ts'
+import { pumpChannels, pumpOptions } from '../channels.ts'
 import { answerOnce } from '../idempotency.ts'
 import { numbered } from '../sse.ts'
 
@@ -27,7 +27,7 @@ export const execHandlers = ({ world }: Api) =>
     deleteShell: ({ params }) => deleteShell(world, params.id, params.name),
     attachShell: async ({ params, query, signal, log }) => {
       const held = await attachShell(world, params.id, params.name, query, signal)
-      return socket => pumpChannels(socket, held, { slowSeconds: world.config.slow_reader_seconds, log })
+      return socket => pumpChannels(socket, held, pumpOptions(world, held, log))
     },
 
     startProcess: ({ params, body, request }) =>
@@ -38,7 +38,7 @@ export const execHandlers = ({ world }: Api) =>
     writeStdin: ({ params, body }) => writeStdin(world, params.id, params.pid, body),
     attachProcess: async ({ params, signal, log }) => {
       const held = await attachProcess(world, params.id, params.pid, {}, signal)
-      return socket => pumpChannels(socket, held, { slowSeconds: world.config.slow_reader_seconds, log })
+      return socket => pumpChannels(socket, held, pumpOptions(world, held, log))
     },
     processOutput: async ({ params, request, signal }) => {
       const position = parsePosition(request.headers['last-event-id']?.toString())

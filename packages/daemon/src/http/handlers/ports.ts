@@ -1,12 +1,12 @@
 import { dialPort, listPorts } from '../../sessions/ports.ts'
 import type { Api, Handlers } from '../api.ts'
-import { pumpRaw } from '../channels.ts'
+import { pumpOptions, pumpRaw } from '../channels.ts'
 
 export const portHandlers = ({ world }: Api) =>
   ({
     listPorts: ({ params }) => listPorts(world, params.id),
     dialPort: async ({ params, signal, log }) => {
       const held = await dialPort(world, params.id, params.port, signal)
-      return socket => pumpRaw(socket, held, { slowSeconds: world.config.slow_reader_seconds, log })
+      return socket => pumpRaw(socket, held, pumpOptions(world, held, log))
     },
   }) satisfies Partial<Handlers>
