@@ -1,4 +1,5 @@
 // What a command is: data that help, completion and the reference are made from, and one function.
+import type { SessionEvent } from '@sandglass/contract/tables'
 import type { SandboxClient } from '@sandglass/sdk'
 import type { Settings } from './settings.ts'
 
@@ -12,6 +13,8 @@ export type Flag = {
   choices?: readonly string[]
   /** Values that completion offers, where there may be others. */
   suggested?: readonly string[] | undefined
+  /** The value is the name of an image, for completion. */
+  isImage?: boolean
   /** The value is a path on this machine, for completion. */
   isPath?: boolean
   /** On unless turned off, so help and completion show --no-NAME. */
@@ -30,6 +33,10 @@ export type Command = {
   options: Readonly<Record<string, Flag>>
   /** What its arguments are, for completion: one session, any number of them, the two sides of a copy, or one of these words. */
   completes?: 'session' | 'sessions' | 'locations' | readonly string[]
+  /** What happens to the sessions: completion offers those that it can happen to. */
+  event?: SessionEvent
+  /** Of the words in `completes`, those that one image or any number of them follow. */
+  imagesAfter?: Readonly<Record<string, 'one' | 'many'>>
   /** It changes sessions, images or secrets: always, or with one of these as its first word. Such a command tells of a configuration that the daemon has not read. */
   changes?: true | readonly string[]
   /** Gives the exit code; 0 when it gives none. */

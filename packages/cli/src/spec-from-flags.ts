@@ -32,7 +32,9 @@ function optionOf(name: string, { kind, value, choices, about }: SessionFlag): F
   const more =
     kind === 'megabytes' ? '; also with a unit, like 2GB' : kind === 'seconds' ? '; also with a unit, like 90s or 2h' : ''
   const multiple = kind === 'map' || kind === 'mount'
-  return { type: 'string', multiple, value, choices, suggested: SUGGESTED[name], isPath: kind === 'mount', about: about + more }
+  const suggested = SUGGESTED[name]
+  const isPath = kind === 'mount'
+  return { type: 'string', multiple, value, choices, suggested, isPath, isImage: name === 'image', about: about + more }
 }
 
 /** What to create, from the flags that were given. Ranges are the daemon's to check. */

@@ -5,7 +5,7 @@ import { oneArgument, usage } from '../parse.ts'
 export const command: Command = {
   summary: 'Print a completion script for bash or zsh',
   usage: ['bash|zsh'],
-  about: `Completes commands, flags, their values, names of sessions, and paths in a session for cp. For this shell, or in its startup file for each:
+  about: `Completes commands, flags, their values, names of sessions and images, and paths in a session for cp. For this shell, or in its startup file for each:
 
   bash   source <(sandglass completion bash)
   zsh    source <(sandglass completion zsh)`,

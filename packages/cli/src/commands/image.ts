@@ -56,6 +56,7 @@ IMAGE is a reference like debian:12, an id, or 12 or more characters of one.`,
     force: { type: 'boolean', short: 'f', only: 'rm', about: 'rm: do not mind an image that is not there' },
   },
   completes: Object.keys(ACTIONS),
+  imagesAfter: { inspect: 'one', rm: 'many' },
   changes: ['pull', 'build', 'import', 'rm'],
   async run(input, context) {
     const [action = '', ...args] = input.args

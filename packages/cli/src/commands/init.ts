@@ -29,7 +29,7 @@ A value of - is read from stdin, so that a key need not stand in the shell's his
     agent: { type: 'string', choices: AGENTS, about: 'agent of a task that names none' },
     'api-key': { type: 'string', value: 'KEY', about: 'API key of that agent, or -' },
     'sprites-token': { type: 'string', value: 'TOKEN', about: 'token of the Sprites backend, or -' },
-    'default-image': { type: 'string', value: 'IMAGE', about: 'image of a session that names none' },
+    'default-image': { type: 'string', value: 'IMAGE', isImage: true, about: 'image of a session that names none' },
     'data-dir': { type: 'string', value: 'DIR', isPath: true, about: 'where sessions, disks and the store live' },
   },
   async run(input, context) {

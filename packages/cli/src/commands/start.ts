@@ -1,4 +1,7 @@
 import { changeCommand } from '../change-command.ts'
 import type { Command } from '../command.ts'
 
-export const command: Command = changeCommand('Start a stopped or failed session', session => session.start())
+export const command: Command = {
+  ...changeCommand('Start a stopped or failed session', session => session.start()),
+  event: 'start',
+}

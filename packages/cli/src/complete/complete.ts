@@ -4,6 +4,7 @@ import type { Command, Context, Flag } from '../command.ts'
 import { COMMAND_NAMES, GLOBAL_FLAGS, isCommand, loadCommand } from '../commands.ts'
 import { optionsOf } from '../options-of.ts'
 import { splitCommand } from '../parse.ts'
+import { imageNames } from './images.ts'
 import { locations } from './locations.ts'
 import { sessionNames } from './sessions.ts'
 
@@ -29,30 +30,31 @@ async function candidates(words: readonly string[], context: Context): Promise<C
   const options: Command['options'] = { ...own, ...GLOBAL_FLAGS }
   const assigned = /^(--[^=]+)=(.*)$/s.exec(current)
   if (assigned) {
-    const found = flagValues(flagOf(assigned[1] ?? '', options), assigned[2] ?? '')
+    const found = await flagValues(flagOf(assigned[1] ?? '', options), assigned[2] ?? '', context)
     return { ...found, words: found.words.map(({ word }) => ({ word: `${assigned[1]}=${word}` })) }
   }
   const awaiting = flagOf(before.at(-1) ?? '', options)
-  if (awaiting?.type === 'string') return flagValues(awaiting, current)
-  if (current.startsWith('-') && current !== '-') return flagNames(own, current)
+  if (awaiting?.type === 'string') return flagValues(awaiting, current, context)
+  if (current.startsWith('-')) return flagNames(own, current)
   return argument(command, positionals(rest, options), current, context)
 }
 
 async function argument(
-  { completes }: Command,
+  { completes, event, imagesAfter }: Command,
   earlier: readonly string[],
   current: string,
   context: Context,
 ): Promise<Candidates> {
+  const images = imagesAfter?.[earlier[0] ?? '']
+  if (images !== undefined) {
+    const known = images === 'many' || earlier.length === 1 ? await imageNames(context) : []
+    return unused(known, earlier, current)
+  }
   if (completes === undefined) return { words: [] }
   if (completes === 'locations') return earlier.length < 2 ? locations(earlier, current, context) : { words: [] }
   const isOnce = completes !== 'sessions'
   if (isOnce && earlier.length > 0) return { words: [] }
-  const known = typeof completes === 'string' ? await sessionNames(context) : completes
-  return matching(
-    known.filter(word => !earlier.includes(word)).map(word => ({ word })),
-    current,
-  )
+  return unused(typeof completes === 'string' ? await sessionNames(context, event) : completes, earlier, current)
 }
 
 async function commandNames(current: string): Promise<Candidates> {
@@ -68,13 +70,16 @@ function flagNames(options: Command['options'], current: string): Candidates {
   )
 }
 
-function flagValues(flag: Flag | undefined, current: string): Candidates {
+async function flagValues(flag: Flag | undefined, current: string, context: Context): Promise<Candidates> {
   if (flag?.isPath) return { words: [], hasFiles: true }
-  return matching(
-    (flag?.choices ?? flag?.suggested ?? []).map(word => ({ word })),
+  return unused(flag?.isImage ? await imageNames(context) : (flag?.choices ?? flag?.suggested ?? []), [], current)
+}
+
+const unused = (known: readonly string[], earlier: readonly string[], current: string): Candidates =>
+  matching(
+    known.filter(word => !earlier.includes(word)).map(word => ({ word })),
     current,
   )
-}
 
 const matching = (known: readonly Candidate[], start: string): Candidates => ({
   words: known.filter(({ word }) => word.startsWith(start)),

@@ -1,3 +1,4 @@
+import { SESSION_LIFECYCLE, type SessionEvent } from '@sandglass/contract/tables'
 import { SandboxClient } from '@sandglass/sdk'
 import { unixFetch } from '@sandglass/sdk/node'
 import type { Context } from '../command.ts'
@@ -23,7 +24,9 @@ export async function askQuietly<T>(
   }
 }
 
-export async function sessionNames(context: Pick<Context, 'settings'>): Promise<string[]> {
-  const found = await askQuietly(context, (client, signal) => client.listSessions({ signal }))
-  return (found ?? []).map(({ name }) => name)
+/** All of them, or those that an event can happen to. */
+export async function sessionNames(context: Pick<Context, 'settings'>, event?: SessionEvent): Promise<string[]> {
+  const found = (await askQuietly(context, (client, signal) => client.listSessions({ signal }))) ?? []
+  const fitting = event === undefined ? found : found.filter(({ status }) => event in SESSION_LIFECYCLE[status])
+  return fitting.map(({ name }) => name)
 }
