@@ -21,8 +21,9 @@ export async function chooseBackend(world: World, name: string, wishes: MachineW
       continue
     }
     try {
-      unenforced(backend.name, probe, allowedUnenforced(world.config, backend.name))
+      // First what nothing changes: who would accept a limit for it should not learn of it afterwards.
       await backend.refuse?.(wishes)
+      unenforced(backend.name, probe, allowedUnenforced(world.config, backend.name))
       return backend
     } catch (error) {
       if (!(error instanceof SandglassError)) throw error

@@ -21,6 +21,24 @@ it('a wish that no machine of the host can have is refused before there is a ses
   expect((await daemon.call('POST', '/v1/sessions', { name: 'demo' })).status).toBe(201)
 })
 
+it('what the host can never give is told before a limit that it cannot enforce', async () => {
+  const daemon = await daemonFixture({
+    flags: { 'backends-oci-allow-unenforced': [] },
+    backends: folder => {
+      const backend: Backend = plainChild(folder)
+      const probe = backend.probe.bind(backend)
+      backend.probe = async () => ({ ...(await probe()), unenforceable: ['memory'] })
+      backend.refuse = async ({ runtime }) => {
+        if (runtime !== null) throw new SandglassError('UNSUPPORTED', { what: 'runsc as an ordinary user' })
+      }
+      return [backend]
+    },
+  })
+  const codeOf = async (spec: object) =>
+    ((await daemon.call('POST', '/v1/sessions', spec)).body as { error: { code: string } }).error.code
+  expect([await codeOf({ runtime: 'gvisor' }), await codeOf({})]).toEqual(['UNSUPPORTED', 'LIMIT_UNENFORCEABLE'])
+})
+
 it.each(['UNSUPPORTED', 'HOST_FULL'] as const)(
   'a create that the backend refuses with %s leaves no session behind',
   async code => {

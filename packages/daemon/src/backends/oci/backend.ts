@@ -198,8 +198,8 @@ class OciBackend implements Backend {
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#hostWith(spec.runtime)
-    const limits = unenforced(this.name, this.#examined.probe, spec.allowUnenforced)
     await this.refuse(spec)
+    const limits = unenforced(this.name, this.#examined.probe, spec.allowUnenforced)
     const rootfs = await this.#images.rootfs(host, spec.image, signal)
     const folder = this.#paths.session(spec.id)
     const [before, state] = existsSync(folder) ? await Promise.all([readRecord(folder), readState(folder)]) : [null, null]
