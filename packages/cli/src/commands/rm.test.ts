@@ -5,11 +5,11 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { Context } from '../command.ts'
 import { command } from './rm.ts'
 
-/** Runs rm against a daemon that has one session, aaa, and takes names as the real one does. */
-async function rm(...args: string[]) {
+/** Runs rm against a daemon that has one session, aaa, one that cannot be ended, stuck, and takes names as the real one does. */
+async function rm(args: readonly string[], { json } = { json: false }) {
   const server = createServer((request, reply) => {
     const id = request.url?.split('/').at(-1) ?? ''
-    const code = id.length < 2 ? 'INVALID_REQUEST' : 'SESSION_NOT_FOUND'
+    const code = id.length < 2 ? 'INVALID_REQUEST' : id === 'stuck' ? 'INTERNAL' : 'SESSION_NOT_FOUND'
     if (id === 'aaa') reply.writeHead(200, { 'content-type': 'application/json' }).end('{}')
     else reply.writeHead(404).end(JSON.stringify({ error: { code, message: `id ${id}`, detail: { id } } }))
   }).listen(0, '127.0.0.1')
@@ -19,7 +19,7 @@ async function rm(...args: string[]) {
   const told: unknown[] = []
   const printed: string[] = []
   const context: Partial<Context> = {
-    json: false,
+    json,
     connect: async () => client,
     print: text => void printed.push(text),
     report: async error => told.push(error),
@@ -29,5 +29,12 @@ async function rm(...args: string[]) {
 }
 
 test('with -f a word that cannot be a name is a session that is not there, wherever it stands', async () => {
-  expect(await rm('a', 'aaa', 'g', 'nobody', '', 'Box')).toEqual({ code: 0, printed: ['aaa\n'], told: [] })
+  expect(await rm(['a', 'aaa', 'g', 'nobody', '', 'Box'])).toEqual({ code: 0, printed: ['aaa\n'], told: [] })
+})
+
+test('with --json the result is printed unless there is none but errors', async () => {
+  const printed = async (...names: string[]) => (await rm(names, { json: true })).printed.map(text => JSON.parse(text))
+  expect(await printed('stuck')).toEqual([])
+  expect(await printed('stuck', 'aaa')).toEqual([{ removed: ['aaa'] }])
+  expect(await printed('nobody')).toEqual([{ removed: [] }])
 })

@@ -44,7 +44,8 @@ export const command: Command = {
         code = await report(error)
       }
     }
-    if (json) print(toJson({ removed }))
+    // Where all of them failed, the errors are the whole answer.
+    if (json && (removed.length > 0 || code === 0)) print(toJson({ removed }))
     return code
   },
 }

@@ -24,6 +24,7 @@ export async function run({ args, rest, flags }: Input, { connect, json, print, 
       code = await report(error)
     }
   }
-  if (json) print(toJson(removed))
+  // Where all of them failed, the errors are the whole answer.
+  if (json && (removed.length > 0 || code === 0)) print(toJson(removed))
   return code
 }
