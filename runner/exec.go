@@ -188,7 +188,7 @@ func (sh *shell) doneWithin(d time.Duration) (done, alive bool) {
 // foreground group and all its descendants in the session. The shell itself
 // is none, nor is a job that an earlier command left in the background.
 func (sh *shell) foregroundJob(sinceTicks int64) []procStat {
-	group := sh.term.foregroundGroup()
+	group := sh.foreground()
 	all := sessionProcesses(sh.pid)
 	chosen := map[int]bool{}
 	var job []procStat

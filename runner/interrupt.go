@@ -21,7 +21,7 @@ type interrupter struct {
 }
 
 func (by *interrupter) interrupt() {
-	group := by.sh.term.foregroundGroup()
+	group := by.sh.foreground()
 	if group <= 0 || group == by.last {
 		return
 	}

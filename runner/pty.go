@@ -100,13 +100,11 @@ func (t *terminal) resize(rows, cols int) error {
 	return nil
 }
 
-// foregroundGroup is the process group that the terminal's keys act on; 0 when there is none.
-func (t *terminal) foregroundGroup() int {
-	var group int32
-	if err := t.ioctl(syscall.TIOCGPGRP, unsafe.Pointer(&group)); err != nil {
-		return 0
-	}
-	return int(group)
+// foregroundGroup is the process group that the terminal's keys act on; 0 when there is none. Some kernels do not tell (gVisor).
+func (t *terminal) foregroundGroup() (group int, isTold bool) {
+	var found int32
+	err := t.ioctl(syscall.TIOCGPGRP, unsafe.Pointer(&found))
+	return int(found), err != syscall.ENOTTY
 }
 
 // readsLines tells whether the terminal collects lines itself. A line editor switches that off while it reads.
@@ -137,6 +135,21 @@ func memfd(name string) (*os.File, error) {
 		return nil, fmt.Errorf("make memory file: %w", errno)
 	}
 	return os.NewFile(fd, name), nil
+}
+
+// ownedBy lets the one user read and write a file in memory; nil is whoever the runner is.
+//
+// SECURITY: nobody else finds it, where the kernel shows descriptors to their owner alone. gVisor shows them to everybody.
+func ownedBy(file *os.File, who *account) error {
+	if who != nil {
+		if err := file.Chown(int(who.UID), int(who.GID)); err != nil {
+			return fmt.Errorf("hand over memory file: %w", err)
+		}
+	}
+	if err := file.Chmod(0o600); err != nil {
+		return fmt.Errorf("close memory file to others: %w", err)
+	}
+	return nil
 }
 
 func orDefault(value, otherwise int) int {

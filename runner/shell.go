@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -59,6 +60,8 @@ type shell struct {
 	readMu  sync.Mutex // held across a read of the terminal and the delivery of what it gave
 	buf     [4096]byte // as much as the kernel gives at once
 	capture *capture   // takes the output of the running command; when idle, of background jobs, for the next command
+
+	since atomic.Int64 // ticks after boot when it was last told anything
 
 	mu       sync.Mutex
 	state    shellState
@@ -196,6 +199,9 @@ func (run *runner) launchShell(sh *shell, spec *shellSpec) (reports *os.File, ex
 		return nil, nil, err
 	}
 	opened = append(opened, text)
+	if err := ownedBy(text, who); err != nil {
+		return nil, nil, err
+	}
 	if _, err := text.WriteAt([]byte(run.keepPath(driver, spec.Env)), 0); err != nil {
 		return nil, nil, fmt.Errorf("write shell driver: %w", err)
 	}
@@ -267,7 +273,7 @@ func (sh *shell) describe() fields {
 	program := sh.program
 	return fields{
 		"name": sh.name, "pid": sh.pid, "program": program, "user": sh.user, "cwd": text(sh.cwd),
-		"busy":     sh.state != shellIdle && !(sh.state == shellPrompt && sh.term.foregroundGroup() == sh.pid),
+		"busy":     sh.state != shellIdle && !(sh.state == shellPrompt && sh.foreground() == sh.pid),
 		"attached": sh.attached, "created_at_ms": sh.createdAt.UnixMilli(),
 	}
 }

@@ -30,7 +30,7 @@ func (sh *shell) takeFromPrompt() {
 		if done, _ := sh.doneWithin(wait); done {
 			return
 		}
-		isEditing := sh.term.foregroundGroup() == sh.pid && !sh.term.readsLines()
+		isEditing := sh.foreground() == sh.pid && !sh.term.readsLines()
 		switch {
 		case !isEditing:
 			asked, interrupted = time.Time{}, false

@@ -163,6 +163,7 @@ const (
 // instruct wakes the driver; a shell that is gone is noticed elsewhere. The
 // caller holds sh.mu. sh takes a line with the number of the command instead.
 func (sh *shell) instruct(letter string) {
+	sh.since.Store(bootTicks())
 	if sh.program == "sh" {
 		letter = strconv.FormatInt(sh.number, 10) + "\n"
 	}

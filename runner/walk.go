@@ -5,8 +5,11 @@ import (
 	"syscall"
 )
 
-// As many links on one path as the kernel follows.
-const maxLinks = 40
+const (
+	maxLinks = 40 // on one path, as in the kernel
+	// Folders on the way, each of which is a descriptor while the walk goes on. A path has no more names, but links may lead deeper.
+	maxPassed = 2200
+)
 
 // A walk does what openat2 does, a name at a time, for kernels that lack it: gVisor, and Linux before 5.6.
 //
@@ -94,6 +97,10 @@ func (w *walk) step(flags int) error {
 	if err != nil {
 		syscall.Close(fd)
 		return err
+	}
+	if len(w.passed) == maxPassed {
+		syscall.Close(fd)
+		return syscall.ENAMETOOLONG
 	}
 	w.passed = append(w.passed, fd)
 	return nil

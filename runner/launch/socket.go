@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -50,7 +51,7 @@ func listenAt(socket *os.File, path string) error {
 
 // A socketFolder is a folder of the host in which a runner makes the socket that it was not given.
 //
-// SECURITY: the sandbox has it only until the runner listens, and nothing of the user's runs before that. Then the socket is moved to where the
+// SECURITY: the sandbox has it only until the runner listens, and is closed to all but its root, which nothing of the user's is before that. Then the socket is moved to where the
 // sandbox does not reach, and the folder is removed: in a folder that is gone nothing can be made, so no link waits for the daemon there and
 // no file fills the host's disk.
 type socketFolder struct {
@@ -115,10 +116,10 @@ func answers(path string) bool {
 	if info, err := os.Lstat(path); err != nil || info.Mode().Type() != os.ModeSocket {
 		return false
 	}
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	conn, err := net.DialTimeout("unix", path, listenDeadline)
 	if err != nil {
 		return false
 	}
-	defer syscall.Close(fd)
-	return syscall.Connect(fd, &syscall.SockaddrUnix{Name: path}) == nil
+	conn.Close()
+	return true
 }

@@ -120,7 +120,7 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	if err := checkGroups(j.Groups, pid); err != nil {
 		return err
 	}
-	// Nothing of the user's runs before the daemon dials, so limits are in time here, and do not slow the start.
+	// What runs before the daemon dials is the runner and one shell of the image, in its groups: limits are in time here, and do not slow the start.
 	if err := limitGroups(j.Groups); err != nil {
 		return err
 	}

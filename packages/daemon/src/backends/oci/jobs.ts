@@ -89,7 +89,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   return {
     start: {
       id: spec.id,
-      runtime: isStartedAhead(host) ? null : runtimeAtStart(host, paths, spec.id, record.group),
+      runtime: isStartedAhead(host) ? null : runtimeAtStart(host, paths, spec, record.group),
       want_filter: input.wantFilter,
       folder: paths.session(spec.id),
       record,
@@ -150,8 +150,13 @@ function runtimeAhead(host: Host, paths: OciPaths, group: string): object {
   }
 }
 
-function runtimeAtStart(host: Host, paths: OciPaths, id: string, group: string): object {
-  if (host.kind === 'runsc') return { ...runtimeAhead(host, paths, group), id, verify: true, own_kernel: true }
+function runtimeAtStart(host: Host, paths: OciPaths, { id, mounts }: MachineSpec, group: string): object {
+  if (host.kind === 'runsc') {
+    // What the host changes in its folders is seen inside, and what gVisor remembers of files is not trusted.
+    const shared = mounts.length === 0 ? [] : ['--file-access=shared']
+    const argv = [host.runtime, ...runtimeOptions(host), ...shared]
+    return { ...runtimeAhead(host, paths, group), argv, id, verify: true, own_kernel: true }
+  }
   return {
     argv: [host.runtime, ...runtimeOptions(host)],
     id,

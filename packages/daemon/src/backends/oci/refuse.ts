@@ -20,10 +20,15 @@ export async function refuseWishes(host: Host, { readonlyRootfs, network, mounts
 }
 
 /** The launcher looks again when it has the folder open. */
-async function refuseMount({ rootless, noWritableRoot }: Host, { source, target, readonly }: HostMount): Promise<void> {
+async function refuseMount({ kind, rootless, noWritableRoot }: Host, { source, target, readonly }: HostMount): Promise<void> {
   if (IN_MEMORY.test(target))
     throw unsupported(`a mount at ${target} with oci: what is there is in memory`, 'mount it elsewhere, like /mnt/NAME')
   if (readonly) return
+  if (kind === 'runsc')
+    throw unsupported(
+      'a writable mount with runsc: gVisor can make no file there',
+      'mount it read-only, or use another --runtime',
+    )
   if (rootless)
     throw unsupported(
       'a writable mount as an ordinary user: its files could not be the user’s',

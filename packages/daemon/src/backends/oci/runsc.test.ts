@@ -1,5 +1,5 @@
 // gVisor, where `tools/dev setup` could fetch it.
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -46,6 +46,48 @@ if (existsSync(runsc)) {
       ].join('\n')
       await link.request('write', { path: 'program.py' }, { body: Buffer.from(program) })
       expect((await run('python3 program.py; stat -c %U program.py; uname -r')).output).toBe('threaded\nsandbox\n4.4.0')
+    })
+  })
+
+  it('folders of the host are seen as they are, and cannot be writable', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sandglass-mount-'))
+    chmodSync(folder, 0o755)
+    writeFileSync(join(folder, 'f'), 'one')
+    const mount = { source: folder, target: '/mnt/m', readonly: true }
+    const backend = await subject.open()
+    await inBox(backend, subject, { mounts: [mount] }, async ({ run }) => {
+      expect((await run('cat /mnt/m/f; ls /mnt/m')).output).toBe('onef')
+      rmSync(join(folder, 'f'))
+      writeFileSync(join(folder, 'g'), 'longer')
+      expect((await run('ls /mnt/m; stat -c %s /mnt/m/g')).output).toBe('g\n6')
+    })
+    const writable = specOf(subject, { mounts: [{ ...mount, readonly: false }] })
+    await expect(backend.start(writable, AbortSignal.timeout(20_000))).rejects.toThrow('a writable mount with runsc')
+    rmSync(folder, { recursive: true })
+  })
+
+  it('what a shell of root is about to run is closed to other users', async () => {
+    await inBox(await subject.open(), subject, {}, async ({ asRoot, run }) => {
+      await asRoot('true')
+      const program = [
+        'import os',
+        'for n in os.listdir("/proc/1/fd"):',
+        '  try:',
+        '    if "memfd:command" in os.readlink(f"/proc/1/fd/{n}"): os.open(f"/proc/1/fd/{n}", os.O_RDWR); print("opened")',
+        '  except PermissionError: print("refused")',
+        '  except OSError: pass',
+      ].join('\n')
+      // Its own shell's it may open.
+      expect((await run(`python3 -c '${program}' | sort`)).output).toBe('opened\nrefused')
+    })
+  })
+
+  it('a shell that was at its prompt takes the next command', async () => {
+    await inBox(await subject.open(), subject, {}, async ({ link, run }) => {
+      await run('true')
+      const attached = await link.stream('shell.attach', { name: 'main' })
+      attached.close()
+      expect((await run('echo taken')).output).toBe('taken')
     })
   })
 
