@@ -24,12 +24,12 @@ export class JoinedWork<T, P extends { end(): void }> {
 
   /** Settles with the work, or with the caller's own signal. */
   async join(signal: AbortSignal): Promise<T> {
-    signal.throwIfAborted()
     this.#waiting++
     const { promise, reject } = Promise.withResolvers<never>()
     const leave = () => reject(signal.reason)
     signal.addEventListener('abort', leave)
     try {
+      signal.throwIfAborted()
       return await Promise.race([this.#done, promise])
     } finally {
       signal.removeEventListener('abort', leave)

@@ -51,3 +51,18 @@ it.each([
   await expect(unpacked).rejects.toMatchObject({ code: 'IMAGE_STORE_FULL' })
   expect(await readdir(join(dir, 'layers'))).toEqual([])
 })
+
+it('a tar that is cut off between two entries is no layer, whatever the unpacker made of it', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'sg-layers-'))
+  onTestFinished(() => rm(dir, { recursive: true, force: true }))
+  const unpacker = join(dir, 'unpacker')
+  await writeFile(unpacker, `#!/bin/sh\ncat >/dev/null; echo '{"ok":true,"entries":1,"bytes":1}'\n`, { mode: 0o755 })
+  const tar = new Readable({ read: () => undefined })
+  tar.push(Buffer.alloc(1024))
+  setTimeout(() => tar.destroy(), 50)
+  const limits = { maxBytes: 1e9, maxEntries: 10, reserveBytes: 0 }
+  const folders = new LayerFolders(join(dir, 'layers'), unpacker, false)
+  const unpacked = folders.unpack('app', `sha256:${'0'.repeat(64)}`, tar, limits, new AbortController().signal)
+  await expect(unpacked).rejects.toMatchObject({ code: 'ERR_STREAM_PREMATURE_CLOSE' })
+  expect(await readdir(join(dir, 'layers'))).toEqual([])
+})

@@ -88,7 +88,8 @@ export class LayerFolders {
       if (!isRefused) child.kill('SIGKILL')
       await ended
       signal.throwIfAborted()
-      if (!isRefused || said() === '') throw error
+      // SECURITY: the end of the tar may have been cut off. Only a refusal that was spoken counts for more than that.
+      if (!isRefused || parsed(said())?.ok !== false) throw error
     }
     await ended
     return outcome(image, said(), complaint(), limits)
