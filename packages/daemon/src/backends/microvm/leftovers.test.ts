@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, expect, it } from 'vitest'
+import { afterAll, expect, it, onTestFinished } from 'vitest'
 import { type HostProcess, hostProcesses } from '../conformance/host-view.ts'
 import { specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
@@ -50,6 +50,7 @@ it('a daemon that stops in an orderly way gives up the snapshot that it is makin
   const spec = specOf({ allowUnenforced: [] }, { memoryMb: 400 + (process.pid % 97) })
   const backend = openMicrovm(options)
   const machine = await backend.start(spec, AbortSignal.timeout(60_000))
+  onTestFinished(() => machine.destroy())
   const qemu = await snapshotMachine(guestMemoryMb(spec.memoryMb))
   const group = /:(\/.*-vm\/[0-9a-f]{16})$/m.exec(readFileSync(`/proc/${qemu.pid}/cgroup`, 'utf8'))?.[1] ?? 'none'
   await backend.close?.()
@@ -57,7 +58,6 @@ it('a daemon that stops in an orderly way gives up the snapshot that it is makin
   expect(readdirSync(join(options.dataDir, 'run')).filter(name => name.startsWith('snapshot-'))).toEqual([])
   for (const mount of readdirSync('/sys/fs/cgroup')) expect(existsSync(join('/sys/fs/cgroup', mount, group))).toBe(false)
   expect(await machine.isRunning()).toBe(true)
-  await machine.destroy()
 })
 
 async function snapshotMachine(memoryMb: number): Promise<HostProcess> {
