@@ -137,6 +137,14 @@ test.each([
   await run('exec', 'box', '--', 'kill', '-KILL', ...pids)
 })
 
+test('a second request to end lets go of a program that does not mind the first', async () => {
+  const ran = await cli.run(['exec', 'box', '--', 'sh', '-c', `trap 'echo term' TERM; echo up; while :; do sleep 0.1; done`], {
+    onStdout: (text, kill) => void ((text === 'up\n' || text.endsWith('term\n')) && kill('SIGTERM')),
+  })
+  expect(ran).toMatchObject({ code: 143, stderr: expect.stringContaining('left it alone; process') })
+  await run('exec', 'box', '--', 'pkill', '-KILL', '-f', 'trap .echo ter[m]')
+})
+
 test('a timeout is told with its length, and prints nothing else', async () => {
   expect(await run('exec', 'box', '--timeout', '1s', '--', 'sleep', '60')).toMatchObject({
     code: 124,

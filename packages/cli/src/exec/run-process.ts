@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import { type Attachment, type Exit, type ProcessInfo, type ProcessOptions, SandglassError, type Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { toJson } from '../show-session.ts'
@@ -29,7 +30,7 @@ export async function runProcess(
   }
   const farewell = `left it alone; process ${started.pid} goes on in the session`
   using _interrupts = forwardInterrupts({ send: () => signal(attached, 'INT'), farewell }, context)
-  using _signals = forwardSignals(attached)
+  using _signals = forwardSignals(attached, () => context.say(`sandglass: ${farewell}\n`))
   if (options.stdin) void sendStdin(attached, context.report)
   const exit = context.json ? await collect(attached, started, since, context) : await carry(attached, isRaw)
   if (exit.timedOut) context.say(timeoutNote(options.timeoutMs ?? 0, 'allow more with --timeout; without the flag there is none'))
@@ -53,11 +54,20 @@ async function startProcess(
   }
 }
 
+const TERMINATED = 128 + constants.signals.SIGTERM
 const FORWARDED = { SIGTERM: 'TERM', SIGHUP: 'HUP', SIGQUIT: 'QUIT', SIGUSR1: 'USR1', SIGUSR2: 'USR2' } as const
 
-function forwardSignals(attached: Attachment): Disposable {
+/** A program may not mind the request to end, and a sandbox may not pass it on: the second one ends this process alone. */
+function forwardSignals(attached: Attachment, sayFarewell: () => void): Disposable {
+  let requests = 0
   const handlers = (Object.keys(FORWARDED) as (keyof typeof FORWARDED)[]).map(name => {
-    const handler = () => signal(attached, FORWARDED[name])
+    const handler = () => {
+      if (name === 'SIGTERM' && ++requests > 1) {
+        sayFarewell()
+        process.exit(TERMINATED)
+      }
+      signal(attached, FORWARDED[name])
+    }
     process.on(name, handler)
     return [name, handler] as const
   })
