@@ -9,7 +9,9 @@ import { attachTerminal, requireTerminal } from '../terminal/attach-terminal.ts'
 export const command: Command = {
   summary: 'Create a session',
   usage: ['[NAME] [FLAGS]'],
-  about: 'Prints its name and id; with --shell the name alone, and then it opens a terminal in it.',
+  about: `NAME has 2 to 41 of a-z, 0-9 and -, a letter first; without one a name is made up.
+
+Prints its name and id; with --shell the name alone, and then it opens a terminal in it.`,
   options: { ...SESSION_OPTIONS, shell: { type: 'boolean', about: 'attach a terminal to its shell when it runs' } },
   changes: true,
   async run(input, context) {
