@@ -93,4 +93,12 @@ export class CliHome {
   }
 }
 
-export const isAlive = (pid: number) => existsSync(`/proc/${pid}`)
+/** A process that ended and that nobody has waited for is none: in a container the first process may never do that. */
+export function isAlive(pid: number): boolean {
+  try {
+    return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'latin1'))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT' || (error as NodeJS.ErrnoException).code === 'ESRCH') return false
+    throw error
+  }
+}
