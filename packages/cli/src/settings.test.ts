@@ -54,3 +54,8 @@ test('a file that others can read is refused, and its text is never quoted', asy
   expect(failure.message).not.toContain('secret')
   await expect(loadSettings('/nowhere.yaml', {})).rejects.toThrow('does not exist')
 })
+
+test('a folder in the place of the file is said to be one, whatever its mode', async () => {
+  const { HOME } = await home()
+  await expect(loadSettings(HOME, { HOME })).rejects.toThrow(`${HOME}: is a folder, not a file`)
+})

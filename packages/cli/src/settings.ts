@@ -75,7 +75,10 @@ export function readPrivate(path: string): string | undefined {
     )
   }
   try {
-    const { mode } = fstatSync(fd)
+    const stats = fstatSync(fd)
+    // Before its mode: nobody is to be told to take the rights of a folder away.
+    if (stats.isDirectory()) throw new SandglassError('CONFIG_INVALID', { source: path, issue: 'is a folder, not a file' })
+    const { mode } = stats
     if ((mode & 0o077) !== 0) throw new SandglassError('CONFIG_INSECURE', { path, mode: (mode & 0o777).toString(8) })
     return readFileSync(fd, 'utf8')
   } finally {
