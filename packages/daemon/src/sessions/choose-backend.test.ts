@@ -40,7 +40,10 @@ it('auto says why each backend refuses when all do, and the way out that is one'
     },
   })
   expect((await daemon.call('POST', '/v1/sessions', { runtime: 'no-such' })).body).toMatchObject({
-    error: { hint: expect.stringContaining('backends.oci.runtimes') },
+    error: {
+      message: expect.stringMatching(/the OCI runtime "no-such": there are [^;]*$/),
+      hint: expect.stringContaining('backends.oci.runtimes'),
+    },
   })
   const refused = await daemon.call('POST', '/v1/sessions', { nested_virt: true })
   expect(refused.body).toMatchObject({

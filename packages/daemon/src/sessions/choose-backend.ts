@@ -11,7 +11,7 @@ import type { World } from './world.ts'
  * the wish: one that names another backend is no help if that one refuses it, too.
  */
 export async function chooseBackend(world: World, name: string, wishes: MachineWishes): Promise<Backend> {
-  const candidates = name === 'auto' ? [...world.backends.values()] : [backendOf(world, name)]
+  const candidates = name === 'auto' ? worthAsking([...world.backends.values()], wishes) : [backendOf(world, name)]
   const absent: string[] = []
   const refusals: SandglassError[] = []
   for (const backend of candidates) {
@@ -32,6 +32,12 @@ export async function chooseBackend(world: World, name: string, wishes: MachineW
   }
   if (refusals[0]) throw joined(refusals) ?? refusals[0]
   throw new SandglassError('BACKEND_UNAVAILABLE', { backend: candidates.map(b => b.name).join(', '), why: absent.join('; ') })
+}
+
+/** A backend that has no OCI runtimes cannot give one, and why is not worth telling while another has them. */
+function worthAsking(backends: Backend[], { runtime }: MachineWishes): Backend[] {
+  const able = runtime === null ? backends : backends.filter(backend => backend.runtimes !== undefined)
+  return able.length > 0 ? able : backends
 }
 
 /** Who names a backend gets nested virtualisation only where the host has it; the session says whether it has. `auto` looks for one that does. */
