@@ -30,6 +30,15 @@ export async function oomKills(layout: CgroupLayout | null, parent: string, grou
   return await countOomKills(layout.version, (controller, file) => readIn(layout, parent, group, controller, file))
 }
 
+/** How often the machine could make no further process or thread; null where nothing counts it. */
+export async function pidRefusals(layout: CgroupLayout | null, parent: string, group: string): Promise<number | null> {
+  if (layout === null) return null
+  const inGroup = async (inner: string) => field(await readIn(layout, parent, group, 'pids', `${inner}pids.events`), 'max')
+  // Kernels differ in whether they count it where the limit is or where the process is.
+  const [own, inner] = await Promise.all([inGroup(''), inGroup(`${RUNTIME_GROUP}/`)])
+  return own === null ? null : own + (inner ?? 0)
+}
+
 /** Stops or continues every process of the machine; resolves when the kernel says that it is so. */
 export async function setFrozen(layout: CgroupLayout, parent: string, group: string, frozen: boolean): Promise<void> {
   const root = layout.roots.freezer

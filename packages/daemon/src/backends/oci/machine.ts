@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { Duplex } from 'node:stream'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine } from '../backend.ts'
-import { oomKills, readStats, setFrozen } from '../cgroups/files.ts'
+import { oomKills, pidRefusals, readStats, setFrozen } from '../cgroups/files.ts'
 import { isAlive } from '../process-state.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
@@ -53,5 +53,7 @@ async function epitaph(host: Host, paths: OciPaths, group: string): Promise<{ ou
       text: `the sandbox ran out of memory: the kernel killed ${kills} of its processes, and its first process is gone`,
     }
   }
-  return { outOfMemory: false, text: 'the first process of the sandbox is gone' }
+  const refusals = await pidRefusals(host.cgroups, paths.cgroupParent, group)
+  const limit = refusals !== null && refusals > 0 ? '; the sandbox had reached its limit of processes (pids_limit)' : ''
+  return { outOfMemory: false, text: `the first process of the sandbox is gone${limit}` }
 }

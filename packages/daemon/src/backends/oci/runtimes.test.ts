@@ -175,6 +175,17 @@ describe('a runtime that does less than it is told', () => {
 })
 
 describe.each(['crun', 'runc'])('with %s', runtime => {
+  it('a machine that reached its limit of processes is told of with that when it is gone', async () => {
+    const subject = subjectOf(runtime)
+    await inBox(await subject.open(), subject, {}, async ({ machine, run, asRoot }) => {
+      expect((await machine.epitaph()).text).toBe('the first process of the sandbox is gone')
+      // One user alone is bounded before the machine is.
+      const forks = 'import os, time\nfor _ in range(200): os.fork() or (time.sleep(20), os._exit(0))'
+      for (const fork of [run, asRoot]) await fork(`python3 -c '${forks}' >/dev/null 2>&1`)
+      expect((await machine.epitaph()).text).toContain('limit of processes (pids_limit)')
+    })
+  })
+
   it('the first machine and those after it have the same filter of system calls', async () => {
     const subject = subjectOf(runtime)
     const backend = await subject.open()
