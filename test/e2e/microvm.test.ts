@@ -1,8 +1,10 @@
 // Sessions on the microvm backend, from the command line and through a daemon, with a data folder that has nothing yet.
+import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { CliHome } from './cli-home.ts'
+import { CliHome, SANDGLASS } from './cli-home.ts'
 import { deadline } from './deadline.ts'
 
 let cli: CliHome
@@ -45,6 +47,16 @@ test('a first session shows progress, and is used, paused, stopped, started and 
   expect(await ok('exec', 'box', '--', 'cat', '/home/sandbox/f')).toBe('mine\n')
   await ok('rm', '-f', 'box')
   expect(existsSync(join(cli.dataDir, 'sessions', id))).toBe(false)
+})
+
+test('Ctrl-C while a session is being made says that it goes on, and how to end it', TIMEOUT, async () => {
+  const making = spawn(SANDGLASS, ['new', 'late', '--backend', 'microvm'], { env: cli.env, stdio: ['ignore', 'ignore', 'pipe'] })
+  const said = text(making.stderr)
+  await deadline('it is being made', async () => (await ok('ls', '--json')).includes('"late"'), 120_000)
+  making.kill('SIGINT')
+  expect(await new Promise(resolve => making.once('exit', resolve))).toBe(130)
+  expect(await said).toContain('`sandglass rm -f late` ends it')
+  await ok('rm', '-f', 'late')
 })
 
 test('a daemon that is killed finds its machines again, with their shells', TIMEOUT, async () => {

@@ -1,5 +1,7 @@
+import { constants } from 'node:os'
 import { SESSION_NAME } from '@sandglass/contract/tables'
-import type { Command } from '../command.ts'
+import type { SandboxClient, Session, SessionOptions } from '@sandglass/sdk'
+import type { Command, Context } from '../command.ts'
 import { oneArgument, usage } from '../parse.ts'
 import { showPreparations } from '../show-preparations.ts'
 import { noteDifferences, showSession } from '../show-session.ts'
@@ -26,11 +28,31 @@ Prints its name and id; with --shell the name alone, and then it opens a termina
     if (isShell) requireTerminal()
     const client = await context.connect({ sockets: isShell })
     if (spec.image !== undefined) await (await import('../image/bring.ts')).bringImage(client, spec.image, context)
-    const session = await showPreparations(client, context, client.createSession(spec))
+    const session = await make(client, spec, context)
     noteDifferences(session.info, spec, context)
     if (!isShell || context.json) showSession(session.info, context)
     return isShell ? attachTerminal(session, { name: session.name }, context) : 0
   },
+}
+
+async function make(client: SandboxClient, spec: SessionOptions, context: Context): Promise<Session> {
+  using _ = sayWhatStays(spec.name, context)
+  return await showPreparations(client, context, client.createSession(spec))
+}
+
+const INTERRUPTED = 128 + constants.signals.SIGINT
+
+/** Ctrl-C ends what is done before there is a session. One that is being made goes on, since others may see it already. */
+function sayWhatStays(name: string | undefined, { say }: Context): Disposable {
+  const leave = () => {
+    const which = name === undefined ? 'a session that is' : `${name}, if it is`
+    say(
+      `\nsandglass: interrupted; ${which} already being made goes on: \`sandglass ls\` shows it, \`sandglass rm -f ${name ?? 'NAME'}\` ends it\n`,
+    )
+    process.exit(INTERRUPTED)
+  }
+  process.once('SIGINT', leave)
+  return { [Symbol.dispose]: () => void process.off('SIGINT', leave) }
 }
 
 function notAName(given: string): string {
