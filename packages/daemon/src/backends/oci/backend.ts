@@ -142,7 +142,7 @@ class OciBackend implements Backend {
   }
 
   async runtimes(): Promise<readonly RuntimeReport[]> {
-    return await this.#runtimes.report()
+    return await this.#runtimes.report(this.#examined.host)
   }
 
   async refuse(wishes: MachineWishes): Promise<void> {

@@ -81,6 +81,16 @@ function inside(): void {
       await expect(backend.refuse?.(writable)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
     })
 
+    test('a runtime that needs root is not the one of the configuration, with what to do', async () => {
+      const runtime = join(dataDir, 'runsc')
+      writeFileSync(runtime, '#!/bin/sh\necho runsc version release-1\n', { mode: 0o755 })
+      expect(await (await openOci({ dataDir, runtime, runnerPath: RUNNER })).probe()).toMatchObject({
+        available: false,
+        why: 'runsc version release-1 cannot be used by an ordinary user',
+        fix: 'run the daemon as root, or set backends.oci.runtime to crun',
+      })
+    })
+
     test('a writable root is refused', async () => {
       const backend = await subject.open()
       await expect(backend.start(specOf(subject, { readonlyRootfs: false }), AbortSignal.timeout(5000))).rejects.toMatchObject({

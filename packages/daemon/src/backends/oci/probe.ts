@@ -9,7 +9,7 @@ import { findProgram } from '../find-program.ts'
 import { inUserNamespace, userNamespaceProblem } from './enter-userns.ts'
 import { fullPool, type IdPool, mappedPool } from './id-ranges.ts'
 import { LaunchError, type Launcher, type Probed } from './launcher.ts'
-import { type Runtime, type Runtimes, runtimeUse } from './runtimes.ts'
+import { type Runtime, type Runtimes, runtimeUse, unusable } from './runtimes.ts'
 import { moreSubIds } from './sub-ids.ts'
 import { endsWithLogin } from './user-systemd.ts'
 
@@ -74,8 +74,11 @@ export async function examine(dataDir: string, runtimes: Runtimes, launcher: Lau
   if (stage === undefined)
     return unavailable(`none of ${STAGES.join(', ')} is a folder that everybody may enter`, 'sudo install -d -m 755 /mnt')
   const cgroups = usableCgroups(!rootless, `${parentName(dataDir)}-trial`)
+  const use = runtimeUse(runtime, version, cgroups)
+  const problem = unusable(use, version, { rootless, cgroups })
+  if (problem) return unavailable(problem.why, `${problem.fix}, or set backends.oci.runtime to crun`)
   const host: Host = {
-    ...runtimeUse(runtime, version, cgroups),
+    ...use,
     rootless,
     pool,
     cgroups,

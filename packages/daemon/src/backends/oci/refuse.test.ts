@@ -23,7 +23,10 @@ const host: Host = {
 it('runsc is for a daemon that is root and has cgroups', async () => {
   await expect(refuseWishes(host, wishes)).rejects.toMatchObject({
     code: 'UNSUPPORTED',
-    message: expect.stringContaining('runsc as an ordinary user, or without cgroups'),
+    message: expect.stringContaining('runsc cannot be used by an ordinary user'),
+  })
+  await expect(refuseWishes({ ...host, rootless: false }, wishes)).rejects.toMatchObject({
+    message: expect.stringContaining('runsc cannot be used without cgroups'),
   })
   await refuseWishes({ ...host, kind: 'crun' }, wishes)
 })

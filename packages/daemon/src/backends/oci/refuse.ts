@@ -3,14 +3,15 @@ import { lstat } from 'node:fs/promises'
 import type { HostMount, MachineWishes } from '../backend.ts'
 import { unsupported } from '../unsupported.ts'
 import type { Host } from './probe.ts'
+import { unusable } from './runtimes.ts'
 
 /** In memory, and mounted by the runtime over whatever is there. */
 const IN_MEMORY = /^\/(tmp|run)\//
 const ROOT_OR_VM = 'run the daemon as root, or use --backend microvm'
 
 export async function refuseWishes(host: Host, { readonlyRootfs, network, mounts, nestedVirt }: MachineWishes): Promise<void> {
-  if (host.kind === 'runsc' && (host.rootless || host.cgroups === null))
-    throw unsupported('runsc as an ordinary user, or without cgroups', 'run the daemon as root, or use another --runtime')
+  const problem = unusable(host, 'runsc', host)
+  if (problem) throw unsupported(problem.why, `${problem.fix}, or use another --runtime`)
   if (!readonlyRootfs && host.noWritableRoot !== null)
     throw unsupported(host.noWritableRoot, host.rootless ? ROOT_OR_VM : 'use --backend microvm')
   if (network !== 'none')

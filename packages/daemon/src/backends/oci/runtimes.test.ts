@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
-import { GROUP_NAME, parentName } from '../cgroups/layout.ts'
+import { type CgroupLayout, GROUP_NAME, parentName } from '../cgroups/layout.ts'
 import { traces } from '../conformance/host-view.ts'
 import { KERNEL } from '../conformance/kernel.ts'
 import { LIFECYCLE } from '../conformance/lifecycle.ts'
@@ -14,6 +14,7 @@ import { LIMITS_HOLD } from '../conformance/limits.ts'
 import { boxOf, inBox, specOf, until } from '../conformance/subject.ts'
 import { openOci } from './backend.ts'
 import { readState } from './record.ts'
+import { Runtimes } from './runtimes.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
@@ -149,6 +150,17 @@ describe('the runtime that a session asks for', () => {
       { name: 'absent', version: null, why: expect.stringContaining('is not there') },
     ])
   })
+})
+
+it.each([
+  ['an ordinary user', { rootless: true, cgroups: null }, null, 'run the daemon as root'],
+  ['root', { rootless: false, cgroups: { version: 1, roots: {} } as CgroupLayout }, 'runsc version release-1', null],
+])('gVisor is told of to %s as one that sessions can or cannot have', async (_, ground, version, fix) => {
+  const gvisor = join(dataDir, 'runsc')
+  writeFileSync(gvisor, '#!/bin/sh\necho runsc version release-1\n', { mode: 0o755 })
+  const found = (await new Runtimes('auto', { gvisor }).report(ground)).find(({ name }) => name === 'gvisor')
+  const why = version === null ? 'runsc version release-1 cannot be used by an ordinary user' : null
+  expect(found).toEqual({ name: 'gvisor', version, why, fix })
 })
 
 describe('a runtime that does less than it is told', () => {

@@ -21,6 +21,12 @@ export interface Runtime {
   readonly hiddenMounts: readonly string[]
 }
 
+/** What the daemon has to use a runtime with. */
+export interface Ground {
+  readonly rootless: boolean
+  readonly cgroups: CgroupLayout | null
+}
+
 const KNOWN = ['crun', 'runc']
 const VERSION_MS = 10_000
 const run = promisify(execFile)
@@ -96,13 +102,15 @@ export class Runtimes {
   }
 
   /** All that are installed or named. */
-  async report(): Promise<RuntimeReport[]> {
+  async report(host: Ground | null): Promise<RuntimeReport[]> {
     const wanted = this.#names().filter(name => this.#named.has(name) || this.#path(name) !== null)
     return await Promise.all(
       wanted.map(async name => {
         const path = this.#path(name)
         const version = path === null ? null : await this.version(path)
-        return { name, version, ...(version === null ? this.#missing(name) : { why: null, fix: null }) }
+        if (path === null || version === null) return { name, version: null, ...this.#missing(name) }
+        const problem = host && unusable(runtimeUse(path, version, host.cgroups), version, host)
+        return problem ? { name, version: null, ...problem } : { name, version, why: null, fix: null }
       }),
     )
   }
@@ -127,6 +135,14 @@ export class Runtimes {
 
 const install = (name: string) => `sudo apt-get install -y ${name}`
 const existing = (path: string) => (existsSync(path) ? path : null)
+
+/** Why no session here can have it, or null. gVisor's own kernel has its limits from cgroups, and needs root to be given its ids. */
+export function unusable({ kind }: Runtime, version: string, { rootless, cgroups }: Ground): { why: string; fix: string } | null {
+  if (kind !== 'runsc') return null
+  if (rootless) return { why: `${version} cannot be used by an ordinary user`, fix: 'run the daemon as root' }
+  if (cgroups !== null) return null
+  return { why: `${version} cannot be used without cgroups`, fix: 'mount the controllers writable at /sys/fs/cgroup' }
+}
 
 /** How a runtime is used here, by what it says of itself. One that is not known is used as any could be. */
 export function runtimeUse(path: string, version: string, cgroups: CgroupLayout | null): Runtime {
