@@ -26,7 +26,7 @@ export async function loadSettings(flag: string | undefined, env: Environment): 
   const configPath = resolve(named ?? join(home, '.sandglass', 'config.yaml'))
   const text = readPrivate(configPath)
   if (text === undefined && named !== undefined)
-    throw new SandglassError('CONFIG_INVALID', { source: configPath, issue: 'does not exist' })
+    throw new SandglassError('CONFIG_INVALID', { source: configPath, issue: 'does not exist', next: makeIt(configPath) })
   const file = text === undefined ? {} : await parseFile(configPath, text)
   const given = env.SANDGLASS_DATA_DIR ?? string(file.data_dir)
   const dataDir = given === undefined ? usualDataDir(env) : expanded(given, home)
@@ -70,7 +70,7 @@ export function readPrivate(path: string): string | undefined {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw new SandglassError(
       'CONFIG_INVALID',
-      { source: path, issue: `cannot be read: ${(error as Error).message}` },
+      { source: path, issue: `cannot be read: ${(error as Error).message}`, next: ownIt(path) },
       { cause: error },
     )
   }
@@ -85,6 +85,9 @@ export function readPrivate(path: string): string | undefined {
     closeSync(fd)
   }
 }
+
+const makeIt = (path: string) => `name a file that is there, or make this one: sandglass init --config ${path}`
+const ownIt = (path: string) => `sudo chown "$(id -u)" ${path}`
 
 /** yaml is loaded only when there is a file. SECURITY: its messages quote the file, which holds keys, so they are not shown. */
 async function parseFile(path: string, text: string): Promise<FileKeys> {

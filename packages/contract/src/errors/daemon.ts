@@ -1,6 +1,9 @@
 // Errors of the daemon itself: its configuration, its data, its secrets.
 import type { Empty, ErrorRow } from './row.ts'
 
+/** `source` is a file, a variable, a flag, or a key of the configuration. */
+type Misconfigured = { source: string; issue: string; next?: string }
+
 export const DAEMON_ERRORS = {
   SECRET_NOT_FOUND: {
     http: 404,
@@ -17,8 +20,8 @@ export const DAEMON_ERRORS = {
   CONFIG_INVALID: {
     http: 500,
     exit: 2,
-    text: (d: { source: string; issue: string }) => `${d.source}: ${d.issue}`,
-    hint: 'docs/reference/configuration.md lists the keys; `sandglass config` shows those in use',
+    text: (d: Misconfigured) => `${d.source}: ${d.issue}`,
+    hint: (d: Misconfigured) => d.next ?? mendConfig(d.source),
   },
   CONFIG_INSECURE: {
     http: 500,
@@ -69,3 +72,10 @@ export const DAEMON_ERRORS = {
     hint: (d: { next?: string }) => d.next ?? 'the daemon log has the details under this request id',
   },
 } as const satisfies Record<string, ErrorRow>
+
+function mendConfig(source: string): string {
+  if (source.startsWith('--')) return '`sandglass help serve` lists the flags'
+  if (source.startsWith('SANDGLASS_') || source === 'the environment')
+    return 'change or unset the variable; docs/reference/configuration.md lists them'
+  return `edit ${source.startsWith('/') ? source : 'the configuration file'}; docs/reference/configuration.md lists the keys`
+}

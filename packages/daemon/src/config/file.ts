@@ -23,19 +23,24 @@ function readPrivate(path: string, userId: number): string | null {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
     throw new SandglassError(
       'CONFIG_INVALID',
-      { source: path, issue: `cannot be read: ${(error as Error).message}` },
+      { source: path, issue: `cannot be read: ${(error as Error).message}`, next: ownIt(path) },
       { cause: error },
     )
   }
   try {
-    const { mode, uid } = fstatSync(fd)
+    const stats = fstatSync(fd)
+    if (stats.isDirectory()) throw new SandglassError('CONFIG_INVALID', { source: path, issue: 'is a folder, not a file' })
+    const { mode, uid } = stats
     if ((mode & 0o077) !== 0) throw new SandglassError('CONFIG_INSECURE', { path, mode: (mode & 0o777).toString(8) })
-    if (uid !== userId) throw new SandglassError('CONFIG_INVALID', { source: path, issue: `belongs to user ${uid}, not to you` })
+    if (uid !== userId)
+      throw new SandglassError('CONFIG_INVALID', { source: path, issue: `belongs to user ${uid}, not to you`, next: ownIt(path) })
     return readFileSync(fd, 'utf8')
   } finally {
     closeSync(fd)
   }
 }
+
+const ownIt = (path: string) => `sudo chown "$(id -u)" ${path}`
 
 function parseYaml(path: string, text: string): unknown {
   try {

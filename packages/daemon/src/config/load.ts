@@ -30,7 +30,7 @@ export function loadConfig({ flags, env, home = homedir(), userId }: Sources): L
   const named = flags.config?.at(-1) ?? env.SANDGLASS_CONFIG
   const filePath = resolve(named ?? join(home, '.sandglass', 'config.yaml'))
   const file = readConfigFile(filePath, userId)
-  if (file === null && named !== undefined) throw invalid(filePath, 'does not exist')
+  if (file === null && named !== undefined) throw invalid(filePath, 'does not exist', makeIt(filePath))
 
   const values = new Map<string, { value: unknown; origin: Origin; source: string }>()
   for (const [path, value] of flattened(file ?? {}, '', filePath)) values.set(path, { value, origin: 'file', source: filePath })
@@ -148,7 +148,9 @@ function refuse(source: string, name: string, known: readonly string[]): never {
   throw invalid(source, `unknown key ${name}${meant ? `; did you mean ${meant}?` : ''}`)
 }
 
-const invalid = (source: string, issue: string) => new SandglassError('CONFIG_INVALID', { source, issue })
+const makeIt = (path: string) => `name a file that is there, or make this one: sandglass init --config ${path}`
+
+const invalid = (source: string, issue: string, next?: string) => new SandglassError('CONFIG_INVALID', { source, issue, next })
 
 const expandHome = (path: string, home: string) => (path === '~' || path.startsWith('~/') ? join(home, path.slice(1)) : path)
 
