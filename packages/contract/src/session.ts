@@ -52,7 +52,9 @@ export const SessionSpec = z.strictObject({
   nested_virt: z
     .boolean()
     .optional()
-    .describe('hardware virtualisation inside; microvm alone, and refused where the host has none'),
+    .describe(
+      'hardware virtualisation inside; microvm alone. Where the host has none, a session that names microvm is made without, any other is refused',
+    ),
   mounts: z
     .array(HostMount)
     .max(16)

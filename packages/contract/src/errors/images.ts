@@ -52,7 +52,8 @@ export const IMAGES_ERRORS = {
     exit: 5,
     text: (d: { image: string; sessions: string[] }) =>
       `image ${d.image} is in use by ${d.sessions.length === 1 ? 'session' : 'sessions'} ${d.sessions.join(', ')}`,
-    hint: 'end them with `sandglass rm` first',
+    hint: (d: { sessions: string[] }) =>
+      `end ${d.sessions.length === 1 ? 'it' : 'them'} first: sandglass rm ${d.sessions.join(' ')}`,
   },
   IMAGE_STORE_FULL: {
     http: 507,

@@ -421,7 +421,7 @@ export type Bodies = {
     readonlyRootfs?: boolean
     /** OCI runtime of an oci session: crun, runc or one that backends.oci.runtimes names; backends.oci.runtime when absent */
     runtime?: string
-    /** hardware virtualisation inside; microvm alone, and refused where the host has none */
+    /** hardware virtualisation inside; microvm alone. Where the host has none, a session that names microvm is made without, any other is refused */
     nestedVirt?: boolean
     /** folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise */
     mounts?: {
