@@ -131,7 +131,7 @@ describe('the command line', () => {
       await home.run(['image', 'import', '-', '--name', 'team/other:2'], { input: await savedArchive([{ image, tags: [] }]) }),
     ).toMatchObject({ code: 0 })
     expect((await home.run(['image', 'ls'])).stdout).toMatch(/app:1 .*\nteam\/other:2 /)
-    expect(JSON.parse((await home.run(['image', 'inspect', 'app:1'])).stdout)).toMatchObject({
+    expect(JSON.parse((await home.run(['image', 'inspect', 'app:1', '--json'])).stdout)).toMatchObject({
       id: image.id,
       config: { Env: ['GREETING=hi'] },
     })

@@ -76,7 +76,8 @@ test('it tells its flags, and what to do when the steps of an engine have no net
 test('images without an engine are made in a chroot, layer upon layer, and the second time nothing is made', async () => {
   expect(build('--chroot', 'base', 'python')).toContain('python: import')
   expect(build('--chroot', 'base', 'python')).toBe('images: base: there\nimages: python: there\n')
-  const inspect = async (name: string) => JSON.parse((await cli.run(['image', 'inspect', `sandbox-runtime:${name}`])).stdout)
+  const inspect = async (name: string) =>
+    JSON.parse((await cli.run(['image', 'inspect', `sandbox-runtime:${name}`, '--json'])).stdout)
   const [base, python] = [await inspect('base'), await inspect('python')]
   expect(base.layers).toHaveLength(2)
   expect(python.layers.slice(0, 2)).toEqual(base.layers)
