@@ -1,4 +1,3 @@
-import { constants } from 'node:os'
 import { SESSION_NAME } from '@sandglass/contract/tables'
 import type { SandboxClient, Session, SessionOptions } from '@sandglass/sdk'
 import type { Command, Context } from '../command.ts'
@@ -40,8 +39,6 @@ async function make(client: SandboxClient, spec: SessionOptions, context: Contex
   return await showPreparations(client, context, client.createSession(spec))
 }
 
-const INTERRUPTED = 128 + constants.signals.SIGINT
-
 /** Ctrl-C ends what is done before there is a session. One that is being made goes on, since others may see it already. */
 function sayWhatStays(name: string | undefined, { say }: Context): Disposable {
   const leave = () => {
@@ -49,7 +46,7 @@ function sayWhatStays(name: string | undefined, { say }: Context): Disposable {
     say(
       `\nsandglass: interrupted; ${which} already being made goes on: \`sandglass ls\` shows it, \`sandglass rm -f ${name ?? 'NAME'}\` ends it\n`,
     )
-    process.exit(INTERRUPTED)
+    process.kill(process.pid, 'SIGINT') // this time nobody is asked
   }
   process.once('SIGINT', leave)
   return { [Symbol.dispose]: () => void process.off('SIGINT', leave) }
