@@ -46,3 +46,14 @@ it('a disk is looked at again after a while, and a new one at once', async () =>
   now = 60_000
   expect(Object.fromEntries((await room.read()).promised)).toEqual({ a: 4 * MiB, b: 2 * MiB })
 })
+
+it('a disk that comes after the folder of its session is seen at once', async () => {
+  const sessions = await temporaryFolder()
+  const room = new DiskRoom(sessions, () => 0)
+  await mkdir(join(sessions, 'a'))
+  await writeFile(join(sessions, 'a', 'config.json'), '{}')
+  expect((await room.read()).promised).toEqual(new Map([['a', 0]]))
+  await using file = await open(join(sessions, 'a', 'disk.ext4'), 'w')
+  await file.truncate(8 * MiB)
+  expect((await room.read()).promised).toEqual(new Map([['a', 8 * MiB]]))
+})

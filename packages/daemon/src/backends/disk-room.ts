@@ -27,7 +27,8 @@ export class DiskRoom {
   /** Whoever creates a session waits for this: calls that the kernel answers at once are not handed to another thread. */
   async read(): Promise<Room> {
     const looks = await Promise.all(readdirSync(this.#sessions).map(async id => [id, await this.#look(id)] as const))
-    this.#looks = new Map(looks)
+    // A disk that is not there yet may be there the next moment.
+    this.#looks = new Map(looks.filter(([, look]) => look.promised > 0))
     // After the disks: what one takes meanwhile is then counted twice, and never not at all.
     const { bavail, bsize } = statfsSync(this.#sessions)
     const promised = looks

@@ -24,15 +24,16 @@ export async function withRoom<T>(world: World, row: SessionRow, work: () => Pro
 async function promise(world: World, row: SessionRow): Promise<void> {
   const room = await backendOf(world, row.backend).room?.()
   if (!room) return
-  const promised = new Map([...world.promised, ...room.promised])
   // One that starts afresh has no disk yet, and one that starts again has promised its own already.
-  if (!room.promised.has(row.id)) promised.set(row.id, row.disk_mb * MiB)
+  const own = room.promised.get(row.id) ?? row.disk_mb * MiB
+  // Of one that is being started the folder may be there before the disk: what it was promised counts, not what is seen.
+  const promised = new Map([...room.promised, ...world.promised, [row.id, own]])
   const needed = [...promised.values()].reduce((sum, bytes) => sum + bytes, RESERVE_BYTES)
   if (needed > room.free) {
     const what = `its disk would need ${inMb(needed - room.free)} MiB more than is free (${inMb(room.free)} MiB), with what the disks of other sessions may still take`
     throw new SandglassError('HOST_FULL', { what })
   }
-  world.promised.set(row.id, row.disk_mb * MiB)
+  world.promised.set(row.id, own)
 }
 
 const inMb = (bytes: number) => Math.ceil(bytes / MiB)
