@@ -18,7 +18,6 @@ import type {
 } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 import { isAlive } from '../process-state.ts'
-import { refusalProfile, seccompProfile } from '../seccomp.ts'
 import { sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unenforced } from '../unenforced.ts'
@@ -28,6 +27,7 @@ import { Ending } from './ending.ts'
 import { inUserNamespace } from './enter-userns.ts'
 import { IdSlots } from './id-ranges.ts'
 import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
+import { kernelProfile } from './kernel-ways.ts'
 import { LaunchError, Launcher } from './launcher.ts'
 import { ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
@@ -72,8 +72,6 @@ class OciBackend implements Backend {
   readonly #ending: Ending
   readonly #launcher: Launcher
   readonly #runnerFile: string
-  readonly #profile = seccompProfile(process.arch)
-  readonly #refusals = refusalProfile(process.arch)
   readonly #compiled = new CompiledSeccomp()
   readonly #turns = new Turns()
   readonly #room: DiskRoom
@@ -262,7 +260,7 @@ class OciBackend implements Backend {
       runnerFile: this.#runnerFile,
       emptyDisk: this.#disks === null ? null : await this.#disks.path(diskMb),
       kept: host.mkfs === null && existsSync(tar) ? tar : null,
-      seccomp: host.kind === 'runsc' ? this.#refusals : this.#profile,
+      seccomp: kernelProfile(host),
       compiledSeccomp: this.#compiled.get(host),
       // What runc compiled is had through the kernel, which tells root alone.
       wantFilter: this.#compiled.wants(host) && (host.kind === 'crun' || !host.rootless),

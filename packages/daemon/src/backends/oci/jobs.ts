@@ -5,23 +5,18 @@ import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
 import { type CgroupLayout, groupsOf, leftGroups, mountsOf, RUNTIME_GROUP, wayHome } from '../cgroups/layout.ts'
 import { SANDBOX_ID } from '../image-users.ts'
-import { RUNNER_PATH, SOCKET_FOLDER } from '../own-places.ts'
+import { RUNNER_PATH } from '../own-places.ts'
 import type { SeccompProfile } from '../seccomp.ts'
 import { ociBundle } from './bundle.ts'
 import { SPARE_DISK } from './disks.ts'
 import { hostFolders } from './host-folders.ts'
 import { type IdRange, outsideId } from './id-ranges.ts'
+import { type KernelWays, kernelWays, processLimit } from './kernel-ways.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { MachineRecord, MachineState } from './record.ts'
-import { named, rlimits } from './rlimits.ts'
 import type { Rootfs } from './root-images.ts'
 
-const LEAST_PROCESSES = 48
-/** What a runtime hands on. */
-const INHERITED = ['--listen-fd', '3', '--config-fd', '4']
-/** Of a runner that makes its own, in its folder. */
-const SOCKET_NAME = 's'
 /** gVisor is in the machine's cgroups already. Files are the session's disk and no copy of it. The one socket that it makes on the host is the runner's. */
 const RUNSC = ['--ignore-cgroups', '--network=none', '--overlay2=none', '--host-uds=create', '--oci-seccomp']
 
@@ -71,14 +66,13 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
     !host.bornInGroups && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/${RUNTIME_GROUP}` : null
   // runc takes no compiled filter: the runner installs it, before it serves.
   const inRunner = host.kind === 'runc' ? input.compiledSeccomp : null
-  // The runner and what runs as root in the sandbox share one user: with fewer the runner would be short of threads.
-  const processes = Math.min(Math.max(spec.pidsLimit, LEAST_PROCESSES), host.processes)
+  const ways = kernelWays(host, paths, spec, ids)
   const bundle = ociBundle({
     hostname: spec.name,
     rootfs: host.stage,
-    args: host.kind === 'runsc' ? ['--config-line', '--listen', `${SOCKET_FOLDER}/${SOCKET_NAME}`] : INHERITED,
-    rlimits: host.kind === 'runsc' ? named(rlimits(host.openFiles, processes)) : [],
-    users: host.kind === 'runsc' ? null : paths.users,
+    args: ways.args,
+    rlimits: ways.told,
+    users: ways.users,
     ids,
     memoryMb: spec.memoryMb,
     cgroupsPath: ownGroup,
@@ -89,20 +83,16 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   return {
     start: {
       id: spec.id,
-      runtime: isStartedAhead(host) ? null : runtimeAtStart(host, paths, spec, record.group),
+      runtime: isStartedAhead(host) ? null : runtimeAtStart(host, paths, spec.id, record.group, ways.options),
       want_filter: input.wantFilter,
       folder: paths.session(spec.id),
       record,
       socket: paths.socket(spec.id),
-      socket_folder:
-        host.kind === 'runsc'
-          ? { path: paths.socketFolder(spec.id), name: SOCKET_NAME, target: SOCKET_FOLDER, owner: outsideId(ids, 0) }
-          : null,
+      socket_folder: ways.socketFolder,
       bundle,
       config: {
-        ...runnerConfig(host, spec, input.rootfs, record.token, inRunner),
-        // An ordinary user's launcher has the user's own id: limited itself, it would count all that the user runs.
-        ...(host.rootless ? { processes } : {}),
+        ...runnerConfig(ways, spec, input.rootfs, record.token, inRunner),
+        ...(host.rootless ? { processes: processLimit(host, spec) } : {}),
       },
       groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.bornInGroups),
       disk: {
@@ -122,7 +112,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       folders: hostFolders(host, spec.mounts, ids),
       ids,
       users: paths.users,
-      rlimits: rlimits(host.openFiles, host.rootless || host.kind === 'runsc' ? null : processes),
+      rlimits: ways.inherited,
     },
   }
 }
@@ -150,15 +140,11 @@ function runtimeAhead(host: Host, paths: OciPaths, group: string): object {
   }
 }
 
-function runtimeAtStart(host: Host, paths: OciPaths, { id, mounts }: MachineSpec, group: string): object {
-  if (host.kind === 'runsc') {
-    // What the host changes in its folders is seen inside, and what gVisor remembers of files is not trusted.
-    const shared = mounts.length === 0 ? [] : ['--file-access=shared']
-    const argv = [host.runtime, ...runtimeOptions(host), ...shared]
-    return { ...runtimeAhead(host, paths, group), argv, id, verify: true, own_kernel: true }
-  }
+function runtimeAtStart(host: Host, paths: OciPaths, id: string, group: string, options: readonly string[]): object {
+  const argv = [host.runtime, ...runtimeOptions(host), ...options]
+  if (host.kind === 'runsc') return { ...runtimeAhead(host, paths, group), argv, id, verify: true, own_kernel: true }
   return {
-    argv: [host.runtime, ...runtimeOptions(host)],
+    argv,
     id,
     folder: paths.session(id),
     private: false,
@@ -266,7 +252,7 @@ function shownOnDisk(readonlyRootfs: boolean): object[] {
 }
 
 // SECURITY: token and environment reach the runner through a pipe, never through argv, the environment or a file.
-function runnerConfig({ kind }: Host, spec: MachineSpec, rootfs: Rootfs, token: string, filter: Buffer | null): object {
+function runnerConfig({ loopback }: KernelWays, spec: MachineSpec, rootfs: Rootfs, token: string, filter: Buffer | null): object {
   return {
     token,
     workdir: '/workspace',
@@ -274,8 +260,7 @@ function runnerConfig({ kind }: Host, spec: MachineSpec, rootfs: Rootfs, token: 
     user: { name: rootfs.user, uid: SANDBOX_ID, gid: SANDBOX_ID },
     env: { ...rootfs.env, ...spec.env },
     file_roots: FILE_ROOTS,
-    // gVisor has all of 127/8 on its loopback.
-    loopback: kind === 'runsc' ? [] : ['127.0.0.53/8'],
+    loopback,
     max_shells: 64,
     warm_shell: true,
     ...(filter === null ? {} : { seccomp: filter.toString('base64') }),
