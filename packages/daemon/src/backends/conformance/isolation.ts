@@ -3,9 +3,9 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { cpus, homedir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import type { Backend } from '../backend.ts'
-import { ancestor, type HostProcess, hostProcesses, openFiles } from './host-view.ts'
-import { type Box, boxOf, type Check, inBox, specOf, startsInTime, until } from './subject.ts'
+import { ancestor, hostProcesses, openFiles } from './host-view.ts'
+import { hasOwnKernel, seenAs, sleepLength } from './sleepers.ts'
+import { boxOf, type Check, inBox, specOf, startsInTime } from './subject.ts'
 
 const GET_NO_NEW_PRIVS = '39, 0, 0, 0, 0'
 const CANARY = 'canary-7f3a9c'
@@ -263,31 +263,6 @@ const WATCH = [
   '    events = events[16 + size:]',
   'print("\\n".join(sorted(names)), flush=True)',
 ].join('\n')
-
-/** Tells the processes of one check from those of a suite that runs beside it. */
-function sleepLength(): number {
-  return 100_000 + Math.floor(Math.random() * 1e9)
-}
-
-/** What the host sees of a program that sleeps so long in a machine: its own process, or the one that all of the machine is. */
-async function seenAs(backend: Backend, { machine }: Box, length: number): Promise<HostProcess> {
-  if (!(await hasOwnKernel(backend))) return await sleeper(length)
-  const found = hostProcesses().filter(({ argv }) => argv.includes(machine.id) && !argv.includes(' launch vm '))
-  expect(found).toHaveLength(1)
-  expect(hostProcesses().some(({ argv }) => argv.trim() === `sleep ${length}`)).toBe(false)
-  return found[0] ?? { pid: 0, argv: '', uid: Number.NaN }
-}
-
-async function hasOwnKernel(backend: Backend): Promise<boolean> {
-  return (await backend.probe()).kernel === 'own'
-}
-
-/** The process on the host, once the shell that started it has become it. */
-async function sleeper(length: number): Promise<HostProcess> {
-  const find = () => hostProcesses().find(({ argv }) => argv.trim() === `sleep ${length}`)
-  await until('the program runs', () => find() !== undefined)
-  return find() ?? { pid: 0, argv: '', uid: Number.NaN }
-}
 
 /** A file with a known name in a folder of its own below `dir`, where this process may make one. */
 function plant(dir: string): string[] {
