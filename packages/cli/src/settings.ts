@@ -1,7 +1,7 @@
 // What a client needs to know: where the daemon listens and the key. The daemon checks the rest of the configuration.
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { DATA_FILES, SandglassError, yamlIssue } from '@sandglass/contract/tables'
+import { DATA_FILES, makeConfigFile, ownConfigFile, SandglassError, yamlIssue } from '@sandglass/contract/tables'
 import type { Environment } from './command.ts'
 
 /** Not imported, to be quick: see table.ts. */
@@ -26,7 +26,7 @@ export async function loadSettings(flag: string | undefined, env: Environment): 
   const configPath = resolve(named ?? join(home, '.sandglass', 'config.yaml'))
   const text = readPrivate(configPath)
   if (text === undefined && named !== undefined)
-    throw new SandglassError('CONFIG_INVALID', { source: configPath, issue: 'does not exist', next: makeIt(configPath) })
+    throw new SandglassError('CONFIG_INVALID', { source: configPath, issue: 'does not exist', next: makeConfigFile(configPath) })
   const file = text === undefined ? {} : await parseFile(configPath, text)
   const given = env.SANDGLASS_DATA_DIR ?? string(file.data_dir)
   const dataDir = given === undefined ? usualDataDir(env) : expanded(given, home)
@@ -70,7 +70,7 @@ export function readPrivate(path: string): string | undefined {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw new SandglassError(
       'CONFIG_INVALID',
-      { source: path, issue: `cannot be read: ${(error as Error).message}`, next: ownIt(path) },
+      { source: path, issue: `cannot be read: ${(error as Error).message}`, next: ownConfigFile(path) },
       { cause: error },
     )
   }
@@ -85,9 +85,6 @@ export function readPrivate(path: string): string | undefined {
     closeSync(fd)
   }
 }
-
-const makeIt = (path: string) => `name a file that is there, or make this one: sandglass init --config ${path}`
-const ownIt = (path: string) => `sudo chown "$(id -u)" ${path}`
 
 /** yaml is loaded only when there is a file. SECURITY: its messages quote the file, which holds keys, so they are not shown. */
 async function parseFile(path: string, text: string): Promise<FileKeys> {

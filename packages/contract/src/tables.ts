@@ -1,5 +1,6 @@
 // What can be had without loading zod.
 export * from './channels.ts'
+export * from './config-next-step.ts'
 export * from './credentials.ts'
 export * from './data-files.ts'
 export * from './errors.ts'

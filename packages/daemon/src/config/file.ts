@@ -1,6 +1,6 @@
 // The configuration file: found, checked to be nobody else's business, and read as YAML.
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
-import { SandglassError, yamlIssue } from '@sandglass/contract'
+import { ownConfigFile, SandglassError, yamlIssue } from '@sandglass/contract'
 import { parse } from 'yaml'
 
 /** Null when there is none. */
@@ -23,7 +23,7 @@ function readPrivate(path: string, userId: number): string | null {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
     throw new SandglassError(
       'CONFIG_INVALID',
-      { source: path, issue: `cannot be read: ${(error as Error).message}`, next: ownIt(path) },
+      { source: path, issue: `cannot be read: ${(error as Error).message}`, next: ownConfigFile(path) },
       { cause: error },
     )
   }
@@ -33,14 +33,16 @@ function readPrivate(path: string, userId: number): string | null {
     const { mode, uid } = stats
     if ((mode & 0o077) !== 0) throw new SandglassError('CONFIG_INSECURE', { path, mode: (mode & 0o777).toString(8) })
     if (uid !== userId)
-      throw new SandglassError('CONFIG_INVALID', { source: path, issue: `belongs to user ${uid}, not to you`, next: ownIt(path) })
+      throw new SandglassError('CONFIG_INVALID', {
+        source: path,
+        issue: `belongs to user ${uid}, not to you`,
+        next: ownConfigFile(path),
+      })
     return readFileSync(fd, 'utf8')
   } finally {
     closeSync(fd)
   }
 }
-
-const ownIt = (path: string) => `sudo chown "$(id -u)" ${path}`
 
 function parseYaml(path: string, text: string): unknown {
   try {

@@ -1,7 +1,7 @@
 // Configuration: flag, else variable, else file, else default. Read once; every value knows where it came from.
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { CONFIG_ALIASES, Config, parseMegabytes, SandglassError } from '@sandglass/contract'
+import { CONFIG_ALIASES, Config, makeConfigFile, parseMegabytes, SandglassError } from '@sandglass/contract'
 import type { z } from 'zod'
 import { readConfigFile } from './file.ts'
 import { CONFIG_KEYS, type ConfigKey, findKey } from './keys.ts'
@@ -30,7 +30,7 @@ export function loadConfig({ flags, env, home = homedir(), userId }: Sources): L
   const named = flags.config?.at(-1) ?? env.SANDGLASS_CONFIG
   const filePath = resolve(named ?? join(home, '.sandglass', 'config.yaml'))
   const file = readConfigFile(filePath, userId)
-  if (file === null && named !== undefined) throw invalid(filePath, 'does not exist', makeIt(filePath))
+  if (file === null && named !== undefined) throw invalid(filePath, 'does not exist', makeConfigFile(filePath))
 
   const values = new Map<string, { value: unknown; origin: Origin; source: string }>()
   for (const [path, value] of flattened(file ?? {}, '', filePath)) values.set(path, { value, origin: 'file', source: filePath })
@@ -147,8 +147,6 @@ function refuse(source: string, name: string, known: readonly string[]): never {
   const meant = nearest(name, known)
   throw invalid(source, `unknown key ${name}${meant ? `; did you mean ${meant}?` : ''}`)
 }
-
-const makeIt = (path: string) => `name a file that is there, or make this one: sandglass init --config ${path}`
 
 const invalid = (source: string, issue: string, next?: string) => new SandglassError('CONFIG_INVALID', { source, issue, next })
 
