@@ -50,14 +50,19 @@ export async function kernelMib(pid: number): Promise<number | undefined> {
   for (const line of lines) {
     const [, controllers = '', path = ''] = /^\d+:([^:]*):(.*)$/.exec(line) ?? []
     if (controllers.split(',').includes('memory')) {
-      const bytes = await readFile(`/sys/fs/cgroup/memory${path}/memory.kmem.usage_in_bytes`, 'utf8').catch(() => undefined)
+      const bytes = await readFile(`/sys/fs/cgroup/memory${path}/memory.kmem.usage_in_bytes`, 'utf8').catch(notCounted)
       if (bytes !== undefined) return Number(bytes) / MIB
     }
     if (controllers === '') {
-      const stat = await readFile(`/sys/fs/cgroup${path}/memory.stat`, 'utf8').catch(() => '')
-      const kernel = /^kernel (\d+)$/m.exec(stat)?.[1]
+      const stat = await readFile(`/sys/fs/cgroup${path}/memory.stat`, 'utf8').catch(notCounted)
+      const kernel = /^kernel (\d+)$/m.exec(stat ?? '')?.[1]
       if (kernel !== undefined) return Number(kernel) / MIB
     }
   }
   return undefined
+}
+
+/** A file that this kernel does not have. */
+function notCounted(error: unknown): undefined {
+  if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
 }

@@ -91,6 +91,7 @@ async function once<T>(
     const work: Answer['work'] = new JoinedWork({ end: () => undefined }, async (_, stop) => {
       try {
         await before?.over()
+        stop.throwIfAborted()
         return await answered(stop)
       } finally {
         if (mine.get(name)?.work === work) mine.delete(name)

@@ -31,7 +31,7 @@ export async function endMachine(paths: MicrovmPaths, groups: MachineGroups | nu
 
 async function endOrderly(paths: MicrovmPaths, id: string, state: MachineState): Promise<void> {
   const sockets = paths.sockets(id)
-  // One that is paused hears nothing. One that does not listen is switched off.
+  // One that is paused hears nothing. One that does not answer, or has no such socket any more, is switched off by the caller.
   await monitor(sockets.monitor, command => command('cont'), CONTINUE_MS).catch(() => undefined)
   await askToEnd(sockets.control).catch(() => undefined)
   await gone(state, ORDERLY_MS)

@@ -66,6 +66,7 @@ export class ImageDisks {
   async prune(kept: readonly LayeredImage[]): Promise<void> {
     const ids = new Set(['host', ...kept.map(({ id }) => id)])
     for (const key of this.#making.keys()) if (!ids.has(key)) this.#making.delete(key)
+    // What fails is told to whoever asked for it, and leaves no disk.
     const current = await Promise.all([...this.#making.values()].map(async making => await making.catch(() => null)))
     const names = new Set([...(await this.#used()), ...current.flatMap(disk => (disk === null ? [] : [disk.image, disk.top]))])
     const prefixes = kept.flatMap(({ id }) => [topPrefix(id), imageFile(id)])
