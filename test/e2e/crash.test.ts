@@ -1,6 +1,9 @@
 // kill -9 of the daemon at arbitrary moments: the next start makes the world right.
+import { spawn } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { deadline } from './deadline.ts'
 import { isGone, leftovers } from './leftovers.ts'
 import { type Json, RealDaemon } from './real-daemon.ts'
@@ -79,6 +82,30 @@ test('during destroy: the session ends, and nothing of it stays', async () => {
     await killDuring(() => daemon.call('DELETE', `/v1/sessions/${id}`), round * 4)
     await endAll()
   }
+})
+
+test('after a power cut: every session is failed with a reason, starts again with its files, and no stranger is harmed', async () => {
+  const { id } = await daemon.create()
+  await daemon.exec(id, 'echo kept > /workspace/f; sync /workspace/f')
+  const path = join(daemon.dataDir, 'sessions', id, 'state.json')
+  const state = JSON.parse(readFileSync(path, 'utf8'))
+  await daemon.stop('SIGKILL')
+  process.kill(state.pid, 'SIGKILL')
+  await deadline('everything is gone but files and cgroups', async () => (await leftovers(daemon.dataDir)).processes.length === 0)
+  // On the next boot another process has the number.
+  const stranger = spawn('sleep', ['60'])
+  onTestFinished(() => void stranger.kill())
+  const stat = readFileSync(`/proc/${stranger.pid}/stat`, 'utf8')
+  const start_time = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19])
+  writeFileSync(path, JSON.stringify({ ...state, pid: stranger.pid, start_time, boot_id: 'of the boot before' }))
+  await daemon.start()
+  await expect
+    .poll(async () => (await sessions()).map(({ status, reason }) => ({ status, reason })))
+    .toEqual([{ status: 'failed', reason: 'machine_missing' }])
+  expect((await daemon.call('POST', `/v1/sessions/${id}/start`)).status).toBe(200)
+  expect((await daemon.exec(id, 'cat /workspace/f')).output.trim()).toBe('kept')
+  expect(stranger.exitCode ?? stranger.signalCode).toBeNull()
+  await endAll()
 })
 
 test.each(['SIGTERM', 'SIGKILL'] as const)(
