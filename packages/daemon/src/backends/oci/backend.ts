@@ -26,7 +26,7 @@ import { EmptyDisks } from './disks.ts'
 import { Ending } from './ending.ts'
 import { inUserNamespace } from './enter-userns.ts'
 import { IdSlots } from './id-ranges.ts'
-import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
+import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, spareDisk, startJob } from './jobs.ts'
 import { kernelProfile } from './kernel-ways.ts'
 import { LaunchError, Launcher } from './launcher.ts'
 import { ociMachine } from './machine.ts'
@@ -97,7 +97,7 @@ class OciBackend implements Backend {
     const { host } = this.#examined
     const records = await this.#records()
     for (const { slot } of records) this.#slots.claim(slot)
-    await this.#ending.endLost(host, records)
+    await this.#ending.endLost(host, async () => records)
     await writeFile(this.#paths.users, '')
     await removeCompiledFiles(this.#paths.run)
     if (host === null) return
@@ -107,7 +107,11 @@ class OciBackend implements Backend {
       await this.#disks.sweep()
     }
     await pruneImages(this.#paths.images, [await this.#images.load(), runnerName(this.#runnerFile)], records)
-    this.#launcher.prepareStarts(group => preparation(host, this.#paths, group, this.#disks?.recent ?? null, this.#slots.next()))
+    this.#launcher.prepareStarts(
+      group => preparation(host, this.#paths, group, this.#disks?.recent ?? null, this.#slots.next()),
+      // What could not be removed now is when the next daemon opens.
+      group => void this.#clearAfter(group).catch(() => undefined),
+    )
   }
 
   /** Looks again while nothing could be used, so that installing what is missing needs no restart. */
@@ -176,7 +180,7 @@ class OciBackend implements Backend {
     await this.#turns.take(id, async () => {
       const folder = this.#paths.session(id)
       const record = await readRecord(folder)
-      if (record === null) await this.#ending.endLost(this.#examined.host, await this.#records())
+      if (record === null) await this.#ending.endLost(this.#examined.host, () => this.#records())
       if (!(await this.residents()).includes(id)) return
       await this.#end(id, record, false)
       await rm(folder, { recursive: true, force: true })
@@ -265,6 +269,12 @@ class OciBackend implements Backend {
       // What runc compiled is had through the kernel, which tells root alone.
       wantFilter: this.#compiled.wants(host) && (host.kind === 'crun' || !host.rootless),
     }
+  }
+
+  /** A launcher that waited is gone, and what it had got ready goes as well. */
+  async #clearAfter(group: string): Promise<void> {
+    await this.#ending.endLost(this.#examined.host, () => this.#records())
+    await rm(spareDisk(this.#paths, group), { force: true })
   }
 
   async #end(id: string, record: MachineRecord | null, keepFiles: boolean): Promise<void> {

@@ -40,12 +40,17 @@ export class Ending {
     if (failure !== null) throw failure
   }
 
-  /** SECURITY: a machine that no record names could not be found again by its id. What runs in a group of nobody's is killed. */
-  async endLost(host: Host | null, records: readonly MachineRecord[]): Promise<void> {
+  /**
+   * SECURITY: a machine that no record names could not be found again by its id. What runs in a group of nobody's is killed.
+   * The records are read after the groups: one that is no launcher's any more by then has its record, however new it is.
+   */
+  async endLost(host: Host | null, records: () => Promise<readonly MachineRecord[]>): Promise<void> {
     const { cgroups } = this.#host(host)
     if (cgroups === null) return
-    const known = new Set([...this.#launcher.groups(), ...records.map(({ group }) => group)])
-    const names = lostGroups(cgroups, this.#paths.cgroupParent, known)
+    const unknown = lostGroups(cgroups, this.#paths.cgroupParent, new Set(this.#launcher.groups()))
+    if (unknown.length === 0) return
+    const known = new Set((await records()).map(({ group }) => group))
+    const names = unknown.filter(name => !known.has(name))
     if (names.length === 0) return
     await this.#launcher.run(sweepJob(cgroups, this.#paths, names), AbortSignal.timeout(SWEEP_DEADLINE_MS))
   }

@@ -51,10 +51,7 @@ export function preparation(host: Host, paths: OciPaths, group: string, emptyDis
     runtime: isStartedAhead(host) ? runtimeAhead(host, paths, group) : null,
     ids: slot === null ? [] : host.pool.ranges(slot),
     home: cgroups === null || !bornInGroups ? [] : wayHome(cgroups),
-    disk:
-      emptyDisk === null
-        ? null
-        : { template: emptyDisk, image: join(paths.disks, `${SPARE_DISK}${group}.ext4`), target: paths.spareMount },
+    disk: emptyDisk === null ? null : { template: emptyDisk, image: spareDisk(paths, group), target: paths.spareMount },
   }
 }
 
@@ -206,6 +203,11 @@ export function endJob(
 export function hasLeft(host: Host, paths: OciPaths, record: MachineRecord): boolean {
   const groups = host.cgroups === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, record.group)
   return [join(paths.runtimeRoot, record.id), ...groups.map(group => group.dir)].some(path => existsSync(path))
+}
+
+/** Where a launcher makes the disk that waits with it. */
+export function spareDisk(paths: OciPaths, group: string): string {
+  return join(paths.disks, `${SPARE_DISK}${group}.ext4`)
 }
 
 export function diskImage(paths: OciPaths, id: string): string {

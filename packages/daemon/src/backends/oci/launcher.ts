@@ -55,13 +55,16 @@ export class Launcher {
   readonly #busy = new Set<string>()
   /** What a launcher for a start is told first. Set once the host is known. */
   #preparation: ((group: string) => Preparation) | null = null
+  #onLost: ((group: string) => void) | null = null
 
   constructor(program: string) {
     this.#program = program
   }
 
-  prepareStarts(preparation: (group: string) => Preparation): void {
+  /** `onLost` hears of one that somebody killed while it waited: what it had got ready is still there. */
+  prepareStarts(preparation: (group: string) => Preparation, onLost: (group: string) => void): void {
     this.#preparation = preparation
+    this.#onLost = onLost
     this.#warm('start')
   }
 
@@ -117,7 +120,9 @@ export class Launcher {
     this.#waiting.set(kind, waiting)
     const { child } = waiting
     child.once('exit', () => {
-      if (this.#waiting.get(kind) === waiting) this.#waiting.delete(kind)
+      if (this.#waiting.get(kind) !== waiting) return
+      this.#waiting.delete(kind)
+      if (kind === 'start') this.#onLost?.(waiting.group)
     })
     // A daemon that has nothing else to do may exit: a waiting launcher is no reason to stay.
     child.unref()

@@ -4,9 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
-import { traces } from '../conformance/host-view.ts'
+import { lostGroups, usableCgroups } from '../cgroups/delegation.ts'
+import { parentName } from '../cgroups/layout.ts'
+import { hostProcesses, traces } from '../conformance/host-view.ts'
 import { boxOf, specOf } from '../conformance/subject.ts'
 import { openOci } from './backend.ts'
+import { SPARE_DISK } from './disks.ts'
 import { pruneImages } from './prune-images.ts'
 import type { MachineRecord } from './record.ts'
 
@@ -16,6 +19,10 @@ const subject = { open: () => openOci({ dataDir, runtime: 'auto', runnerPath }),
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 const lose = (id: string) => {
   for (const folder of ['sessions', 'run/oci']) rmSync(join(dataDir, folder, id), { recursive: true, force: true })
+}
+const inGroup = (pid: number, group: string) => readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes(group)
+const never = (): never => {
+  throw new Error('it is not there')
 }
 const start = async () => await (await subject.open()).start(specOf(subject), AbortSignal.timeout(20_000))
 
@@ -45,6 +52,31 @@ describe('a machine whose records are lost', () => {
     expect(await lost.isRunning()).toBe(false)
     expect(await kept.isRunning()).toBe(true)
     await kept.destroy()
+  })
+})
+
+describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher that is killed while it waits', () => {
+  it('leaves nothing, and the machines that run and start go on', async () => {
+    const own = mkdtempSync(join(dataDir, 'own-'))
+    const open = async () => await openOci({ dataDir: own, runtime: 'auto', runnerPath })
+    const backend = await open()
+    const machine = await backend.start(specOf(subject), AbortSignal.timeout(20_000))
+    const groups = () => lostGroups(usableCgroups(true, 'sandglass-test-trial') ?? never(), parentName(own), new Set())
+    const spares = () => readdirSync(join(own, 'disks')).filter(name => name.startsWith(SPARE_DISK))
+    // Its own and the machine's: the launcher is in its groups, and has its disk.
+    await expect.poll(() => [groups().length, spares().length]).toEqual([2, 1])
+    const [spare = ''] = spares()
+    const waiting = groups().find(group => spare.includes(group)) ?? never()
+    const launchers = hostProcesses().filter(({ argv }) => argv.startsWith(own) && argv.endsWith(' launch '))
+    const { pid } = launchers.find(launcher => inGroup(launcher.pid, waiting)) ?? never()
+    process.kill(pid, 'SIGKILL')
+    await expect.poll(() => existsSync(`/proc/${pid}`), { interval: 1 }).toBe(false)
+    const others = Promise.all([1, 2].map(() => backend.start(specOf(subject), AbortSignal.timeout(20_000))))
+    await expect.poll(() => [...groups(), ...spares()].filter(name => name.includes(waiting))).toEqual([])
+    for (const running of [machine, ...(await others)]) {
+      expect(await running.isRunning()).toBe(true)
+      await running.destroy()
+    }
   })
 })
 
