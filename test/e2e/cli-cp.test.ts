@@ -56,6 +56,29 @@ test('a file that this machine cannot hold is refused, and a copy that is given 
   expect(await readdir(target)).toEqual([])
 })
 
+test.each([
+  ['a file', 'short:tree/long'],
+  ['a folder', 'short:tree'],
+])('a copy of %s whose session is stopped meanwhile says so, and leaves no half of it', async (_, source) => {
+  const target = join(cli.home, 'cut')
+  await mkdir(target, { recursive: true })
+  await run('new', 'short')
+  await cli.run(['exec', 'short', '-c', 'mkdir tree && truncate -s 8G tree/long'])
+  const copy = run('cp', source, `${target}/`)
+  const copied = async () => (await readdir(target, { recursive: true })).filter(path => path.includes('long'))
+  await deadline('the copy has begun', async () => (await copied()).length > 0)
+  await run('stop', 'short')
+  expect(await copy).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining(
+      'sandglass: the sandbox of session short ended in the middle of the command: it is stopped (requested)\n' +
+        '  next: `sandglass start short` starts it again',
+    ),
+  })
+  expect(await copied()).toEqual([])
+  expect(await run('rm', '--force', 'short')).toMatchObject({ code: 0 })
+})
+
 test('sockets and pipes are left out and named, both ways, and that is no failure', async () => {
   const make = 'import os, socket; os.mkfifo("fifo"); s = socket.socket(socket.AF_UNIX); s.bind("in/sock")'
   await sh(`mkdir -p /workspace/odd/in && cd /workspace/odd && echo x > file && python3 -c '${make}'`)

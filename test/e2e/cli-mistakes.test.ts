@@ -33,6 +33,8 @@ test('mistakes are one line and a next step, with exit code 2', async () => {
       "--cwd goes with -- PROGRAM: -c 'cd PATH && …', or sandglass exec NAME --cwd PATH -- sh -c 'TEXT'",
     ),
   })
+  const line = await run('exec', 'box', "echo 'a b'; ls")
+  expect(line).toMatchObject({ code: 2, stderr: expect.stringContaining("sandglass exec box -c 'echo '\\''a b'\\''; ls'\n") })
   expect(await run('shell', 'box')).toMatchObject({ code: 2, stderr: expect.stringContaining('sandglass exec') })
   expect((await run('help', 'exec')).stdout).toContain('125')
 })

@@ -1,6 +1,7 @@
 import type { BodySource } from './body.ts'
 import { toCamel } from './case.ts'
-import { bodyOf, follow } from './follow.ts'
+import { explainedBody } from './explained-body.ts'
+import { follow } from './follow.ts'
 import type { Transport } from './transport.ts'
 import type { Cancel, FileInfo, Query, Reply, WatchEvent, WriteOptions } from './wire-types.ts'
 
@@ -62,7 +63,7 @@ export class SessionFiles {
       headers,
       signal: options.signal,
     })
-    return bodyOf(response)
+    return explainedBody(this.#transport, this.#id, response, options.signal)
   }
 
   /** Unpacks a tar archive into a directory. */
@@ -73,7 +74,8 @@ export class SessionFiles {
 
   /** A file or directory as a tar archive. SECURITY: its entries are named by the sandbox; check them before unpacking. */
   async getArchive(path: string, { signal }: Cancel = {}): Promise<ReadableStream<Uint8Array>> {
-    return bodyOf(await this.#transport.open('getArchive', { params: { id: this.#id }, query: { path }, signal }))
+    const response = await this.#transport.open('getArchive', { params: { id: this.#id }, query: { path }, signal })
+    return explainedBody(this.#transport, this.#id, response, signal)
   }
 }
 

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { CHANNELS, SOCKET_FAILED, socketProtocols } from '@sandglass/contract'
 import { expect, test } from 'vitest'
 import { SandboxClient } from './index.ts'
+import { nodeFetch } from './node/index.ts'
 import { json, SESSION, startServer } from './server.fixture.ts'
 
 const KEY = 'key-for-tests-0000'
@@ -9,6 +10,12 @@ const sessionAt = (baseUrl: string) => new SandboxClient({ baseUrl, apiKey: KEY 
 const frame = (channel: number, data: string) => Buffer.concat([Buffer.of(channel), Buffer.from(data)])
 const event = (reply: ServerResponse, type: string, data: unknown, id?: number) =>
   reply.write(`${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`)
+
+async function allOf(body: AsyncIterable<Uint8Array>): Promise<Uint8Array[]> {
+  const pieces: Uint8Array[] = []
+  for await (const piece of body) pieces.push(piece)
+  return pieces
+}
 
 const DONE = { exit_code: 3, cwd: '/workspace', truncated: false, timed_out: false, shell_exited: false, duration_ms: 1.5 }
 
@@ -40,6 +47,37 @@ test('execStream fails when the stream breaks off or carries an error, and is ne
   await expect(read()).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' })
   await expect(broken.result).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' })
   await expect(sessionAt(server.url).execStream('x').result).rejects.toMatchObject({ code: 'RUNNER_LOST' })
+  expect(server.requests).toHaveLength(2)
+})
+
+test.each([
+  [
+    'ended',
+    { status: 'failed', reason: 'crashed', error_message: 'it crashed' },
+    'ended in the middle of the command: it crashed',
+  ],
+  ['runs', { status: 'running' }, 'the connection was lost'],
+])('a download that breaks off says what became of a session that %s', async (_, state, message) => {
+  await using server = await startServer((request, reply) => {
+    if (request.url?.endsWith('/x')) json(reply, 200, { ...SESSION, ...state })
+    else reply.writeHead(200, { 'content-length': '10' }).write('five!', () => reply.destroy())
+  })
+  for (const fetch of [undefined, nodeFetch()]) {
+    const { files } = new SandboxClient({ baseUrl: server.url, apiKey: KEY, ...(fetch ? { fetch } : {}) }).session('x')
+    for (const body of [await files.download('/a'), await files.getArchive('/a')])
+      await expect(allOf(body)).rejects.toThrow(message)
+  }
+})
+
+test('a download that its reader gives up ends with the reason of the reader', async () => {
+  await using server = await startServer((_, reply) => void reply.writeHead(200, { 'content-length': '10' }).write('five!'))
+  for (const fetch of [undefined, nodeFetch()]) {
+    const control = new AbortController()
+    const { files } = new SandboxClient({ baseUrl: server.url, apiKey: KEY, ...(fetch ? { fetch } : {}) }).session('x')
+    const read = allOf(await files.download('/a', { signal: control.signal }))
+    control.abort(new Error('enough'))
+    await expect(read).rejects.toThrow('enough')
+  }
   expect(server.requests).toHaveLength(2)
 })
 

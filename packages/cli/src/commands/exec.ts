@@ -73,7 +73,10 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
 }
 
 function misuse({ flags, args, rest }: Input, isJson: boolean): string | undefined {
-  if (args.length > 1) return `write -- in front of the program: sandglass exec ${args[0]} -- ${args.slice(1).join(' ')}`
+  const [name, first, ...more] = args
+  if (first !== undefined && more.length === 0 && /\s/.test(first))
+    return `write -c in front of a command line: sandglass exec ${name} -c '${first.replaceAll("'", "'\\''")}'`
+  if (first !== undefined) return `write -- in front of the program: sandglass exec ${name} -- ${[first, ...more].join(' ')}`
   const isCommand = flags.command !== undefined
   if (isCommand && rest !== undefined) return 'give either -c TEXT or -- PROGRAM, not both'
   if (!isCommand && (rest === undefined || rest.length === 0))

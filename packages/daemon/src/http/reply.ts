@@ -19,7 +19,7 @@ export async function reply(
   const patienceMs = api.world.config.slow_reader_seconds * 1000
   const result = await (handler as (call: Call<RouteName>) => Promise<unknown>)(call)
   if (kind === 'json') {
-    if (result instanceof PagedReply) return await sendPages(response, result, patienceMs, call)
+    if (result instanceof PagedReply) return await sendPages(api, response, result, patienceMs, call)
     return response
       .code(call.request.notReady ? 503 : status)
       .headers(JSON_TYPE)
@@ -30,7 +30,7 @@ export async function reply(
     const explain = (error: unknown) => explainLoss(api.world, sessionOf(call.request), error)
     const options = { requestId: call.request.id, patienceMs, closing: api.world.closing, explain, log: call.log }
     await sendEvents(response.raw, result as AsyncIterable<SseEvent>, options)
-  } else await sendBytes(response, result as BytesReply, patienceMs, call)
+  } else await sendBytes(api, response, result as BytesReply, patienceMs, call)
   return response
 }
 
@@ -41,6 +41,7 @@ const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' }
 
 /** What fails before the second page is a plain reply, and what fits one page is sent whole. */
 async function sendPages(
+  api: Api,
   response: FastifyReply,
   { head, pages }: AnyPages,
   patienceMs: number,
@@ -54,7 +55,7 @@ async function sendPages(
   if (second.done) return whole(first.value, second.value)
   response.hijack()
   const chunks = encoded(head, [first.value, second.value], pages)
-  await sendBytes(response, { headers: JSON_TYPE, chunks }, patienceMs, call)
+  await sendBytes(api, response, { headers: JSON_TYPE, chunks }, patienceMs, call)
   return response
 }
 
@@ -80,6 +81,7 @@ async function* encoded(head: object, begun: readonly (readonly unknown[])[], pa
 
 /** A source that fails in the middle breaks the connection off, so that nobody takes a part for the whole. */
 async function sendBytes(
+  api: Api,
   { raw, request }: FastifyReply,
   { status = 200, headers, chunks, recycle, close }: BytesReply,
   patienceMs: number,
@@ -94,6 +96,8 @@ async function sendBytes(
     raw.end()
   } catch (err) {
     call.log.warn({ err }, 'body broken off')
+    // Whoever asks what became of the session finds it stored.
+    await explainLoss(api.world, sessionOf(call.request), err)
     raw.destroy()
   } finally {
     close?.()
