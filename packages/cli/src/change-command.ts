@@ -1,12 +1,12 @@
-import type { Session, SessionInfo } from '@sandglass/sdk'
-import type { Command, Flag, Values } from './command.ts'
+import type { SandboxClient, Session, SessionInfo } from '@sandglass/sdk'
+import type { Command, Context, Flag, Values } from './command.ts'
 import { usage } from './parse.ts'
 import { showState } from './show-session.ts'
 
 /** A command that moves sessions to another state, one after the other, and shows where they are. */
 export function changeCommand(
   summary: string,
-  change: (session: Session, flags: Values) => Promise<SessionInfo>,
+  change: (session: Session, flags: Values, client: SandboxClient, context: Context) => Promise<SessionInfo>,
   options: Record<string, Flag> = {},
   line?: (info: SessionInfo) => string,
 ): Command {
@@ -22,7 +22,7 @@ export function changeCommand(
       const client = await context.connect()
       const changed: SessionInfo[] = []
       try {
-        for (const name of names) changed.push(await change(client.session(name), flags))
+        for (const name of names) changed.push(await change(client.session(name), flags, client, context))
       } finally {
         if (changed.length > 0) showState(changed, context, line)
       }

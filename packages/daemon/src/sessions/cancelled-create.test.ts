@@ -62,6 +62,26 @@ test.each([undefined, 'key-1'])(
   },
 )
 
+test('a start whose image is not ready is given up when its client leaves, and the session is as it was', async () => {
+  const { daemon, backend } = await slowDaemon()
+  const made = create(daemon, 'box')
+  await until(() => backend.begun.length === 1)
+  backend.begun[0]?.resolve()
+  await made.reply
+  await daemon.call('POST', '/v1/sessions/box/stop')
+  const client = new AbortController()
+  const left = daemon.fetch('/v1/sessions/box/start', { method: 'POST', signal: client.signal }).catch(() => 'left')
+  await until(() => backend.begun.length === 2)
+  client.abort()
+  expect(await left).toBe('left')
+  await until(() => backend.stopped === 1)
+  expect((await daemon.call('GET', '/v1/sessions/box')).body).toMatchObject({ status: 'stopped', reason: 'requested' })
+  const again = daemon.call('POST', '/v1/sessions/box/start')
+  await until(() => backend.begun.length === 3)
+  backend.begun[2]?.resolve()
+  expect(await again).toMatchObject({ status: 200, body: { status: 'running' } })
+})
+
 test('a request that is sent again under its key is answered, whenever the lost one is given up', async () => {
   const { daemon, backend } = await slowDaemon()
   const lost = create(daemon, 'box', 'key-2')

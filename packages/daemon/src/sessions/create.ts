@@ -9,8 +9,8 @@ import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
 import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
 import { chooseBackend, grantedWishes } from './choose-backend.ts'
 import { madeUpName } from './names.ts'
+import { prepareImage } from './prepare-image.ts'
 import { withRoom } from './room.ts'
-import { rootImage } from './root-image.ts'
 import { transition } from './transition.ts'
 import { wishesOf } from './wishes.ts'
 import type { World } from './world.ts'
@@ -56,11 +56,7 @@ async function create(
   const signal = AbortSignal.any([wanted, world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
   const { id, release } = await holdImage(world, image, signal)
   try {
-    const root = await rootImage(world, { image, image_id: id })
-    const about = { backend: backend.name, image, startedAt: world.now() }
-    const prepare = (stop: AbortSignal, say: (step: string) => void) => backend.prepare(root, stop, say)
-    await world.preparations.join(`${backend.name} ${id ?? 'host'}`, about, prepare, signal)
-    signal.throwIfAborted()
+    await prepareImage(world, backend, { image, image_id: id }, signal)
     const row = newRow(world, spec, { image, image_id: id, backend: backend.name, ...columns(wishes) })
     return await world.turns.take(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
   } finally {

@@ -1,18 +1,24 @@
 // POST …/start: a stopped or failed session runs again, with the files it had.
-import { nextState } from '@sandglass/contract'
+import { nextState, SESSION_LIFECYCLE } from '@sandglass/contract'
 import type { Logger } from '../log.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { bringUp, isRefusal, startFailure } from './bring-up.ts'
+import { backendOf } from './choose-backend.ts'
 import { getSession } from './get.ts'
+import { prepareImage } from './prepare-image.ts'
 import { withRoom } from './room.ts'
 import { transition } from './transition.ts'
 import type { World } from './world.ts'
 
-export async function startSession(world: World, ref: string, log: Logger): Promise<SessionRow> {
-  const { id } = await getSession(world, ref)
-  return world.turns.take(id, async () => {
-    const found = await getSession(world, id)
-    nextState(id, found.status, 'start', found.name)
+/** The signal ends a start whose image is not ready yet: nothing has changed by then. */
+export async function startSession(world: World, ref: string, wanted: AbortSignal, log: Logger): Promise<SessionRow> {
+  const asked = await getSession(world, ref)
+  // One that is being stopped waits for its turn, and one that cannot start is refused then.
+  if ('start' in SESSION_LIFECYCLE[asked.status])
+    await prepareImage(world, backendOf(world, asked.backend), asked, AbortSignal.any([wanted, world.closing]))
+  return world.turns.take(asked.id, async () => {
+    const found = await getSession(world, asked.id)
+    nextState(found.id, found.status, 'start', found.name)
     return withRoom(world, found, () => startAgain(world, found, log))
   })
 }

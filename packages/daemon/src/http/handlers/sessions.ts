@@ -27,7 +27,7 @@ export const sessionHandlers = ({ world }: Api) =>
     deleteSession: async ({ params, query, log }) =>
       showSession(await (query.purge ? purgeSession : terminateSession)(world, params.id, log)),
     terminateSession: async ({ params, log }) => showSession(await terminateSession(world, params.id, log)),
-    startSession: async ({ params, log }) => showSession(await startSession(world, params.id, log)),
+    startSession: async ({ params, signal, log }) => showSession(await startSession(world, params.id, signal, log)),
     stopSession: async ({ params, log }) => showSession(await stopSession(world, params.id, log)),
     pauseSession: async ({ params, log }) => showSession(await pauseSession(world, params.id, log)),
     resumeSession: async ({ params, log }) => showSession(await resumeSession(world, params.id, log)),
