@@ -26,7 +26,10 @@ export async function bootGuest({ system, programs, log, timeoutMs }: Guest, onR
     if (at >= 0) onResult(JSON.parse(line.slice(at + MARK.length)))
   })
   const ended = Promise.withResolvers<void>()
-  child.once('error', ended.reject)
+  child.once('error', error => {
+    const why = error.name === 'AbortError' ? `the guest was not done after ${timeoutMs / 60_000} minutes` : error.message
+    ended.reject(new Error(`${why}; see ${log}`, { cause: error }))
+  })
   child.once('close', (code, signal) =>
     code === 0 ? ended.resolve() : ended.reject(new Error(`QEMU ended with ${code ?? signal}; see ${log}`)),
   )

@@ -1,5 +1,5 @@
 // A disk with this repository's programs, bundled: a guest without hardware support takes half a minute to strip types from every file.
-import { chmodSync, cpSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, existsSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { capture, tail } from '../test/stage.ts'
 
@@ -15,9 +15,15 @@ const COPIES = [
   ...['sandglass', 'packaging', 'runner/bin/runner', 'packages/cli/package.json'],
   ...['package.json', 'lib', 'prebuilds/linux-x64.node'].map(path => join('node_modules/better-sqlite3', path)),
 ]
+/** Where setup could fetch it. */
+const GVISOR = '.cache/gvisor/runsc'
 /** better-sqlite3 is beside the bundle; the others are parts of an ssh client that do without. */
 const APART = ['better-sqlite3', 'cpu-features', '*.node']
-const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
+/** What modules of the older kind find around them. */
+const AROUND = [
+  "import { createRequire } from 'node:module'",
+  'const require = createRequire(import.meta.url), __dirname = import.meta.dirname, __filename = import.meta.filename',
+].join(';')
 const SIZE_MB = 400
 
 /** Makes the disk `folder/programs`, with `plan` as guest/plan.json. */
@@ -25,7 +31,7 @@ export async function programDisk(folder: string, plan: object): Promise<string>
   const [tree, disk] = [join(folder, 'tree'), join(folder, 'programs')]
   const clone = join(tree, 'sandglass')
   rmSync(tree, { recursive: true, force: true })
-  for (const path of COPIES) copy(path, join(clone, path))
+  for (const path of [...COPIES, ...[GVISOR].filter(existsSync)]) copy(path, join(clone, path))
   copy(process.execPath, join(clone, 'node_modules/.bin/node'))
   await Promise.all(Object.entries(BUNDLES).map(([entry, to]) => bundle(entry, join(clone, to))))
   chmodSync(join(clone, 'packages/cli/bin/sandglass.mjs'), 0o755)
@@ -54,7 +60,7 @@ async function bundle(entry: string, outfile: string): Promise<void> {
     '--log-level=error',
     '--minify-whitespace',
     '--minify-syntax',
-    `--banner:js=${REQUIRE}`,
+    `--banner:js=${AROUND}`,
     `--outfile=${outfile}`,
   ]
   const argv = ['node_modules/.bin/esbuild', entry, ...options, ...APART.map(name => `--external:${name}`)]

@@ -1,5 +1,5 @@
 // What a person does with the daemon, as different users and under systemd.
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { attempt } from './report.ts'
 import { asUser, CLONE, loggedIn, run, until } from './run.ts'
@@ -118,7 +118,9 @@ function parents({ base }: Way): string[] {
   return folders(base).filter(path => /\/sandglass-[0-9a-f]{8}$/.test(path))
 }
 
+/** None where the user's own systemd has gone with its last login. */
 function folders(dir: string): string[] {
+  if (!existsSync(dir)) return []
   return readdirSync(dir, { withFileTypes: true })
     .filter(entry => entry.isDirectory())
     .map(({ name }) => join(dir, name))

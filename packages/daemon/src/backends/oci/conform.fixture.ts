@@ -3,10 +3,10 @@
 // itself again inside a user namespace, as the daemon does.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { Subject } from '../conformance/subject.ts'
 import { CHECKS } from '../conformance.ts'
-import { ORDINARY_USER } from '../limitations.ts'
+import { ORDINARY_USER, RUNSC } from '../limitations.ts'
 import { openOci } from './backend.ts'
 import { inUserNamespace, userNamespaceArgv } from './enter-userns.ts'
 
@@ -14,14 +14,16 @@ const [runtime = '', runnerPath = '', starter = '', ...wanted] = process.argv.sl
 const inside = userNamespaceArgv([process.execPath, ...process.argv.slice(1)], '/nonexistent', runnerPath)
 if (inside?.[0] !== undefined) process.execve?.(inside[0], inside)
 
+const isGvisor = basename(runtime) === 'runsc'
 const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
 const subject: Subject = {
   open: () => openOci({ dataDir, runtime, runnerPath }),
   starter: [process.execPath, starter, dataDir, runtime, runnerPath],
   allowUnenforced: [],
+  patience: isGvisor ? 2 : 1,
 }
 const backend = await subject.open()
-const leftOut = inUserNamespace() ? ORDINARY_USER : {}
+const leftOut = { ...(inUserNamespace() ? ORDINARY_USER : {}), ...(isGvisor ? RUNSC : {}) }
 for (const [title, check] of Object.entries(CHECKS)) {
   if (title in leftOut || (wanted.length > 0 && !wanted.includes(title))) continue
   const began = performance.now()
