@@ -153,6 +153,24 @@ describe('the runtime that a session asks for', () => {
 })
 
 it.each([
+  ['kata-runtime  : 1.13.0-alpha0', 'auto'],
+  ['Kata Containers containerd shim (Golang): id: "io.containerd.kata.v2", version: 3.2.0', 'auto'],
+  ['Kata Containers containerd shim (Rust): id: io.containerd.kata.v2, version: 4.1.0', 'kata'],
+])('Kata, which says %s, is refused before anything is started, with what to use instead', async (version, runtime) => {
+  const kata = join(dataDir, 'kata')
+  writeFileSync(kata, `#!/bin/sh\necho '${version}'\n`, { mode: 0o755 })
+  const backend = await openOci({ dataDir, runtime, runtimes: { kata }, runnerPath })
+  const told = { why: expect.stringContaining('Kata'), fix: expect.stringContaining('use --backend microvm') }
+  if (runtime === 'kata') expect(await backend.probe()).toMatchObject({ available: false, ...told })
+  else {
+    expect(await backend.runtimes?.()).toMatchObject([{}, {}, { name: 'kata', version: null, ...told }])
+    const start = backend.start(specOf(subjectOf('auto'), { runtime: 'kata' }), AbortSignal.timeout(5000))
+    await expect(start).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringContaining('Kata') })
+  }
+  expect(await backend.residents()).toEqual([])
+})
+
+it.each([
   ['an ordinary user', { rootless: true, cgroups: null }, null, 'run the daemon as root'],
   ['root', { rootless: false, cgroups: { version: 1, roots: {} } as CgroupLayout }, 'runsc version release-1', null],
 ])('gVisor is told of to %s as one that sessions can or cannot have', async (_, ground, version, fix) => {

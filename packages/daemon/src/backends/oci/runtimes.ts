@@ -14,7 +14,7 @@ export interface Runtime {
   /** Where it is. */
   readonly runtime: string
   /** What is known of crun and runc saves time: they can be started before their configuration is known, and their records be thrown away. */
-  readonly kind: 'crun' | 'runc' | 'runsc' | 'other'
+  readonly kind: 'crun' | 'runc' | 'runsc' | 'kata' | 'other'
   /** The runtime is started inside the machine's cgroups and keeps out of them; otherwise it makes its own below. */
   readonly bornInGroups: boolean
   /** Mounts that the runtime must not see: crun refuses to run while a hybrid host's unified mount shows controllers. */
@@ -28,6 +28,8 @@ export interface Ground {
 }
 
 const KNOWN = ['crun', 'runc']
+const KATA =
+  'Kata Containers has no command line that starts a sandbox with user ids, a filter of system calls and limits of its own'
 const VERSION_MS = 10_000
 const run = promisify(execFile)
 
@@ -136,18 +138,28 @@ export class Runtimes {
 const install = (name: string) => `sudo apt-get install -y ${name}`
 const existing = (path: string) => (existsSync(path) ? path : null)
 
-/** Why no session here can have it, or null. gVisor's own kernel has its limits from cgroups, and needs root to be given its ids. */
+/**
+ * Why no session here can have it, or null. gVisor's own kernel has its limits from cgroups, and needs root to be given its ids.
+ * SECURITY: kata-runtime, up to version 1, refuses a user namespace and the filter of system calls, and sets no limits; later ones are shims of
+ * containerd. Without those a sandbox would be less than it says.
+ */
 export function unusable({ kind }: Runtime, version: string, { rootless, cgroups }: Ground): { why: string; fix: string } | null {
+  if (kind === 'kata') return { why: KATA, fix: 'use --backend microvm, whose sandboxes have a kernel of their own' }
   if (kind !== 'runsc') return null
   if (rootless) return { why: `${version} cannot be used by an ordinary user`, fix: 'run the daemon as root' }
   if (cgroups !== null) return null
   return { why: `${version} cannot be used without cgroups`, fix: 'mount the controllers writable at /sys/fs/cgroup' }
 }
 
+function kindOf(version: string): Runtime['kind'] {
+  if (/^(kata-runtime|Kata Containers) /.test(version)) return 'kata'
+  const word = version.split(' version ')[0]
+  return word === 'crun' || word === 'runc' || word === 'runsc' ? word : 'other'
+}
+
 /** How a runtime is used here, by what it says of itself. One that is not known is used as any could be. */
 export function runtimeUse(path: string, version: string, cgroups: CgroupLayout | null): Runtime {
-  const word = version.split(' version ')[0]
-  const kind = word === 'crun' || word === 'runc' || word === 'runsc' ? word : 'other'
+  const kind = kindOf(version)
   const mounted = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
   return {
     runtime: path,
