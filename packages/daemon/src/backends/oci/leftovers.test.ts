@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { lostGroups, usableCgroups } from '../cgroups/delegation.ts'
 import { parentName } from '../cgroups/layout.ts'
 import { hostProcesses, traces } from '../conformance/host-view.ts'
@@ -58,8 +58,10 @@ describe('a machine whose records are lost', () => {
 describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher that is killed while it waits', () => {
   it('leaves nothing, and the machines that run and start go on', async () => {
     const own = mkdtempSync(join(dataDir, 'own-'))
-    const open = async () => await openOci({ dataDir: own, runtime: 'auto', runnerPath })
-    const backend = await open()
+    const backend = await openOci({ dataDir: own, runtime: 'auto', runnerPath })
+    onTestFinished(async () => {
+      for (const id of await backend.residents()) await backend.discard(id)
+    })
     const machine = await backend.start(specOf(subject), AbortSignal.timeout(20_000))
     const groups = () => lostGroups(usableCgroups(true, 'sandglass-test-trial') ?? never(), parentName(own), new Set())
     const spares = () => readdirSync(join(own, 'disks')).filter(name => name.startsWith(SPARE_DISK))
@@ -73,10 +75,7 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher
     await expect.poll(() => existsSync(`/proc/${pid}`), { interval: 1 }).toBe(false)
     const others = Promise.all([1, 2].map(() => backend.start(specOf(subject), AbortSignal.timeout(20_000))))
     await expect.poll(() => [...groups(), ...spares()].filter(name => name.includes(waiting))).toEqual([])
-    for (const running of [machine, ...(await others)]) {
-      expect(await running.isRunning()).toBe(true)
-      await running.destroy()
-    }
+    for (const running of [machine, ...(await others)]) expect(await running.isRunning()).toBe(true)
   })
 })
 
