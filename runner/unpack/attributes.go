@@ -33,7 +33,7 @@ func (l *layer) setOwnerAndMode(name string, header *tar.Header) error {
 			if err := l.spend(name, int64(len(value))); err != nil {
 				return err
 			}
-			if err := syscall.Setxattr(name, attribute, []byte(value), 0); err != nil && !isUnsupported(err) {
+			if err := syscall.Setxattr(name, attribute, []byte(value), 0); err != nil && !isUnsupported(err) && !isTooLong(err) {
 				return err
 			}
 		}
@@ -45,6 +45,12 @@ func (l *layer) setOwnerAndMode(name string, header *tar.Header) error {
 // come out of a layer.
 func isHarmless(attribute string) bool {
 	return strings.HasPrefix(attribute, "user.") && !strings.HasPrefix(attribute, "user.overlay.")
+}
+
+// isTooLong is said of an attribute that this filesystem cannot hold, which is then left out. ext4 says it as if the disk were full; if it is, the next
+// write tells.
+func isTooLong(err error) bool {
+	return err == syscall.ENOSPC || err == syscall.E2BIG || err == syscall.ERANGE
 }
 
 func own(name string, header *tar.Header) error {

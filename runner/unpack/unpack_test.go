@@ -176,7 +176,7 @@ func TestDevicesAndAttributesThatDoSomethingAreLeftOut(t *testing.T) {
 	top, r := unpackIn(t, t.TempDir(), layerOf(t,
 		entry{name: "dev/sda", kind: tar.TypeBlock}, entry{name: "dev/mem", kind: tar.TypeChar},
 		entry{name: "f", content: "x", kind: tar.TypeReg, xattrs: map[string]string{
-			"user.note": "hello", "security.capability": "\x01\x00\x00\x02", "trusted.overlay.redirect": "/etc", "user.overlay.opaque": "y",
+			"user.note": "hello", "user.long": strings.Repeat("x", 70_000), "user." + strings.Repeat("n", 300): "x", "security.capability": "\x01\x00\x00\x02", "trusted.overlay.redirect": "/etc", "user.overlay.opaque": "y",
 		}},
 	))
 	if !r.Ok || r.Skipped != 2 {

@@ -1,4 +1,5 @@
 // The files that images came as, under their digests. A part of one that is still coming, or was cut off, ends in .part.
+import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -40,8 +41,10 @@ export class Blobs {
   /** Keeps a small one whose digest was checked. */
   async keep(digest: string, bytes: Buffer): Promise<void> {
     if (this.has(digest)) return
-    await writeFile(this.part(digest), bytes, { mode: 0o600 })
-    await this.adopt(this.part(digest), digest)
+    // Others may be keeping the same one.
+    const file = `${this.path(digest)}.${randomUUID()}.part`
+    await writeFile(file, bytes, { mode: 0o600 })
+    await this.adopt(file, digest)
   }
 
   /** Makes a whole file, whose digest was checked, one of these. */
@@ -53,7 +56,7 @@ export class Blobs {
   async prune(kept: ReadonlySet<string>, isDue: (digest: string, ageMs: number) => boolean): Promise<number> {
     let freed = 0
     for (const name of await readdir(this.#dir)) {
-      const digest = `sha256:${name.replace(/\.part$/, '')}`
+      const digest = `sha256:${name.replace(/(\.[0-9a-f-]+)?\.part$/, '')}`
       const path = join(this.#dir, name)
       if (kept.has(digest)) continue
       const info = await stat(path)

@@ -1,3 +1,4 @@
+import { gzipSync, zstdCompressSync } from 'node:zlib'
 import type { ImageList } from '@sandglass/contract'
 import { describe, expect, it } from 'vitest'
 import { imageOf, json, layerOf, savedArchive, sha256, type TestImage, tarOf } from './image.fixture.ts'
@@ -31,6 +32,22 @@ describe('an archive', () => {
       code: 'IMAGE_INVALID',
       message: expect.stringContaining('more than 10000 files'),
     })
+  })
+})
+
+describe('an archive', () => {
+  it.each([gzipSync, zstdCompressSync])('that becomes more zeros than an image may have bytes is refused: %o', async compress => {
+    const daemon = await imageDaemon('images: { max_bytes: 100000 }\n')
+    const archive = Buffer.concat([await savedArchive([{ image: imageOf([layer]), tags: ['x:1'] }]), Buffer.alloc(80 * 2 ** 20)])
+    expect((await daemon.import(compress(archive))).error).toMatchObject({ code: 'IMAGE_TOO_LARGE' })
+  })
+
+  it('may come in several times at once', async () => {
+    const daemon = await imageDaemon('')
+    const image = imageOf([layer])
+    const archives = await Promise.all(Array.from({ length: 6 }, (_, i) => savedArchive([{ image, tags: [`x:${i}`] }])))
+    const came = await Promise.all(archives.map(archive => daemon.import(archive)))
+    expect(came.map(({ image, error }) => image?.id ?? error)).toEqual(archives.map(() => image.id))
   })
 })
 

@@ -13,11 +13,12 @@ import { readEntries } from '../layers/tar-entries.ts'
 import { ZstdFrames } from '../layers/zstd-frames.ts'
 import type { ImageWorld } from './image-world.ts'
 import { invalid } from './manifest.ts'
-import { openRoom, type Room } from './room.ts'
+import { openRoom, type Room, type RoomLimit } from './room.ts'
 
 /** More files than any archive of images has. */
 const MAX_FILES = 10_000
 const MiB = 1024 * 1024
+const ROOM_FOR_HEADERS = 64 * MiB
 
 export interface SpooledFile {
   readonly path: string
@@ -73,8 +74,9 @@ export async function spoolArchive(world: ImageWorld, image: string, body: Reada
   await mkdir(world.images.importDir, { recursive: true, mode: 0o700 })
   const spool = new Spool(await mkdtemp(join(world.images.importDir, 'archive-')))
   try {
-    const room = await openRoom(world, spool.folder, { image, what: 'bytes', max: world.config.images.max_bytes })
-    const tar = await uncompressed(body)
+    const limit = { image, what: 'bytes', max: world.config.images.max_bytes }
+    const room = await openRoom(world, spool.folder, limit)
+    const tar = await uncompressed(body, limit)
     await readEntries(tar, { image, issue: 'it is no archive of images' }, signal, unpackTo(spool, room, image))
     return spool
   } catch (error) {
@@ -112,8 +114,8 @@ async function write(path: string, content: AsyncIterable<Buffer>, room: Room): 
   return { path, digest: `sha256:${hash.digest('hex')}`, size }
 }
 
-/** The tar inside, however it is compressed. */
-export async function uncompressed(body: Readable): Promise<Readable> {
+/** The tar inside, however it is compressed. Beside its files it has headers and padding, and a little data can become any number of zeros. */
+export async function uncompressed(body: Readable, limit: RoomLimit): Promise<Readable> {
   const iterator = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   const first = await iterator.next()
   const start = first.done ? Buffer.alloc(0) : first.value
@@ -126,10 +128,18 @@ export async function uncompressed(body: Readable): Promise<Readable> {
       yield value
     }
   }
+  const bounded = async function* (pieces: AsyncIterable<Buffer>) {
+    let left = 2 * limit.max + ROOM_FOR_HEADERS
+    for await (const piece of pieces) {
+      left -= piece.length
+      if (left < 0) throw new SandglassError('IMAGE_TOO_LARGE', limit)
+      yield piece
+    }
+  }
   const kind = compressionOf(start)
   const finish = (error: unknown) => void (error && whole.destroy(error as Error))
   if (kind === 'none') pipeline(source, whole).catch(finish)
-  else pipeline(source, kind === 'gzip' ? createGunzip() : new ZstdFrames(MiB), whole).catch(finish)
+  else pipeline(source, kind === 'gzip' ? createGunzip() : new ZstdFrames(MiB), bounded, whole).catch(finish)
   return whole
 }
 

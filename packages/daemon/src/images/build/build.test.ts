@@ -209,6 +209,11 @@ describe('what a build may use', () => {
     const everything = JSON.stringify([built, failed, config, rows, daemon.logged])
     expect(everything).not.toContain(SECRET)
     expect(config).not.toContain('plain-value')
+    const lines = await daemon.build(
+      { Dockerfile: 'FROM small:1\nARG DEPLOYKEY\nRUN echo "$DEPLOYKEY"; exit 1\n' },
+      { args: { DEPLOYKEY: 'first-line\nsecond-line' } },
+    )
+    expect(JSON.stringify(lines)).toMatch(/^(?!.*(first|second)-line).*\*\*\*/)
     const histories = await Promise.all((await client.listImages({ all: true })).map(({ Id }) => client.getImage(Id).history()))
     expect(JSON.stringify(histories)).not.toContain(SECRET)
   })

@@ -41,14 +41,16 @@ export async function receiveContext(
   const remove = () => rm(folder, { recursive: true, force: true })
   try {
     const path = join(folder, 'context.tar')
-    const room = await openRoom(world, folder, {
+    const limit = {
       image,
       what: 'bytes of files for its build',
       max: world.config.images.max_context_bytes,
       next: 'name what is not needed in .dockerignore, or allow more with images.max_context_bytes',
-    })
+    }
+    const room = await openRoom(world, folder, limit)
     const kept = new Map<string, string>()
-    const digest = await copy(image, body, path, new Set([...wanted, IGNORE]), kept, room, signal)
+    const tar = await uncompressed(body, limit)
+    const digest = await copy(image, tar, path, new Set([...wanted, IGNORE]), kept, room, signal)
     const { size } = await stat(path)
     return { path, bytes: size - END_BYTES, digest, text: name => kept.get(name), [Symbol.asyncDispose]: remove }
   } catch (error) {
@@ -60,7 +62,7 @@ export async function receiveContext(
 
 async function copy(
   image: string,
-  body: Readable,
+  tar: Readable,
   path: string,
   wanted: ReadonlySet<string>,
   kept: Map<string, string>,
@@ -95,9 +97,7 @@ async function copy(
     throw error
   }
   const reading = read().catch(fail)
-  const coming = uncompressed(body)
-    .then(tar => pipeline(tar, archive, { signal }))
-    .catch(fail)
+  const coming = pipeline(tar, archive, { signal }).catch(fail)
   const written = pipeline(copied, createWriteStream(path, { flags: 'wx', mode: 0o600 }), { signal })
   // The first is the one that knows why.
   for (const end of await Promise.allSettled([reading, coming, written])) if (end.status === 'rejected') throw end.reason
