@@ -23,7 +23,7 @@ import { examine } from './probe.ts'
 import { type DockerRecord, readRecord, writeRecord } from './record.ts'
 import { refuseWishes } from './refuse.ts'
 import { hostRoot, imageRoot, type Root } from './root.ts'
-import { placeRunner } from './runner-volume.ts'
+import { RunnerVolume } from './runner-volume.ts'
 import { removeScratch } from './scratch.ts'
 
 export interface DockerOptions extends EngineOptions {
@@ -54,7 +54,7 @@ class DockerBackend implements Backend {
   #engine: Promise<Docker> | undefined
   #probed: { probe: Probe; until: number } | undefined
   #roots = new Map<string, Root>()
-  #runnerVolume: string | undefined
+  readonly #runner: RunnerVolume
   readonly #logs = new BootLogs(id => this.#folder(id))
   #buildCache: BuildCache | undefined
 
@@ -63,6 +63,7 @@ class DockerBackend implements Backend {
     this.#owner = ownerOf(options.dataDir)
     this.#sessions = join(options.dataDir, 'sessions')
     this.#images = join(options.dataDir, 'images')
+    this.#runner = new RunnerVolume(options.runnerPath, this.#owner)
   }
 
   async probe(): Promise<Probe> {
@@ -76,7 +77,7 @@ class DockerBackend implements Backend {
   async prepare(image: RootImage, signal: AbortSignal): Promise<void> {
     const engine = await this.#available()
     const root = await this.#root(engine, image, signal)
-    this.#runnerVolume ??= await placeRunner(engine, this.#options.runnerPath, root.image, this.#owner)
+    await this.#runner.place(engine, root.image)
   }
 
   async refuse(wishes: MachineWishes): Promise<void> {
@@ -175,7 +176,7 @@ class DockerBackend implements Backend {
 
   async #container(engine: Docker, spec: MachineSpec, signal: AbortSignal): Promise<Docker.Container> {
     const old = engine.getContainer(containerName(spec.id))
-    const shown = await orNull(old.inspect())
+    const [shown] = await Promise.all([orNull(old.inspect()), this.#runner.check(engine)])
     // It was taken for gone while the engine did not answer.
     if (shown?.State.Running) await settled(old.kill(), 404, 409)
     if (shown !== null) await settled(old.remove({ force: true, v: false }), 404)
@@ -184,18 +185,17 @@ class DockerBackend implements Backend {
     } catch (error) {
       if (statusOf(error) !== 404) throw error
     }
-    // The image or the runner's volume was removed behind our back.
+    // The image was removed behind our back.
     this.#roots.clear()
-    this.#runnerVolume = undefined
     return await this.#create(engine, spec, signal)
   }
 
   async #create(engine: Docker, spec: MachineSpec, signal: AbortSignal): Promise<Docker.Container> {
     const { user, ...root } = await this.#root(engine, spec.image, signal)
-    this.#runnerVolume ??= await placeRunner(engine, this.#options.runnerPath, root.image, this.#owner)
+    const runnerVolume = await this.#runner.place(engine, root.image)
     signal.throwIfAborted()
     return await engine.createContainer(
-      containerOptions({ spec, owner: this.#owner, ...root, runnerVolume: this.#runnerVolume, seccomp: this.#seccomp }),
+      containerOptions({ spec, owner: this.#owner, ...root, runnerVolume, seccomp: this.#seccomp }),
     )
   }
 

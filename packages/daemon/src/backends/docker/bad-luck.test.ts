@@ -1,10 +1,15 @@
 import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { pack } from 'tar-stream'
 import { afterAll, expect, it } from 'vitest'
+import type { Backend, LayeredImage, RootImage } from '../backend.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
+import { busyboxImage } from '../image.fixture.ts'
 import { openDocker } from './backend.ts'
 import { testEngine } from './engine.fixture.ts'
 import { containerName, volumeName } from './names.ts'
@@ -96,6 +101,45 @@ it('the image and the runner are made again when somebody removed them', async (
   const machine = await backend.start(spec, soon())
   await machine.destroy()
 })
+
+it('the runner is placed again when somebody removed its volume, and no image can take its place', async () => {
+  const backend = openDocker(options)
+  const spec = specOf(subject)
+  const runs = async (on: Backend, image: RootImage) => {
+    const box = boxOf(await on.start({ ...spec, image }, soon()), spec, subject)
+    expect((await box.run('echo runs')).output).toBe('runs')
+    expect(docker('inspect', '--format', '{{json .HostConfig.Mounts}}', containerName(spec.id))).toContain('"NoCopy":true')
+    box.link.close()
+    await box.machine.destroy()
+  }
+  await backend.prepare({ kind: 'host' }, soon())
+  for (const removed of [/^(?!.*-filled$)/, /^/]) {
+    const names = docker('volume', 'ls', '-q', '--filter', 'name=sandglass-runner-').trim().split('\n')
+    docker('volume', 'rm', ...names.filter(name => removed.test(name)))
+    await runs(backend, await withRunner())
+    await runs(backend, { kind: 'host' })
+    await runs(openDocker(options), { kind: 'host' })
+  }
+  // As an engine makes it for a container that names it.
+  const [name = ''] = docker('volume', 'ls', '-q', '--filter', 'name=sandglass-runner-').trim().split('\n')
+  docker('volume', 'rm', name)
+  docker('volume', 'create', name)
+  await runs(openDocker(options), { kind: 'host' })
+})
+
+/** The busybox image, with a runner of its own that runs nothing. */
+async function withRunner(): Promise<LayeredImage> {
+  const image = await busyboxImage(dataDir)
+  const archive = pack()
+  archive.entry({ name: '.sandglass/runner', mode: 0o755 }, '#!/bin/sh\necho stolen >&2\n')
+  archive.finalize()
+  const tar = await buffer(archive)
+  const blob = join(dataDir, 'layer-with-runner')
+  writeFileSync(blob, tar)
+  const diffId = `sha256:${createHash('sha256').update(tar).digest('hex')}`
+  const layers = [...image.layers, { diffId, blob, compression: 'none' as const }]
+  return { ...image, id: `sha256:${'a'.repeat(64)}`, layers }
+}
 
 it('nothing of a destroyed session is left in the engine', async () => {
   const backend = openDocker(options)

@@ -6,6 +6,7 @@ import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
 import { RUNNER_PATH, SOCKET_FOLDER } from '../own-places.ts'
 import type { SeccompProfile } from '../seccomp.ts'
 import { containerName, OWNER_LABEL, SESSION_LABEL, volumeName } from './names.ts'
+import { EMPTY } from './runner-volume.ts'
 
 export const SANDBOX_ID = 1000
 export const SOCKET_NAME = 'runner.sock'
@@ -86,7 +87,8 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       },
       ShmSize: 64 * MiB,
       Mounts: [
-        { Type: 'volume', Source: input.runnerVolume, Target: '/.sandglass', ReadOnly: true },
+        { Type: 'volume', Source: input.runnerVolume, Target: '/.sandglass', ReadOnly: true, VolumeOptions: EMPTY },
+        // A session's own two take over the image's files and their owner.
         { Type: 'volume', Source: volumeName(spec.id, 'workspace'), Target: '/workspace', ReadOnly: false },
         { Type: 'volume', Source: volumeName(spec.id, 'home'), Target: '/home/sandbox', ReadOnly: false },
         ...spec.mounts.map(({ source, target, readonly }) => ({
