@@ -21,6 +21,7 @@ import { MachineIds } from './machine-ids.ts'
 import { type MicrovmPaths, microvmPaths } from './paths.ts'
 import { type Examined, examine, type Host, type MicrovmOptions } from './probe.ts'
 import { type MachineState, type MicrovmRecord, readRecord, readState, writeRecord } from './record.ts'
+import { SessionDisks } from './session-disk.ts'
 import { refuseShares } from './shares.ts'
 import { Slots } from './slots.ts'
 import { Snapshots } from './snapshots.ts'
@@ -43,6 +44,7 @@ class MicrovmBackend implements Backend {
   readonly #slots = new Slots(availableParallelism())
   readonly #room: DiskRoom
   readonly #images: ImageDisks
+  readonly #disks: SessionDisks
   readonly #snapshots: Snapshots
   #examined: Examined | null = null
   #looking: Promise<Examined> | null = null
@@ -56,7 +58,8 @@ class MicrovmBackend implements Backend {
     this.#images = new ImageDisks(this.#paths, options.runnerPath, async () => {
       return new Set((await this.#records()).flatMap(record => record.disks))
     })
-    this.#snapshots = new Snapshots(this.#paths, options.runnerPath, this.#ids)
+    this.#disks = new SessionDisks(this.#paths.empty)
+    this.#snapshots = new Snapshots(this.#paths, options.runnerPath, this.#ids, this.#disks)
   }
 
   async probe(mayTakeSeconds = false): Promise<Probe> {
@@ -142,7 +145,8 @@ class MicrovmBackend implements Backend {
     const record = await this.#newRecord(host, spec, image, before)
     await writeRecord(folder, record)
     try {
-      const start = { host, paths: this.#paths, options: this.#options, snapshots: this.#snapshots, spec, record, image }
+      const [paths, options, disks, snapshots] = [this.#paths, this.#options, this.#disks, this.#snapshots]
+      const start = { host, paths, options, disks, snapshots, spec, record, image }
       const state = await this.#slots.take(async () => {
         return await bringUp(start, AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)]))
       })

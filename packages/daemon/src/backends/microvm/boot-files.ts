@@ -59,7 +59,6 @@ async function build(kernel: Kernel, runner: Buffer, place: string): Promise<voi
     if (modules !== null) found.set(name, modules)
   }
   const building = unfinished(place)
-  await rm(building, { recursive: true, force: true })
   await mkdir(building, { recursive: true })
   await copyFile(kernel.path, join(building, 'kernel'))
   await writeFile(join(building, 'initramfs'), initramfs(runner, found))

@@ -1,14 +1,15 @@
 // What a daemon was making when it was killed. Everything is made under another name first, which tells the process that makes it.
+import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { namesIn } from '../missing-file.ts'
 import type { MicrovmPaths } from './paths.ts'
 
-const HALF_MADE = /\.(\d+)\.(new(\.raw)?|[A-Za-z0-9]{6})$/
+const HALF_MADE = /\.(\d+)\.(new|[A-Za-z0-9]{6})(\.raw)?$/
 
-/** The name to make a file under. */
-export const unfinished = (path: string): string => `${path}.${process.pid}.new`
+/** A name to make a file under, another one each time: two who make the same do not write to one file. */
+export const unfinished = (path: string): string => `${path}.${process.pid}.${randomBytes(3).toString('hex')}`
 
 /** Only for when this process makes nothing yet: what bears its number is an earlier one's, in a container for one. */
 export async function removeHalfMade(paths: MicrovmPaths): Promise<void> {

@@ -31,33 +31,35 @@ const HOST_USED = 'host-used'
 
 const HOSTS = /^(programs|host)-[0-9a-f]+\.sqfs$/
 
+type Tools = Pick<Host, 'mksquashfs' | 'sqfstar'>
+
 export class ImageDisks {
   readonly #paths: MicrovmPaths
   readonly #runnerPath: string
   readonly #used: () => Promise<ReadonlySet<string>>
   readonly #making = new Map<string, Promise<ImageDisk>>()
-  #hostFreshUntil = 0
+  readonly #now: () => number
+  /** Counted from when it was made; while it is being made there is no end. */
+  #hostFreshUntil = Number.POSITIVE_INFINITY
 
   /** `used` tells the files that sessions have. */
-  constructor(paths: MicrovmPaths, runnerPath: string, used: () => Promise<ReadonlySet<string>>) {
+  constructor(paths: MicrovmPaths, runnerPath: string, used: () => Promise<ReadonlySet<string>>, now: () => number = Date.now) {
     this.#paths = paths
     this.#runnerPath = runnerPath
     this.#used = used
+    this.#now = now
   }
 
   /** The disk of an image, made if it is not there. Those who ask at the same time wait for the same one. */
-  async prepare(host: Host, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
+  async prepare(tools: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
     const key = image.kind === 'host' ? 'host' : image.id
-    if (key === 'host' && Date.now() > this.#hostFreshUntil) {
-      this.#making.delete(key)
-      this.#hostFreshUntil = Date.now() + HOST_FRESH_MS
-    }
-    const making = this.#making.get(key) ?? this.#make(host, image, signal, say)
+    if (key === 'host' && this.#now() > this.#hostFreshUntil) this.#making.delete(key)
+    const making = this.#making.get(key) ?? this.#make(tools, image, signal, say)
     this.#making.set(key, making)
     try {
       return await making
     } catch (error) {
-      this.#making.delete(key)
+      if (this.#making.get(key) === making) this.#making.delete(key)
       throw error
     }
   }
@@ -87,14 +89,14 @@ export class ImageDisks {
     await rm(`${path}.old`, { force: true })
   }
 
-  async #make(host: Host, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
-    if (image.kind === 'layers') {
-      const tools = { ...host, runnerPath: this.#runnerPath }
-      return await prepareLayerDisks(tools, this.#paths, image, signal, say)
-    }
-    const disks = await prepareHostDisks(host.mksquashfs, this.#paths, signal, say)
+  async #make(tools: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
+    if (image.kind === 'layers')
+      return await prepareLayerDisks({ ...tools, runnerPath: this.#runnerPath }, this.#paths, image, signal, say)
+    this.#hostFreshUntil = Number.POSITIVE_INFINITY
+    const disks = await prepareHostDisks(tools.mksquashfs, this.#paths, signal, say)
     await this.#removeHosts(disks)
     await writeFile(join(this.#paths.disks, HOST_USED), '')
+    this.#hostFreshUntil = this.#now() + HOST_FRESH_MS
     return { ...disks, layers: 0, user: 'sandbox' }
   }
 

@@ -9,6 +9,7 @@ import { type HostProcess, hostProcesses } from '../conformance/host-view.ts'
 import { specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
 import { MachineGroups } from './groups.ts'
+import { unfinished } from './half-made.ts'
 import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 import { guestMemoryMb } from './qemu-args.ts'
 
@@ -77,9 +78,11 @@ it('what was half made is removed when the next daemon starts, unless somebody i
   const halves = [
     `images/disks/image-0a.sqfs.${dead}.Ab12cd`,
     `images/disks/0a-0b.sqfs.${dead}.new`,
+    unfinished('images/disks/0b-0c.sqfs'),
     `images/boot/0a.${process.pid}.new`,
     `images/snapshots/0b.vm.${dead}.new`,
     `disks/vm-64.qcow2.${dead}.new.raw`,
+    `${unfinished('disks/vm-64.qcow2')}.raw`,
     'run/snapshot-0123456789abcdef',
   ]
   for (const path of [...whole, ...halves]) {

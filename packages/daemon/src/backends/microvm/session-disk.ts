@@ -1,7 +1,7 @@
 // The disk of one session: an ext4 filesystem whose size is the session's quota, in a file that grows as the session writes.
 import { execFile } from 'node:child_process'
 import { copyFile, lstat, mkdir, open, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { nullIfMissing } from '../missing-file.ts'
 import { unfinished } from './half-made.ts'
@@ -20,24 +20,30 @@ export interface DiskTools {
 
 export const diskFile = (format: DiskFormat): string => `disk.${format}`
 
-/** Makes a session's disk as a copy of an empty one of that size, which is formatted on first use. */
-export async function createDisk(
-  emptyDir: string,
-  tools: DiskTools,
-  format: DiskFormat,
-  diskMb: number,
-  target: string,
-): Promise<void> {
-  const empty = await emptyDisk(emptyDir, tools, format, diskMb)
-  // A copy of a raw one keeps its holes; in a qcow2 file there are none.
-  if (format === 'raw') await run('cp', ['--sparse=always', '--', empty, target])
-  else await copyFile(empty, target)
+/** Makes disks as copies of empty ones, one per size, which are formatted on first use. */
+export class SessionDisks {
+  readonly #emptyDir: string
+  /** Empty ones that are being looked for or made, by path. */
+  readonly #making = new Map<string, Promise<void>>()
+
+  constructor(emptyDir: string) {
+    this.#emptyDir = emptyDir
+  }
+
+  async create(tools: DiskTools, format: DiskFormat, diskMb: number, target: string): Promise<void> {
+    const empty = join(this.#emptyDir, `vm-${diskMb}.${format}`)
+    const making = this.#making.get(empty) ?? makeEmpty(empty, tools, format, diskMb).finally(() => this.#making.delete(empty))
+    this.#making.set(empty, making)
+    await making
+    // A copy of a raw one keeps its holes; in a qcow2 file there are none.
+    if (format === 'raw') await run('cp', ['--sparse=always', '--', empty, target])
+    else await copyFile(empty, target)
+  }
 }
 
-async function emptyDisk(dir: string, tools: DiskTools, format: DiskFormat, diskMb: number): Promise<string> {
-  const path = join(dir, `vm-${diskMb}.${format}`)
-  if ((await lstat(path).catch(nullIfMissing)) !== null) return path
-  await mkdir(dir, { recursive: true, mode: 0o700 })
+async function makeEmpty(path: string, tools: DiskTools, format: DiskFormat, diskMb: number): Promise<void> {
+  if ((await lstat(path).catch(nullIfMissing)) !== null) return
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
   const building = unfinished(path)
   const raw = format === 'raw' ? building : `${building}.raw`
   try {
@@ -48,7 +54,6 @@ async function emptyDisk(dir: string, tools: DiskTools, format: DiskFormat, disk
   } finally {
     for (const file of [raw, building]) await rm(file, { force: true })
   }
-  return path
 }
 
 async function makeSparse(path: string, diskMb: number): Promise<void> {

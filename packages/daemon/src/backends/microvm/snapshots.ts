@@ -15,7 +15,7 @@ import type { MachineIds } from './machine-ids.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import { bearers, end, gone } from './processes.ts'
-import { createDisk, diskFile } from './session-disk.ts'
+import { diskFile, type SessionDisks } from './session-disk.ts'
 import { type Shape, shapeKey } from './shape.ts'
 import { vmJob } from './vm-job.ts'
 
@@ -36,16 +36,18 @@ export class Snapshots {
   readonly #paths: MicrovmPaths
   readonly #runnerPath: string
   readonly #ids: MachineIds
+  readonly #disks: SessionDisks
   /** Asked for, made or not. */
   readonly #tried = new Set<string>()
   #work: Promise<unknown> = Promise.resolve()
   #group: string | null = null
   #isClosed = false
 
-  constructor(paths: MicrovmPaths, runnerPath: string, ids: MachineIds) {
+  constructor(paths: MicrovmPaths, runnerPath: string, ids: MachineIds, disks: SessionDisks) {
     this.#paths = paths
     this.#runnerPath = runnerPath
     this.#ids = ids
+    this.#disks = disks
   }
 
   /** Name of the cgroups of the machine that a snapshot is being made of. */
@@ -114,7 +116,7 @@ export class Snapshots {
     await rm(folder, { recursive: true, force: true })
     await mkdir(folder, { recursive: true, mode: 0o700 })
     await mkdir(this.#paths.snapshots, { recursive: true, mode: 0o700 })
-    const [disk, log] = [join(folder, diskFile(shape.diskFormat)), join(folder, 'boot.log')]
+    const [disk, log, building] = [join(folder, diskFile(shape.diskFormat)), join(folder, 'boot.log'), unfinished(path)]
     const sockets = {
       monitor: join(folder, 'm'),
       control: join(folder, 'c'),
@@ -124,7 +126,7 @@ export class Snapshots {
     let kept: Kept | null = null
     this.#group = key
     try {
-      await createDisk(this.#paths.empty, host.disks, shape.diskFormat, shape.diskMb, disk)
+      await this.#disks.create(host.disks, shape.diskFormat, shape.diskMb, disk)
       const input = {
         id,
         shape,
@@ -142,8 +144,8 @@ export class Snapshots {
       }
       kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
       await this.#untilWaiting(kept, log)
-      await this.#write(sockets.monitor, unfinished(path))
-      await rename(unfinished(path), path)
+      await this.#write(sockets.monitor, building)
+      await rename(building, path)
       await this.prune()
     } finally {
       if (kept !== null) {
@@ -154,7 +156,7 @@ export class Snapshots {
       this.#group = null
       this.#ids.release(id)
       await rm(folder, { recursive: true, force: true })
-      await rm(unfinished(path), { force: true })
+      await rm(building, { force: true })
     }
   }
 

@@ -13,7 +13,7 @@ import { ConnectionClosed } from './lines.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Host, MicrovmOptions } from './probe.ts'
 import { type MachineState, type MicrovmRecord, writeState } from './record.ts'
-import { createDisk, diskFile } from './session-disk.ts'
+import { diskFile, type SessionDisks } from './session-disk.ts'
 import type { Shape } from './shape.ts'
 import { guestShares } from './shares.ts'
 import type { Snapshots } from './snapshots.ts'
@@ -23,6 +23,7 @@ export interface Start {
   readonly host: Host
   readonly paths: MicrovmPaths
   readonly options: MicrovmOptions
+  readonly disks: SessionDisks
   readonly snapshots: Snapshots
   readonly spec: MachineSpec
   readonly record: MicrovmRecord
@@ -30,9 +31,9 @@ export interface Start {
 }
 
 export async function bringUp(start: Start, signal: AbortSignal): Promise<MachineState> {
-  const { host, paths, snapshots, spec, record } = start
+  const { host, paths, disks, snapshots, spec, record } = start
   const disk = diskPath(start)
-  if (!existsSync(disk)) await createDisk(paths.empty, host.disks, record.diskFormat, record.diskMb, disk)
+  if (!existsSync(disk)) await disks.create(host.disks, record.diskFormat, record.diskMb, disk)
   const shape = await shapeOf(start)
   // What serves a folder of the host, and a network, hold state that no snapshot has.
   const canSnapshot = spec.mounts.length === 0 && spec.network === 'none'

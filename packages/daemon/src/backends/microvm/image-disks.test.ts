@@ -1,0 +1,41 @@
+import { readdirSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { temporaryFolder } from '../../daemon.fixture.ts'
+import { ImageDisks } from './image-disks.ts'
+import { microvmPaths } from './paths.ts'
+
+const HOUR_MS = 3_600_000
+
+it("a copy of the host's programs that takes long is not begun again, and counts from when it was done", async () => {
+  const dataDir = await temporaryFolder()
+  const [runs, go, mksquashfs] = ['runs', 'go', 'mksquashfs'].map(name => join(dataDir, name)) as [string, string, string]
+  // Writes what it was asked for: the file that comes before its options.
+  const waits = `while [ ! -e ${go} ]; do sleep 0.02; done`
+  const script = `#!/bin/sh\necho run >> ${runs}\n${waits}\nfor a; do case $a in -*) break;; *) last=$a;; esac; done\n: > "$last"\n`
+  await writeFile(mksquashfs, script, { mode: 0o755 })
+  let now = 0
+  const disks = new ImageDisks(
+    microvmPaths(dataDir),
+    'no-runner',
+    async () => new Set(),
+    () => now,
+  )
+  const prepare = () =>
+    disks.prepare({ mksquashfs, sqfstar: null }, { kind: 'host' }, AbortSignal.timeout(20_000), () => undefined)
+  const count = async () => (await readFile(runs, 'utf8').catch(() => '')).split('\n').length - 1
+
+  const first = prepare()
+  await expect.poll(count).toBe(1)
+  now = HOUR_MS
+  const second = prepare()
+  await writeFile(go, '')
+  const made = await first
+  expect(await second).toBe(made)
+  expect(await prepare()).toBe(made)
+  expect(await count()).toBe(2)
+  expect(readdirSync(join(dataDir, 'images/disks')).toSorted()).toEqual([made.top, 'host-used', made.image].toSorted())
+  now += HOUR_MS
+  expect(await prepare()).not.toBe(made)
+})
