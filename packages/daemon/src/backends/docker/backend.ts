@@ -20,6 +20,7 @@ import { attach, dockerMachine, type Shown } from './machine.ts'
 import { verifyMounts } from './mounts.ts'
 import { containerName, IMAGE_LABEL, OWNER_LABEL, ownerOf, volumeName } from './names.ts'
 import { examine } from './probe.ts'
+import { pruneOwn } from './prune.ts'
 import { type DockerRecord, readRecord, writeRecord } from './record.ts'
 import { refuseWishes } from './refuse.ts'
 import { hostRoot, imageRoot, type Root } from './root.ts'
@@ -84,17 +85,14 @@ class DockerBackend implements Backend {
     refuseWishes(wishes, this.#isNear())
   }
 
-  /** An engine that nobody has spoken to keeps its images until somebody does. */
+  /** An engine that nobody has spoken to keeps its images until somebody does, and one that fails until the next time. */
   async pruneImages(kept: readonly LayeredImage[]): Promise<void> {
     if (this.#engine === undefined || !(await this.probe()).available) return
-    const engine = await this.#engine
-    const ids = new Set(['host', ...kept.map(({ id }) => id)])
-    for (const { Id, Labels } of await engine.listImages({ filters: { label: [`${OWNER_LABEL}=${this.#owner}`] } as never })) {
-      const key = Labels?.[IMAGE_LABEL] ?? ''
-      if (ids.has(key)) continue
-      this.#roots.delete(key)
-      // A container may still have it; the next time it may not.
-      await settled(engine.getImage(Id).remove({ force: true }), 404, 409)
+    const keys = new Set(['host', ...kept.map(({ id }) => id)])
+    try {
+      await pruneOwn(await this.#open(), this.#owner, keys, key => this.#roots.delete(key))
+    } catch {
+      // Whoever removed or imported an image has done so, whatever becomes of what was made of it.
     }
   }
 

@@ -65,6 +65,19 @@ it('what no image of the store needs any more leaves the engine', async () => {
   expect(await keys()).toEqual([])
 })
 
+it('an image that somebody made from a session’s container is theirs', async () => {
+  const backend = openDocker(options)
+  const image = { ...(await busyboxImage(dataDir)), id: `sha256:${'5'.repeat(64)}` }
+  const spec = specOf(subject, { image })
+  const machine = await backend.start(spec, soon())
+  const client = new Docker({ socketPath: engine.endpoint.replace('unix://', '') })
+  const made = [{ repo: 'mine', tag: 'kept' }, {}].map(name => client.getContainer(machine.containerId).commit(name))
+  const ids = (await Promise.all(made)).map(({ Id }) => Id)
+  await machine.destroy()
+  await backend.pruneImages?.([], new Set())
+  for (const id of ids) expect((await client.getImage(id).inspect()).Id).toBe(id)
+})
+
 /** The busybox image with one more layer. */
 async function withLayer(id: string, tar: Buffer): Promise<LayeredImage> {
   const image = await busyboxImage(dataDir)
