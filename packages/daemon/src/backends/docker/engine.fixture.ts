@@ -1,6 +1,7 @@
 // A private engine for as long as a test file runs. It ends with the pipe to it, whatever becomes of this process.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -14,6 +15,8 @@ export interface TestEngine {
   readonly folder: string
   /** Kills the engine, and waits until it has come back. */
   restart(): Promise<void>
+  /** Makes the engine take calls without an answer until what this gives is called. */
+  hang(): () => void
   stop(): Promise<void>
 }
 
@@ -30,6 +33,11 @@ export async function testEngine(...flags: string[]): Promise<TestEngine> {
       const { default: Docker } = await import('dockerode')
       const engine = new Docker({ socketPath: socket })
       await until('the engine is back', async () => ![pid, Number.NaN].includes(await running(engine, folder)), 30_000)
+    },
+    hang: () => {
+      const pid = Number(readFileSync(join(folder, 'docker.pid'), 'utf8'))
+      process.kill(pid, 'SIGSTOP')
+      return () => void process.kill(pid, 'SIGCONT')
     },
     stop: async () => {
       child.stdin.end()

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
+import { withDeadlines } from './deadlines.ts'
 
 export interface EngineOptions {
   /** unix:///path, tcp://host:port (TLS) or http://host:port (none, loopback alone). */
@@ -14,6 +15,10 @@ export interface EngineOptions {
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
 
 export async function openEngine(options: EngineOptions): Promise<Docker> {
+  return withDeadlines(await clientOf(options), options.endpoint)
+}
+
+async function clientOf(options: EngineOptions): Promise<Docker> {
   const { default: Client } = await import('dockerode')
   const unix = options.endpoint.match(/^unix:\/\/(\/.+)$/)?.[1]
   if (unix !== undefined) return new Client({ socketPath: unix })

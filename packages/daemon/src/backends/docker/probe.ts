@@ -21,7 +21,9 @@ export interface EngineInfo {
   readonly CpuCfsQuota?: boolean
 }
 
-const START_ENGINE = existsSync('/run/systemd/system') ? 'sudo systemctl start docker' : 'sudo dockerd'
+const HAS_SYSTEMD = existsSync('/run/systemd/system')
+const START_ENGINE = HAS_SYSTEMD ? 'sudo systemctl start docker' : 'sudo dockerd'
+const RESTART_ENGINE = HAS_SYSTEMD ? 'restart it (sudo systemctl restart docker)' : 'restart it'
 
 const ARCHITECTURES: Partial<Record<NodeJS.Architecture, readonly string[]>> = {
   x64: ['x86_64', 'amd64'],
@@ -33,7 +35,8 @@ export async function examine(engine: Docker, endpoint: string): Promise<{ info:
   try {
     info = (await engine.info()) as EngineInfo
   } catch (error) {
-    return { info: null, probe: unavailable(`no Docker engine answers at ${endpoint}: ${engineSays(error)}`, howToMend(error)) }
+    const why = isSilent(error) ? engineSays(error) : `no Docker engine answers at ${endpoint}: ${engineSays(error)}`
+    return { info: null, probe: unavailable(why, howToMend(error)) }
   }
   if (info.OSType !== 'linux')
     return { info: null, probe: unavailable(`the engine runs ${info.OSType} containers`, 'use an engine for Linux') }
@@ -84,8 +87,12 @@ function describe(info: EngineInfo): Probe {
   }
 }
 
+/** It took the call and did not answer in time. */
+const isSilent = (error: unknown) => (error as { code?: unknown }).code === 'ETIMEDOUT'
+
 function howToMend(error: unknown): string {
   const { code } = error as { code?: unknown }
+  if (isSilent(error)) return `look at what the engine is doing, or ${RESTART_ENGINE}`
   if (code === 'EACCES') return 'run the daemon as root, or as a member of the group docker'
   if (code === 'ENOENT' && findProgram('dockerd') === null)
     return 'sudo apt-get install -y docker.io, or set backends.docker.api_endpoint'
