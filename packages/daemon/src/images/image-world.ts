@@ -62,13 +62,15 @@ const RESERVE_BYTES = 64 * MiB
 
 /** Bytes of the disk that images leave alone: those that the sessions' disks may still take. */
 export async function reserveBytes({ backends, config }: ImageWorld): Promise<number> {
-  let reserve = RESERVE_BYTES
-  for (const { name, room } of backends.values()) {
+  // By session: backends whose disks are in one folder each tell of all that is in there.
+  const promised = new Map<string, number>()
+  for (const backend of backends.values()) {
+    const { name } = backend
     const settings = name in config.backends ? config.backends[name as keyof Config['backends']] : undefined
-    if (!room || settings?.allow_unenforced.includes('disk')) continue
-    for (const bytes of (await backends.get(name)?.room?.())?.promised.values() ?? []) reserve += bytes
+    if (settings?.allow_unenforced.includes('disk')) continue
+    for (const [id, bytes] of (await backend.room?.())?.promised ?? []) promised.set(id, bytes)
   }
-  return reserve
+  return [...promised.values()].reduce((sum, bytes) => sum + bytes, RESERVE_BYTES)
 }
 
 export async function freeBytes(dir: string): Promise<number> {

@@ -1,0 +1,19 @@
+import { mkdir, open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { DiskRoom } from '../backends/disk-room.ts'
+import { daemonFixture, plainChild, temporaryFolder } from '../daemon.fixture.ts'
+import { reserveBytes } from './image-world.ts'
+
+const MiB = 1024 * 1024
+
+it('a session counts once in what images leave alone, however many backends look into its folder', async () => {
+  const sessions = await temporaryFolder()
+  await mkdir(join(sessions, 'a'))
+  await using disk = await open(join(sessions, 'a', 'disk.ext4'), 'w')
+  await disk.truncate(1024 * MiB)
+  const backend = () => Object.assign(plainChild(sessions), { room: () => new DiskRoom(sessions).read() })
+  const { world } = await daemonFixture()
+  const backends = new Map(['oci', 'microvm'].map(name => [name, backend()]))
+  expect(await reserveBytes({ ...world, backends })).toBe((1024 + 64) * MiB)
+})
