@@ -127,6 +127,7 @@ async function openBackends({ config }: Loaded, dataDir: string) {
       diskFormat: microvm.disk_format,
       bridge: microvm.bridge ?? null,
       extraArgs: microvm.qemu_extra_args,
+      isDiskPromised: !microvm.allow_unenforced.includes('disk'),
     }),
   ]
 }

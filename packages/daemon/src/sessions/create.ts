@@ -10,7 +10,7 @@ import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
 import { chooseBackend, grantedWishes } from './choose-backend.ts'
 import { madeUpName } from './names.ts'
 import { prepareImage } from './prepare-image.ts'
-import { withRoom } from './room.ts'
+import { requireRoom, withRoom } from './room.ts'
 import { transition } from './transition.ts'
 import { wishesOf } from './wishes.ts'
 import type { World } from './world.ts'
@@ -53,11 +53,14 @@ async function create(
   const name = spec.backend ?? 'auto'
   const wishes = await grantedWishes(world, name, await wishesOf(world, spec))
   const backend = await chooseBackend(world, name, wishes)
+  const disk_mb = spec.disk_mb ?? world.config.defaults.disk_mb
+  const disk = { id: newId('sess_'), backend: backend.name, disk_mb }
+  if (spec.start !== false) await requireRoom(world, disk)
   const signal = AbortSignal.any([wanted, world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
   const { id, release } = await holdImage(world, image, signal)
   try {
     await prepareImage(world, backend, { image, image_id: id }, signal)
-    const row = newRow(world, spec, { image, image_id: id, backend: backend.name, ...columns(wishes) })
+    const row = newRow(world, spec, { ...disk, image, image_id: id, ...columns(wishes) })
     return await world.turns.take(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
   } finally {
     release()
@@ -125,18 +128,16 @@ const columns = ({ network, readonlyRootfs, runtime, nestedVirt, mounts }: Machi
 
 type Machine = Pick<
   SessionRow,
-  'image' | 'image_id' | 'backend' | 'network' | 'readonly_rootfs' | 'runtime' | 'nested_virt' | 'mounts'
+  'id' | 'image' | 'image_id' | 'backend' | 'disk_mb' | 'network' | 'readonly_rootfs' | 'runtime' | 'nested_virt' | 'mounts'
 >
 
 function newRow(world: World, spec: SessionSpec, machine: Machine): SessionRow {
   const { config } = world
   const now = world.now()
-  const id = newId('sess_')
   const name = spec.name ?? madeUpName()
   const mode = modeOf(spec)
   const env = spec.env ?? {}
   return {
-    id,
     name,
     live_name: name,
     template_id: DEFAULT_TEMPLATE,
@@ -151,11 +152,10 @@ function newRow(world: World, spec: SessionSpec, machine: Machine): SessionRow {
     cwd: WORKSPACE,
     cpu_cores: spec.cpu_cores ?? config.defaults.cpu_cores,
     memory_mb: spec.memory_mb ?? config.defaults.memory_mb,
-    disk_mb: spec.disk_mb ?? config.defaults.disk_mb,
     pids_limit: spec.pids_limit ?? config.defaults.pids_limit,
     unenforced: '[]',
     env_names: JSON.stringify(Object.keys(env)),
-    env_sealed: Object.keys(env).length > 0 ? sealEnv(world.secretKey, id, env) : null,
+    env_sealed: Object.keys(env).length > 0 ? sealEnv(world.secretKey, machine.id, env) : null,
     labels: JSON.stringify(spec.labels ?? {}),
     ttl_seconds: spec.ttl_seconds ?? config.session_ttl_seconds,
     timeout_sec: spec.timeout_sec ?? null,

@@ -25,6 +25,7 @@ import { SessionDisks } from './session-disk.ts'
 import { refuseShares } from './shares.ts'
 import { Slots } from './slots.ts'
 import { Snapshots } from './snapshots.ts'
+import { SpareRoom } from './spare-room.ts'
 import { bringUp, startFailure } from './starting.ts'
 
 const START_DEADLINE_MS = 120_000
@@ -55,11 +56,12 @@ class MicrovmBackend implements Backend {
     this.#paths = microvmPaths(options.dataDir)
     this.#ids = new MachineIds(options.dataDir)
     this.#room = new DiskRoom(this.#paths.sessions)
-    this.#images = new ImageDisks(this.#paths, options.runnerPath, async () => {
+    const spare = new SpareRoom(this.#paths.sessions, options.isDiskPromised)
+    this.#images = new ImageDisks(this.#paths, options.runnerPath, spare, async () => {
       return new Set((await this.#records()).flatMap(record => record.disks))
     })
     this.#disks = new SessionDisks(this.#paths.empty)
-    this.#snapshots = new Snapshots(this.#paths, options.runnerPath, this.#ids, this.#disks)
+    this.#snapshots = new Snapshots(this.#paths, options.runnerPath, this.#ids, this.#disks, spare)
   }
 
   async probe(mayTakeSeconds = false): Promise<Probe> {

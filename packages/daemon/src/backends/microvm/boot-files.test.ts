@@ -98,6 +98,7 @@ describe('the modules of a kernel', () => {
       diskFormat: 'qcow2',
       bridge: null,
       extraArgs: [],
+      isDiskPromised: true,
     }).probe()
     expect(probe).toMatchObject({
       available: false,

@@ -6,7 +6,7 @@ import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { prepareHost } from '../host-image.ts'
 import { namesIn, nullIfMissing } from '../missing-file.ts'
-import { COMPRESSION, inMib, makeSquashfs } from './squashfs.ts'
+import { COMPRESSION, inMib, makeSquashfs, type SquashfsTools } from './squashfs.ts'
 
 const run = promisify(execFile)
 
@@ -44,7 +44,7 @@ export interface HostDisks {
 
 /** File names of the disks, made on first use and again when programs were installed. Takes seconds then; `say` is told how far it is. */
 export async function prepareHostDisks(
-  mksquashfs: string,
+  tools: SquashfsTools,
   dirs: { readonly images: string; readonly disks: string },
   signal: AbortSignal,
   say: (step: string) => void,
@@ -55,10 +55,10 @@ export async function prepareHostDisks(
   const programs = layers.filter(layer => layer.target !== '/').map(layer => layer.source)
   const shown = new Set(programs.map(source => basename(source)))
   const rest = (await readdir(skeleton)).filter(entry => !shown.has(entry)).map(entry => join(skeleton, entry))
-  await makeSquashfs(mksquashfs, rest, join(dirs.disks, top), [], signal)
+  await makeSquashfs(tools, rest, join(dirs.disks, top), [], signal)
   const report = reporter(programs, say)
   const options = [...READABLE, '-wildcards', '-e', ...LEFT_OUT]
-  await makeSquashfs(mksquashfs, programs, join(dirs.disks, image), options, signal, report)
+  await makeSquashfs(tools, programs, join(dirs.disks, image), options, signal, report)
   return { image, top }
 }
 

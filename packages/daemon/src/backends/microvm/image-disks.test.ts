@@ -5,6 +5,7 @@ import { expect, it } from 'vitest'
 import { temporaryFolder } from '../../daemon.fixture.ts'
 import { ImageDisks } from './image-disks.ts'
 import { microvmPaths } from './paths.ts'
+import { SpareRoom } from './spare-room.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -19,6 +20,7 @@ it("a copy of the host's programs that takes long is not begun again, and counts
   const disks = new ImageDisks(
     microvmPaths(dataDir),
     'no-runner',
+    new SpareRoom(dataDir, false),
     async () => new Set(),
     () => now,
   )
@@ -27,7 +29,7 @@ it("a copy of the host's programs that takes long is not begun again, and counts
   const count = async () => (await readFile(runs, 'utf8').catch(() => '')).split('\n').length - 1
 
   const first = prepare()
-  await expect.poll(count).toBe(1)
+  await expect.poll(count, { timeout: 10_000 }).toBe(1)
   now = HOUR_MS
   const second = prepare()
   await writeFile(go, '')

@@ -9,6 +9,7 @@ import { type HostDisks, prepareHostDisks } from './host-disk.ts'
 import { imageFile, prepareLayerDisks } from './layer-disk.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Host } from './probe.ts'
+import type { SpareRoom } from './spare-room.ts'
 
 /** File names below the folder of disks, and what a machine has to know of them. */
 export interface ImageDisk {
@@ -36,6 +37,7 @@ type Tools = Pick<Host, 'mksquashfs' | 'sqfstar'>
 export class ImageDisks {
   readonly #paths: MicrovmPaths
   readonly #runnerPath: string
+  readonly #room: SpareRoom
   readonly #used: () => Promise<ReadonlySet<string>>
   readonly #making = new Map<string, Promise<ImageDisk>>()
   readonly #now: () => number
@@ -43,18 +45,25 @@ export class ImageDisks {
   #hostFreshUntil = Number.POSITIVE_INFINITY
 
   /** `used` tells the files that sessions have. */
-  constructor(paths: MicrovmPaths, runnerPath: string, used: () => Promise<ReadonlySet<string>>, now: () => number = Date.now) {
+  constructor(
+    paths: MicrovmPaths,
+    runnerPath: string,
+    room: SpareRoom,
+    used: () => Promise<ReadonlySet<string>>,
+    now: () => number = Date.now,
+  ) {
     this.#paths = paths
     this.#runnerPath = runnerPath
+    this.#room = room
     this.#used = used
     this.#now = now
   }
 
   /** The disk of an image, made if it is not there. Those who ask at the same time wait for the same one. */
-  async prepare(tools: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
+  async prepare(host: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
     const key = image.kind === 'host' ? 'host' : image.id
     if (key === 'host' && this.#now() > this.#hostFreshUntil) this.#making.delete(key)
-    const making = this.#making.get(key) ?? this.#make(tools, image, signal, say)
+    const making = this.#making.get(key) ?? this.#make(host, image, signal, say)
     this.#making.set(key, making)
     try {
       return await making
@@ -89,11 +98,11 @@ export class ImageDisks {
     await rm(`${path}.old`, { force: true })
   }
 
-  async #make(tools: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
-    if (image.kind === 'layers')
-      return await prepareLayerDisks({ ...tools, runnerPath: this.#runnerPath }, this.#paths, image, signal, say)
+  async #make(host: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
+    const tools = { ...host, runnerPath: this.#runnerPath, room: this.#room }
+    if (image.kind === 'layers') return await prepareLayerDisks(tools, this.#paths, image, signal, say)
     this.#hostFreshUntil = Number.POSITIVE_INFINITY
-    const disks = await prepareHostDisks(tools.mksquashfs, this.#paths, signal, say)
+    const disks = await prepareHostDisks(tools, this.#paths, signal, say)
     await this.#removeHosts(disks)
     await writeFile(join(this.#paths.disks, HOST_USED), '')
     this.#hostFreshUntil = this.#now() + HOST_FRESH_MS

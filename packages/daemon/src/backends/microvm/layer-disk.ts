@@ -13,10 +13,9 @@ import { LOOKED_AT, prepareTop } from '../image-top.ts'
 import { lookInLayers } from '../look-in-layers.ts'
 import { unsupported } from '../unsupported.ts'
 import type { ImageDisk } from './image-disks.ts'
-import { COMPRESSION, inMib, makeSquashfs, REPORT_MS } from './squashfs.ts'
+import { COMPRESSION, inMib, makeSquashfs, REPORT_MS, type SquashfsTools } from './squashfs.ts'
 
-export interface LayerDiskTools {
-  readonly mksquashfs: string
+export interface LayerDiskTools extends SquashfsTools {
   /** Null where squashfs-tools is older than 4.5. */
   readonly sqfstar: string | null
   readonly runnerPath: string
@@ -41,7 +40,7 @@ export async function prepareLayerDisks(
   const { name, user } = await prepareTop(tops, image.id, () => lookInLayers(image, LOOKED_AT, signal))
   const [top, own] = [`${name}.sqfs`, imageFile(image.id)]
   const entries = (await readdir(join(tops, name))).map(entry => join(tops, name, entry))
-  await makeSquashfs(tools.mksquashfs, entries, join(dirs.disks, top), [], signal)
+  await makeSquashfs(tools, entries, join(dirs.disks, top), [], signal)
   // With no layers there is nothing below what is laid over them.
   if (image.layers.length === 0) return { image: top, top, layers: 0, user }
   const target = join(dirs.disks, own)
@@ -61,7 +60,8 @@ async function build(
   signal: AbortSignal,
   say: (step: string) => void,
 ): Promise<void> {
-  if (tools.sqfstar === null)
+  const { sqfstar } = tools
+  if (sqfstar === null)
     throw unsupported(
       'images in a microvm: sqfstar of squashfs-tools 4.5 or later is not installed',
       'install it, or use --backend oci or --backend docker',
@@ -70,27 +70,41 @@ async function build(
   const scratch = await mkdtemp(`${target}.${process.pid}.`)
   try {
     const building = join(scratch, 'disk')
-    const args = [...SQFSTAR_OPTIONS, ...COMPRESSION, building]
-    const child = spawn(tools.sqfstar, args, { stdio: ['pipe', 'ignore', 'pipe'], signal, env: { PATH: '/usr/bin:/bin' } })
-    const made = succeeded(child, 'sqfstar')
-    made.catch(() => undefined) // told below, unless a layer fails first
-    for (const [i, layer] of image.layers.entries()) {
-      const plan = join(scratch, 'plan')
-      let total = 0
-      const count = (bytes: number) => {
-        total += bytes
-      }
-      await restack(tools, image, layer, ['--plan', plan, '--max-entries', MAX_ENTRIES], 'ignore', count, signal)
-      const report = reporter(`making a disk of ${image.reference}: layer ${i + 1} of ${image.layers.length}`, total, say)
-      await restack(tools, image, layer, ['--folder', String(i), '--with', plan], child.stdin, report, signal)
-    }
-    child.stdin.end(TAR_END)
-    await made
+    await tools.room.take(`a disk of ${image.reference}`, full =>
+      write({ ...tools, sqfstar }, image, scratch, building, AbortSignal.any([signal, full]), say),
+    )
     await chmod(building, 0o644)
     await rename(building, target)
   } finally {
     await rm(scratch, { recursive: true, force: true })
   }
+}
+
+async function write(
+  tools: LayerDiskTools & { readonly sqfstar: string },
+  image: LayeredImage,
+  scratch: string,
+  building: string,
+  signal: AbortSignal,
+  say: (step: string) => void,
+): Promise<void> {
+  const args = [...SQFSTAR_OPTIONS, ...COMPRESSION, building]
+  const env = { PATH: '/usr/bin:/bin' }
+  const child = spawn(tools.sqfstar, args, { stdio: ['pipe', 'ignore', 'pipe'], signal, killSignal: 'SIGKILL', env })
+  const made = succeeded(child, 'sqfstar')
+  made.catch(() => undefined) // told below, unless a layer fails first
+  for (const [i, layer] of image.layers.entries()) {
+    const plan = join(scratch, 'plan')
+    let total = 0
+    const count = (bytes: number) => {
+      total += bytes
+    }
+    await restack(tools, image, layer, ['--plan', plan, '--max-entries', MAX_ENTRIES], 'ignore', count, signal)
+    const report = reporter(`making a disk of ${image.reference}: layer ${i + 1} of ${image.layers.length}`, total, say)
+    await restack(tools, image, layer, ['--folder', String(i), '--with', plan], child.stdin, report, signal)
+  }
+  child.stdin.end(TAR_END)
+  await made
 }
 
 /** Tells now and then how much of a layer has passed. */

@@ -5,13 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it, onTestFinished } from 'vitest'
-import { type HostProcess, hostProcesses } from '../conformance/host-view.ts'
-import { specOf, until } from '../conformance/subject.ts'
+import { hostProcesses } from '../conformance/host-view.ts'
+import { specOf } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
 import { MachineGroups } from './groups.ts'
 import { unfinished } from './half-made.ts'
-import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
-import { guestMemoryMb } from './qemu-args.ts'
+import { removeTestMicrovm, snapshotMachine, testMicrovm } from './microvm.fixture.ts'
 
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
 const options = await testMicrovm()
@@ -23,7 +22,7 @@ it('a machine for a snapshot whose keeper and daemon are killed ends with the ne
   const daemon = spawn(process.execPath, [starter, JSON.stringify(options), JSON.stringify(spec)], { stdio: 'ignore' })
   const next = openMicrovm(options)
   try {
-    const qemu = await snapshotMachine(guestMemoryMb(spec.memoryMb))
+    const qemu = await snapshotMachine(spec.memoryMb)
     const [id = '', key = ''] = /snapshot-[0-9a-f]{8}-([0-9a-f]{16})/.exec(qemu.argv) ?? []
     const bearers = () => hostProcesses().filter(({ argv }) => argv.includes(id))
     const groups = () => readFileSync(`/proc/${qemu.pid}/cgroup`, 'utf8').match(new RegExp(`(?<=:)/.*-vm/${key}$`, 'gm')) ?? []
@@ -55,7 +54,7 @@ it('a daemon that stops in an orderly way gives up the snapshot that it is makin
   const backend = openMicrovm(options)
   const machine = await backend.start(spec, AbortSignal.timeout(60_000))
   onTestFinished(() => machine.destroy())
-  const qemu = await snapshotMachine(guestMemoryMb(spec.memoryMb))
+  const qemu = await snapshotMachine(spec.memoryMb)
   const group = /:(\/.*-vm\/[0-9a-f]{16})$/m.exec(readFileSync(`/proc/${qemu.pid}/cgroup`, 'utf8'))?.[1] ?? 'none'
   await backend.close?.()
   expect(hostProcesses().filter(({ pid }) => pid === qemu.pid)).toEqual([])
@@ -63,12 +62,6 @@ it('a daemon that stops in an orderly way gives up the snapshot that it is makin
   for (const mount of readdirSync('/sys/fs/cgroup')) expect(existsSync(join('/sys/fs/cgroup', mount, group))).toBe(false)
   expect(await machine.isRunning()).toBe(true)
 })
-
-async function snapshotMachine(memoryMb: number): Promise<HostProcess> {
-  const found = () => hostProcesses().find(({ argv }) => argv.includes(' -name snapshot-') && argv.includes(` -m ${memoryMb} `))
-  await until('a machine for a snapshot', () => found() !== undefined, 150_000)
-  return found() ?? { pid: 0, uid: 0, argv: '' }
-}
 
 it('what was half made is removed when the next daemon starts, unless somebody is still at it', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-half-'))

@@ -4,9 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Backend } from '../backend.ts'
+import { type HostProcess, hostProcesses } from '../conformance/host-view.ts'
 import { specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
 import type { MicrovmOptions } from './probe.ts'
+import { guestMemoryMb } from './qemu-args.ts'
 
 const root = fileURLToPath(new URL('../../../../../', import.meta.url))
 const shared = join(root, '.cache', 'microvm', 'images')
@@ -27,6 +29,7 @@ export async function testMicrovm(changes: Partial<MicrovmOptions> = {}): Promis
     diskFormat: 'qcow2',
     bridge: null,
     extraArgs: [],
+    isDiskPromised: true,
     ...changes,
   }
   await oneAtATime(async () => {
@@ -41,6 +44,14 @@ export async function testMicrovm(changes: Partial<MicrovmOptions> = {}): Promis
 export async function removeTestMicrovm(options: MicrovmOptions): Promise<void> {
   await openMicrovm(options).recover()
   rmSync(options.dataDir, { recursive: true, force: true })
+}
+
+/** The process that a snapshot of a session with this memory is made of, once there is one. */
+export async function snapshotMachine(memoryMb: number): Promise<HostProcess> {
+  const memory = ` -m ${guestMemoryMb(memoryMb)} `
+  const found = () => hostProcesses().find(({ argv }) => argv.includes(' -name snapshot-') && argv.includes(memory))
+  await until('a machine for a snapshot', () => found() !== undefined, 150_000)
+  return found() ?? { pid: 0, uid: 0, argv: '' }
 }
 
 /** Makes sure that machines as most tests have them start from a snapshot. */

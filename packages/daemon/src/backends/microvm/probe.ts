@@ -31,6 +31,8 @@ export interface MicrovmOptions {
   readonly diskFormat: DiskFormat
   readonly bridge: string | null
   readonly extraArgs: readonly string[]
+  /** Whether what the disks of sessions may still take is left alone; not where the operator lets disks go unenforced. */
+  readonly isDiskPromised: boolean
 }
 
 /** What a machine is made with here. */

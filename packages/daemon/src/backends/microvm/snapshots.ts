@@ -15,8 +15,10 @@ import type { MachineIds } from './machine-ids.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import { bearers, end, gone } from './processes.ts'
+import { guestMemoryMb } from './qemu-args.ts'
 import { diskFile, type SessionDisks } from './session-disk.ts'
 import { type Shape, shapeKey } from './shape.ts'
+import type { SpareRoom } from './spare-room.ts'
 import { vmJob } from './vm-job.ts'
 
 const MAX_SNAPSHOTS = 8
@@ -37,17 +39,19 @@ export class Snapshots {
   readonly #runnerPath: string
   readonly #ids: MachineIds
   readonly #disks: SessionDisks
+  readonly #room: SpareRoom
   /** Asked for, made or not. */
   readonly #tried = new Set<string>()
   #work: Promise<unknown> = Promise.resolve()
   #group: string | null = null
   #isClosed = false
 
-  constructor(paths: MicrovmPaths, runnerPath: string, ids: MachineIds, disks: SessionDisks) {
+  constructor(paths: MicrovmPaths, runnerPath: string, ids: MachineIds, disks: SessionDisks, room: SpareRoom) {
     this.#paths = paths
     this.#runnerPath = runnerPath
     this.#ids = ids
     this.#disks = disks
+    this.#room = room
   }
 
   /** Name of the cgroups of the machine that a snapshot is being made of. */
@@ -112,6 +116,9 @@ export class Snapshots {
     if (this.#isClosed || existsSync(this.#file(key))) return
     // The image may be gone meanwhile.
     if (!existsSync(join(this.#paths.disks, shape.imageDisk)) || !existsSync(join(this.#paths.disks, shape.topDisk))) return
+    // Its memory is the most that it can be.
+    const most = guestMemoryMb(shape.memoryMb) * 1024 * 1024
+    await this.#room.require('a snapshot', most)
     const [id, path, folder] = [this.#id(key), this.#file(key), this.#folder(key)]
     await rm(folder, { recursive: true, force: true })
     await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -144,7 +151,7 @@ export class Snapshots {
       }
       kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
       await this.#untilWaiting(kept, log)
-      await this.#write(sockets.monitor, building)
+      await this.#room.take('a snapshot', full => this.#write(sockets.monitor, building, full), most)
       await rename(building, path)
       await this.prune()
     } finally {
@@ -174,10 +181,10 @@ export class Snapshots {
     }
   }
 
-  async #write(monitor: string, file: string): Promise<void> {
+  async #write(monitor: string, file: string, full: AbortSignal): Promise<void> {
     const job = JSON.stringify({ monitor, file, deadline_ms: WRITE_DEADLINE_MS })
     await new Promise<void>((resolve, reject) => {
-      const child = execFile(this.#runnerPath, ['launch', 'snapshot'], { env: {} }, (error, _, said) =>
+      const child = execFile(this.#runnerPath, ['launch', 'snapshot'], { env: {}, signal: full }, (error, _, said) =>
         error === null ? resolve() : reject(new Error(`no snapshot: ${said}`, { cause: error })),
       )
       child.stdin?.on('error', () => undefined) // its exit tells

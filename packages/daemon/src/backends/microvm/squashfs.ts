@@ -4,6 +4,7 @@ import { chmod, lstat, mkdir, readFile, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { isMissing } from '../missing-file.ts'
 import { unfinished } from './half-made.ts'
+import type { SpareRoom } from './spare-room.ts'
 
 /** Fast to make, and cheap to read for a processor that is emulated. */
 export const COMPRESSION = ['-comp', 'lz4', '-noI', '-b', '128K']
@@ -22,11 +23,16 @@ const OPTIONS = [
 const MEMORY = ['-mem', '512M']
 export const REPORT_MS = 3000
 
+export interface SquashfsTools {
+  readonly mksquashfs: string
+  readonly room: SpareRoom
+}
+
 export const inMib = (bytes: number): number => Math.round(bytes / 1024 ** 2)
 
 /** Each source appears under its own name. `onRead` is told now and then how many bytes of them were read. The file is there when it is whole. */
 export async function makeSquashfs(
-  mksquashfs: string,
+  { mksquashfs, room }: SquashfsTools,
   sources: readonly string[],
   target: string,
   more: readonly string[],
@@ -37,6 +43,21 @@ export async function makeSquashfs(
   await mkdir(dirname(target), { recursive: true, mode: 0o700 })
   const building = unfinished(target)
   const args = [...sources, building, ...OPTIONS, ...MEMORY, ...COMPRESSION, ...more]
+  try {
+    await room.take('a disk of its image', full => write(mksquashfs, args, AbortSignal.any([signal, full]), onRead))
+    await chmod(building, 0o644)
+    await rename(building, target)
+  } finally {
+    await rm(building, { force: true })
+  }
+}
+
+async function write(
+  mksquashfs: string,
+  args: readonly string[],
+  signal: AbortSignal,
+  onRead: (bytes: number) => void,
+): Promise<void> {
   const child = spawn(mksquashfs, args, {
     stdio: ['ignore', 'ignore', 'pipe'],
     signal,
@@ -53,11 +74,8 @@ export async function makeSquashfs(
   }, REPORT_MS)
   try {
     await ended(child)
-    await chmod(building, 0o644)
-    await rename(building, target)
   } finally {
     clearInterval(report)
-    await rm(building, { force: true })
   }
 }
 

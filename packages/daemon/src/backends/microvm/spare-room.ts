@@ -1,0 +1,49 @@
+// The part of the host's disk that no session was promised. SECURITY: the backend's own large files take of this alone: a sandbox within its limit
+// that finds no byte on the host loses what it wrote.
+import { SandglassError } from '@sandglass/contract/tables'
+import type { Room } from '../backend.ts'
+import { DiskRoom } from '../disk-room.ts'
+
+/** What the daemon itself may need, and what is written between two looks. */
+const RESERVE_BYTES = 64 * 1024 * 1024
+const LOOK_MS = 100
+
+export class SpareRoom {
+  readonly #sessions: string
+  readonly #isPromised: boolean
+  readonly #room: DiskRoom
+
+  /** With nothing promised to sessions, everything may be taken. */
+  constructor(sessions: string, isPromised: boolean) {
+    this.#sessions = sessions
+    this.#isPromised = isPromised
+    this.#room = new DiskRoom(sessions)
+  }
+
+  /** Does work that writes a file, which is aborted when it would take more. What was written is then for the caller to remove. */
+  async take(what: string, work: (full: AbortSignal) => Promise<void>, bytes = 0): Promise<void> {
+    const full = new AbortController()
+    await this.require(what, bytes)
+    const looks = setInterval(() => this.require(what).catch(error => full.abort(error)), LOOK_MS)
+    try {
+      await work(full.signal)
+      await this.require(what)
+    } catch (error) {
+      full.signal.throwIfAborted()
+      throw error
+    } finally {
+      clearInterval(looks)
+    }
+  }
+
+  /** Throws HOST_FULL without room for so many bytes more. */
+  async require(what: string, bytes = 0): Promise<void> {
+    if (!this.#isPromised || spareBytes(await this.#room.read()) >= bytes) return
+    // What a session has written counts twice until its disk is looked at again.
+    if (spareBytes(await new DiskRoom(this.#sessions).read()) >= bytes) return
+    throw new SandglassError('HOST_FULL', { what: `${what} would take what the disks of sessions may still need` })
+  }
+}
+
+const spareBytes = ({ free, promised }: Room): number =>
+  [...promised.values()].reduce((spare, bytes) => spare - bytes, free - RESERVE_BYTES)
