@@ -1,45 +1,102 @@
 // Makes the world match the store after the daemon was away: machines are found again, what was interrupted is finished or failed,
 // and what belongs to nobody goes. What a request could ask about is settled before the first is taken.
+import { setTimeout as delay } from 'node:timers/promises'
 import type { SessionState } from '@sandglass/contract'
 import type { Backend, Machine } from '../backends/backend.ts'
 import { openLink } from '../runner-link/link.ts'
-import { isEnded, unendedSessions } from '../store/sessions.ts'
+import { findSession, isEnded, unendedSessions } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { boundedCwd } from './bounded-cwd.ts'
 import { adopt, enlist, release, startedOn } from './bring-up.ts'
 import { forEachAtOnce } from './for-each-at-once.ts'
 import { discardOrRemember } from './leftovers.ts'
 import { transition } from './transition.ts'
+import { enlistUnseen, isUnseen } from './unseen.ts'
 import type { World } from './world.ts'
 
 const AT_ONCE = 16
 const HELLO_MS = 3000
+const LOOK_AGAIN_MS = 5000
 
 /** `removals` go on after this: a request for a session whose machine is being removed waits for its turn, and no other does. */
 export async function reconcile(world: World): Promise<{ removals: Promise<unknown> }> {
-  const rows = await unendedSessions(world.store)
   const removals: Promise<void>[] = []
   for (const backend of world.backends.values()) {
-    const residents = new Set(await backend.residents())
-    const machines = new Map((await backend.recover()).map(machine => [machine.id, machine]))
-    for (const id of machines.keys()) residents.add(id)
-    removals.push(removeOrphans(world, backend, machines, await orphansAmong(world, residents)))
-    const mine = rows.filter(row => row.backend === backend.name)
-    await forEachAtOnce(mine, AT_ONCE, async row => {
-      const later = (work: () => Promise<unknown>) => void removals.push(inItsTurn(world, row, work))
-      try {
-        await settle(world, { row, backend, machine: machines.get(row.id), hasDisk: residents.has(row.id), later })
-      } catch (err) {
-        // One session that cannot be settled must not keep the others from running.
-        world.log.error({ err, sessionId: row.id, status: row.status }, 'session could not be reconciled')
-      }
+    const seen = await look(backend).catch(async err => {
+      // One backend that cannot tell what it has must not keep the others from running.
+      world.log.error({ err, backend: backend.name }, 'backend does not tell what runs; it is asked again')
+      await enlistUnseen(world, backend, err)
+      return null
     })
+    if (seen) await settleAll(world, backend, seen, removals)
+    else
+      lookAgain(world, backend).catch(err => world.log.error({ err, backend: backend.name }, 'sessions could not be reconciled'))
   }
-  world.log.info({ sessions: rows.length, running: world.live.all().length }, 'reconciled')
+  world.log.info({ running: world.live.all().length }, 'reconciled')
   return { removals: Promise.all(removals) }
 }
 
-async function inItsTurn(world: World, { id }: SessionRow, work: () => Promise<unknown>): Promise<void> {
+type Seen = { residents: ReadonlySet<string>; machines: ReadonlyMap<string, Machine> }
+
+async function look(backend: Backend): Promise<Seen> {
+  const residents = new Set(await backend.residents())
+  const machines = new Map((await backend.recover()).map(machine => [machine.id, machine]))
+  for (const id of machines.keys()) residents.add(id)
+  return { residents, machines }
+}
+
+/** Until the backend tells. Requests are taken meanwhile. */
+async function lookAgain(world: World, backend: Backend): Promise<void> {
+  for (;;) {
+    await delay(LOOK_AGAIN_MS, undefined, { ref: false })
+    if (world.closing.aborted) return
+    const seen = await look(backend).catch(err => {
+      world.log.debug({ err, backend: backend.name }, 'backend still does not tell what runs')
+      return null
+    })
+    if (world.closing.aborted) return
+    if (seen) {
+      const removals: Promise<void>[] = []
+      await settleAll(world, backend, seen, removals)
+      await Promise.all(removals)
+      world.log.info({ backend: backend.name }, 'backend reconciled late')
+      return
+    }
+  }
+}
+
+async function settleAll(
+  world: World,
+  backend: Backend,
+  { residents, machines }: Seen,
+  removals: Promise<void>[],
+): Promise<void> {
+  removals.push(removeOrphans(world, backend, machines, await orphansAmong(world, residents)))
+  const mine = (await unendedSessions(world.store)).filter(row => row.backend === backend.name)
+  await forEachAtOnce(mine, AT_ONCE, async ({ id, status }) => {
+    const later = (work: () => Promise<unknown>) => void removals.push(inItsTurn(world, id, work))
+    try {
+      await world.turns.take(id, async () => {
+        const row = await unsettled(world, id)
+        if (row) await settle(world, { row, backend, machine: machines.get(id), hasDisk: residents.has(id), later })
+      })
+    } catch (err) {
+      // One session that cannot be settled must not keep the others from running.
+      world.log.error({ err, sessionId: id, status }, 'session could not be reconciled')
+    }
+  })
+}
+
+/** Nothing for one that requests have ended or started while its backend did not tell. */
+async function unsettled(world: World, id: string): Promise<SessionRow | undefined> {
+  const live = world.live.get(id)
+  if (live === undefined) return findSession(world.store, { id })
+  if (!isUnseen(live)) return undefined
+  release(world, live)
+  return live.row
+}
+
+async function inItsTurn(world: World, id: string, work: () => Promise<unknown>): Promise<void> {
   try {
     await world.turns.take(id, work)
   } catch (err) {
@@ -47,7 +104,7 @@ async function inItsTurn(world: World, { id }: SessionRow, work: () => Promise<u
   }
 }
 
-async function orphansAmong(world: World, residents: Set<string>): Promise<string[]> {
+async function orphansAmong(world: World, residents: ReadonlySet<string>): Promise<string[]> {
   const orphans: string[] = []
   for (const id of residents) if (await isEnded(world.store, id)) orphans.push(id)
   return orphans

@@ -53,6 +53,7 @@ class DockerBackend implements Backend {
   readonly #turns = new Turns()
   readonly #seccomp = seccompProfile(process.arch)
   #engine: Promise<Docker> | undefined
+  #tidied: Promise<void> | undefined
   #probed: { probe: Probe; until: number } | undefined
   #roots = new Map<string, Root>()
   readonly #runner: RunnerVolume
@@ -113,10 +114,11 @@ class DockerBackend implements Backend {
   }
 
   async recover(): Promise<Machine[]> {
-    await removeScratch(this.#images)
+    this.#tidied ??= removeScratch(this.#images)
+    await this.#tidied
     const found: Machine[] = []
     for (const id of await this.residents()) {
-      const engine = await this.#open()
+      const engine = await this.#available()
       const [record, shown] = await Promise.all([
         readRecord(this.#folder(id)),
         orNull(engine.getContainer(containerName(id)).inspect()),
