@@ -15,6 +15,7 @@ import { BootLogs } from './boot-logs.ts'
 import { buildInEngine } from './build.ts'
 import { BuildCache } from './build-cache.ts'
 import { containerOptions, runnerConfig } from './container.ts'
+import { containersOf } from './containers.ts'
 import { type EngineOptions, engineSays, openEngine, orNull, settled, statusOf } from './engine.ts'
 import { attach, dockerMachine, type Shown } from './machine.ts'
 import { verifyMounts } from './mounts.ts'
@@ -119,11 +120,11 @@ class DockerBackend implements Backend {
     const found: Machine[] = []
     for (const id of await this.residents()) {
       const engine = await this.#available()
-      const [record, shown] = await Promise.all([
-        readRecord(this.#folder(id)),
-        orNull(engine.getContainer(containerName(id)).inspect()),
-      ])
-      if (record !== null && shown?.State.Running) found.push(await this.#machine(engine, shown, record))
+      const record = await readRecord(this.#folder(id))
+      if (record === null) continue
+      const [container] = await containersOf(engine, this.#owner, id)
+      const shown = container === undefined ? null : await orNull(container.inspect())
+      if (shown?.State.Running) found.push(await this.#machine(engine, shown, record))
     }
     return found
   }
@@ -175,11 +176,9 @@ class DockerBackend implements Backend {
   }
 
   async #container(engine: Docker, spec: MachineSpec, signal: AbortSignal): Promise<Docker.Container> {
-    const old = engine.getContainer(containerName(spec.id))
-    const [shown] = await Promise.all([orNull(old.inspect()), this.#runner.check(engine)])
-    // It was taken for gone while the engine did not answer.
-    if (shown?.State.Running) await settled(old.kill(), 404, 409)
-    if (shown !== null) await settled(old.remove({ force: true, v: false }), 404)
+    const [old] = await Promise.all([containersOf(engine, this.#owner, spec.id), this.#runner.check(engine)])
+    // One may run: it was taken for gone while the engine did not answer.
+    for (const container of old) await settled(container.remove({ force: true, v: false }), 404)
     try {
       return await this.#create(engine, spec, signal)
     } catch (error) {
@@ -236,9 +235,10 @@ class DockerBackend implements Backend {
   readonly #ends = {
     stop: async (id: string) => {
       await this.#turns.take(id, async () => {
-        const container = (await this.#open()).getContainer(containerName(id))
-        await settled(container.kill(), 404, 409)
-        await settled(container.wait({ condition: 'not-running' }), 404)
+        for (const container of await containersOf(await this.#open(), this.#owner, id)) {
+          await settled(container.kill(), 404, 409)
+          await settled(container.wait({ condition: 'not-running' }), 404)
+        }
       })
     },
     discard: (id: string) => this.discard(id),
@@ -246,7 +246,8 @@ class DockerBackend implements Backend {
 
   /** Everything of it that the engine has. */
   async #clear(engine: Docker, id: string): Promise<void> {
-    await settled(engine.getContainer(containerName(id)).remove({ force: true, v: false }), 404, 409)
+    for (const container of await containersOf(engine, this.#owner, id))
+      await settled(container.remove({ force: true, v: false }), 404, 409)
     for (const what of ['workspace', 'home'] as const)
       await settled(engine.getVolume(volumeName(id, what)).remove({ force: true }), 404)
     this.#logs.forget(id)

@@ -12,7 +12,7 @@ import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { busyboxImage } from '../image.fixture.ts'
 import { openDocker } from './backend.ts'
 import { testEngine } from './engine.fixture.ts'
-import { containerName, volumeName } from './names.ts'
+import { containerName, SESSION_LABEL, volumeName } from './names.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
 const engine = await testEngine()
@@ -75,6 +75,25 @@ it('a container that is removed behind our back is seen to be gone, and its file
   expect((await again.run('cat f')).output).toBe('kept')
   again.link.close()
   await again.machine.destroy()
+})
+
+it('a container that somebody gave another name is still the session’s: it is found, stopped, started anew and removed', async () => {
+  const backend = openDocker(options)
+  const spec = specOf(subject)
+  const running = () => docker('ps', '-q', '--no-trunc', '--filter', `label=${SESSION_LABEL}=${spec.id}`)
+  const machine = await backend.start(spec, soon())
+  docker('rename', containerName(spec.id), 'mine')
+  expect((await openDocker(options).recover()).map(({ id }) => id)).toContain(spec.id)
+  // What was made of it has its labels, too, and is not the session's.
+  docker('commit', 'mine', 'made')
+  const theirs = docker('run', '-d', '--network=none', '--entrypoint=/usr/bin/sleep', '--volume=/usr:/usr:ro', 'made', '1000')
+  await machine.stop()
+  expect(running()).toBe(theirs)
+  await backend.start(spec, soon())
+  docker('rename', containerName(spec.id), 'mine')
+  await backend.discard(spec.id)
+  expect(running()).toBe(theirs)
+  docker('rm', '-f', theirs.trim())
 })
 
 it('an engine that is killed and comes back ends its containers, and a start brings the files back', async () => {
