@@ -96,6 +96,24 @@ it('a container that somebody gave another name is still the session’s: it is 
   docker('rm', '-f', theirs.trim())
 })
 
+it('a container that is paused or resumed behind our back is what the session is asked to be', async () => {
+  const backend = openDocker(options)
+  const spec = specOf(subject)
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  await box.machine.pause?.()
+  docker('unpause', containerName(spec.id))
+  await box.machine.resume?.()
+  expect((await box.run('echo runs')).output).toBe('runs')
+  docker('pause', containerName(spec.id))
+  await box.machine.pause?.()
+  await box.machine.resume?.()
+  expect((await box.run('echo runs')).output).toBe('runs')
+  docker('kill', containerName(spec.id))
+  await expect(box.machine.pause?.()).rejects.toThrow('is not running')
+  box.link.close()
+  await box.machine.destroy()
+})
+
 it('an engine that is killed and comes back ends its containers, and a start brings the files back', async () => {
   const backend = openDocker(options)
   const spec = specOf(subject)

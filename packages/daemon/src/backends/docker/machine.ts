@@ -6,7 +6,7 @@ import type { Machine, MachineStats } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
 import { attachedStream } from './attached.ts'
 import { RUNNER_THREADS } from './container.ts'
-import { engineSays, orNull, settled } from './engine.ts'
+import { engineSays, orNull } from './engine.ts'
 import { dialLocal, openSocketFolder } from './local-socket.ts'
 import type { DockerRecord } from './record.ts'
 
@@ -39,8 +39,8 @@ export async function dockerMachine(
       isLocal ? isOf(shown.State.Pid, shown.Id) : ((await orNull(container.inspect()))?.State.Running ?? false),
     stats: async () => readStats(container, isLocal ? await oomKillsOf(shown.State.Pid) : null),
     epitaph: () => epitaph(container),
-    pause: () => settled(container.pause(), 409),
-    resume: () => settled(container.unpause(), 409),
+    pause: () => freeze(container, true),
+    resume: () => freeze(container, false),
     stop: () => ends.stop(record.id),
     destroy: () => ends.discard(record.id),
   }
@@ -50,6 +50,16 @@ export async function dockerMachine(
 export async function attach(container: Docker.Container, onStderr: (text: Buffer) => void): Promise<Duplex> {
   const attached = await container.attach({ stream: true, hijack: true, stdin: true, stdout: true, stderr: true })
   return attachedStream(attached as Duplex, onStderr)
+}
+
+/** It may be so already, by somebody else's hand: engines have several ways to say that. */
+async function freeze(container: Docker.Container, isWanted: boolean): Promise<void> {
+  try {
+    await (isWanted ? container.pause() : container.unpause())
+  } catch (error) {
+    const { Running, Paused } = (await container.inspect()).State
+    if (!Running || Paused !== isWanted) throw error
+  }
 }
 
 /** Whether the engine's machine is this one and its processes are ours to look into. */
