@@ -71,7 +71,7 @@ class DockerBackend implements Backend {
 
   async probe(): Promise<Probe> {
     if (this.#probed !== undefined && Date.now() < this.#probed.until) return this.#probed.probe
-    const { probe } = await examine(await this.#open(), this.#options.endpoint)
+    const probe = await examine(() => this.#open(), this.#options.endpoint)
     const freshMs = probe.available ? PROBE_FRESH_MS : this.#isNear() ? 0 : ABSENT_FRESH_MS
     this.#probed = { probe, until: Date.now() + freshMs }
     return probe
@@ -275,9 +275,16 @@ class DockerBackend implements Backend {
     return this.#options.endpoint.startsWith('unix:')
   }
 
-  #open(): Promise<Docker> {
+  /** What keeps it from being opened, a file that cannot be read for one, may be mended by the next time. */
+  async #open(): Promise<Docker> {
     this.#engine ??= openEngine(this.#options)
-    return this.#engine
+    const engine = this.#engine
+    try {
+      return await engine
+    } catch (error) {
+      if (this.#engine === engine) this.#engine = undefined
+      throw error
+    }
   }
 
   async #available(): Promise<Docker> {

@@ -1,4 +1,5 @@
 // The engine that the configuration names, spoken to through dockerode, which is loaded with the first call: most daemons never make one.
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
@@ -32,8 +33,13 @@ async function clientOf(options: EngineOptions): Promise<Docker> {
   const { tlsCa, tlsCert, tlsKey } = options
   if (tlsCa === undefined || tlsCert === undefined || tlsKey === undefined)
     throw refused(`${options.endpoint} needs tls_ca, tls_cert and tls_key`)
-  const [ca, cert, key] = await Promise.all([tlsCa, tlsCert, tlsKey].map(readPem))
-  return new Client({ protocol: 'https', host: url.hostname, port: Number(url.port || 2376), ...present({ ca, cert, key }) })
+  const [ca, cert, key] = await Promise.all([
+    readPem(tlsCa, pem => new X509Certificate(pem)),
+    readPem(tlsCert, pem => new X509Certificate(pem)),
+    readPem(tlsKey, createPrivateKey),
+  ])
+  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) throw refused(`${tlsKey} is not the key of ${tlsCert}`)
+  return new Client({ protocol: 'https', host: url.hostname, port: Number(url.port || 2376), ca, cert, key })
 }
 
 /** What an engine's error says, without the HTTP around it. */
@@ -78,16 +84,15 @@ function parse(endpoint: string): URL {
   throw refused(`${endpoint} is neither unix:///path nor tcp://host:port`)
 }
 
-async function readPem(path: string): Promise<string> {
+/** `parse` throws for what is none: a connection would fail with words that name no file. */
+async function readPem(path: string, parse: (pem: string) => unknown): Promise<string> {
   try {
-    return await readFile(path, 'utf8')
+    const pem = await readFile(path, 'utf8')
+    parse(pem)
+    return pem
   } catch (error) {
-    throw refused(`${path} cannot be read: ${(error as Error).message}`)
+    throw refused(`${path} cannot be ${'syscall' in (error as Error) ? 'read' : 'used'}: ${(error as Error).message}`)
   }
 }
 
 const refused = (issue: string) => new SandglassError('CONFIG_INVALID', { source: 'backends.docker', issue })
-
-function present<T extends Record<string, string | undefined>>(fields: T): { [K in keyof T]: string } {
-  return fields as { [K in keyof T]: string }
-}

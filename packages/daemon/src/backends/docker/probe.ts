@@ -1,5 +1,6 @@
 // What the engine can and cannot give.
 import { existsSync } from 'node:fs'
+import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import type { LimitKind, Probe } from '../backend.ts'
 import { findProgram } from '../find-program.ts'
@@ -7,7 +8,7 @@ import { WITHOUT_QUOTA } from '../limitations.ts'
 import { engineSays } from './engine.ts'
 
 /** What of `docker info` is looked at; engines leave out what they do not know. */
-export interface EngineInfo {
+interface EngineInfo {
   readonly ID?: string
   readonly ServerVersion?: string
   readonly OSType?: string
@@ -30,28 +31,26 @@ const ARCHITECTURES: Partial<Record<NodeJS.Architecture, readonly string[]>> = {
   arm64: ['aarch64', 'arm64'],
 }
 
-export async function examine(engine: Docker, endpoint: string): Promise<{ info: EngineInfo | null; probe: Probe }> {
+export async function examine(open: () => Promise<Docker>, endpoint: string): Promise<Probe> {
   let info: EngineInfo
   try {
-    info = (await engine.info()) as EngineInfo
+    info = (await (await open()).info()) as EngineInfo
   } catch (error) {
+    if (error instanceof SandglassError && error.is('CONFIG_INVALID'))
+      return unavailable(error.detail.issue, 'mend that, or backends.docker in the configuration')
     const why = isSilent(error) ? engineSays(error) : `no Docker engine answers at ${endpoint}: ${engineSays(error)}`
-    return { info: null, probe: unavailable(why, howToMend(error)) }
+    return unavailable(why, howToMend(error))
   }
-  if (info.OSType !== 'linux')
-    return { info: null, probe: unavailable(`the engine runs ${info.OSType} containers`, 'use an engine for Linux') }
+  if (info.OSType !== 'linux') return unavailable(`the engine runs ${info.OSType} containers`, 'use an engine for Linux')
   const architectures = ARCHITECTURES[process.arch] ?? []
   if (!architectures.includes(info.Architecture ?? ''))
-    return {
-      info: null,
-      probe: unavailable(
-        `the engine is ${info.Architecture}, and the runner here ${process.arch}`,
-        'use an engine of this architecture',
-      ),
-    }
+    return unavailable(
+      `the engine is ${info.Architecture}, and the runner here ${process.arch}`,
+      'use an engine of this architecture',
+    )
   if (!info.SecurityOptions?.some(option => option.includes('seccomp')))
-    return { info: null, probe: unavailable('the engine has no seccomp', 'use a kernel and an engine with seccomp') }
-  return { info, probe: describe(info) }
+    return unavailable('the engine has no seccomp', 'use a kernel and an engine with seccomp')
+  return describe(info)
 }
 
 function describe(info: EngineInfo): Probe {

@@ -1,7 +1,7 @@
 // An engine that is reached over TCP with TLS: nothing is shared with it but the stream.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it } from 'vitest'
-import { boxOf, specOf } from '../conformance/subject.ts'
+import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { openDocker } from './backend.ts'
 import { testEngine } from './engine.fixture.ts'
 
@@ -82,9 +82,23 @@ it.each([
   ['tcp://127.0.0.1:1', { tlsCa: undefined }, 'needs tls_ca, tls_cert and tls_key'],
   ['tcp://127.0.0.1:1', { tlsKey: '/no/such/key.pem' }, '/no/such/key.pem cannot be read'],
   ['http://192.0.2.1:2375', {}, 'is not this machine'],
+  ['tcp://127.0.0.1:1', { tlsCa: runnerPath }, `${runnerPath} cannot be used`],
+  ['tcp://127.0.0.1:1', { tlsKey: pem('server-key') }, 'is not the key of'],
   ['ftp://x', {}, 'is neither unix:///path nor tcp://host:port'],
 ])('the endpoint %s with %o is refused with the reason', async (endpoint, changes, reason) => {
-  await expect(openDocker({ ...options, endpoint, ...changes }).probe()).rejects.toThrow(reason)
+  const backend = openDocker({ ...options, endpoint, ...changes })
+  const fix = expect.stringContaining('configuration')
+  expect(await backend.probe()).toMatchObject({ available: false, why: expect.stringContaining(reason), fix })
+  await expect(backend.prepare({ kind: 'host' }, soon())).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
+})
+
+it('a file that is put back is used, and fails nobody who wants nothing of the engine', async () => {
+  const tlsCa = pem('away')
+  const backend = openDocker({ ...options, tlsCa })
+  expect(await backend.probe()).toMatchObject({ available: false })
+  await backend.pruneImages?.([], new Set())
+  copyFileSync(pem('ca'), tlsCa)
+  await until('the engine is used', async () => (await backend.probe()).available)
 })
 
 function makeAuthority(name: string): void {
