@@ -1,12 +1,10 @@
 // What goes wrong with a virtual machine: each time a clear word, and nothing left behind.
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
-import { connectLines } from './lines.ts'
 import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 import { monitor } from './monitor.ts'
 
@@ -150,21 +148,4 @@ describe('a virtual machine that runs', () => {
       for (const [i, value] of one.entries()) expect(value).not.toBe(two[i])
     },
   )
-})
-
-describe('a machine that says too much', () => {
-  it('on its control port is cut off', async () => {
-    const path = join(options.dataDir, 'flood')
-    const server = createServer(socket => {
-      socket.on('error', () => undefined)
-      const flood = () => {
-        while (!socket.destroyed && socket.write(Buffer.alloc(65_536, 'x')));
-      }
-      socket.on('drain', flood)
-      flood()
-    }).listen(path)
-    const lines = await connectLines(path)
-    await expect(lines.next(() => true, AbortSignal.timeout(20_000))).rejects.toThrow('a line that is too long')
-    server.close()
-  })
 })

@@ -9,13 +9,13 @@ export class ConnectionClosed extends Error {
   override readonly name = 'ConnectionClosed'
 }
 
-/** What comes from a machine may be hostile: a longer line ends the conversation. */
-const MAX_LINE = 1024 * 1024
+/** SECURITY: what comes from a machine may be hostile. More than this that nobody has taken yet, in one line or in many, ends the conversation. */
+const MAX_WAITING = 1024 * 1024
 
 export class LineSocket {
   readonly #socket: Socket
-  readonly #messages: Message[] = []
-  #rest = ''
+  /** What has come and was not taken yet. Parsed it would be many times as large. */
+  #waiting = ''
   #wake = Promise.withResolvers<void>()
   #error: Error | null = null
 
@@ -40,8 +40,10 @@ export class LineSocket {
     signal.addEventListener('abort', abort, { once: true })
     try {
       for (;;) {
-        for (let message = this.#messages.shift(); message !== undefined; message = this.#messages.shift())
-          if (isWanted(message)) return message
+        for (let line = this.#line(); line !== null; line = this.#line()) {
+          const message = parse(line)
+          if (message !== null && isWanted(message)) return message
+        }
         if (this.#error !== null) throw this.#error
         await this.#wake.promise
       }
@@ -54,21 +56,25 @@ export class LineSocket {
     this.#socket.destroy()
   }
 
-  /** Sends what is under way and closes. */
+  /** Sends what is under way and closes. What still comes is thrown away. */
   finish(): void {
+    this.#socket.removeAllListeners('data').resume()
     this.#socket.end()
     this.#socket.unref()
   }
 
   #take(text: string): void {
-    const lines = (this.#rest + text).split('\n')
-    this.#rest = lines.pop() ?? ''
-    for (const line of lines) {
-      const message = parse(line)
-      if (message !== null) this.#messages.push(message)
-    }
-    if (this.#rest.length > MAX_LINE) this.#socket.destroy(new Error('a line that is too long'))
+    this.#waiting += text
+    if (this.#waiting.length > MAX_WAITING) this.#socket.destroy(new Error('the other side says too much'))
     this.#stir()
+  }
+
+  #line(): string | null {
+    const end = this.#waiting.indexOf('\n')
+    if (end < 0) return null
+    const line = this.#waiting.slice(0, end)
+    this.#waiting = this.#waiting.slice(end + 1)
+    return line
   }
 
   #fail(error: unknown): void {
