@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path"
 	"runtime/debug"
@@ -161,7 +162,7 @@ func (p *plan) writeEntries(out *tar.Writer, in *tar.Reader, folder string) erro
 			}
 		}
 		fresh := &tar.Header{Typeflag: header.Typeflag, Name: inFolder(folder, name), Mode: header.Mode & 0o7777, Uid: header.Uid, Gid: header.Gid,
-			ModTime: header.ModTime.Truncate(time.Second), PAXRecords: harmless(header), Format: tar.FormatPAX, Linkname: header.Linkname}
+			ModTime: header.ModTime, PAXRecords: harmless(header), Format: tar.FormatPAX, Linkname: header.Linkname}
 		switch header.Typeflag {
 		case tar.TypeLink:
 			fresh.Linkname = inFolder(folder, p.Links[number])
@@ -181,6 +182,7 @@ func (p *plan) writeEntries(out *tar.Writer, in *tar.Reader, folder string) erro
 }
 
 func writeHeader(out *tar.Writer, header *tar.Header) error {
+	header.ModTime = squashfsTime(header.ModTime)
 	if header.Uid < 0 || header.Uid > maxID || header.Gid < 0 || header.Gid > maxID {
 		return invalid(header.Name, "its owner is not an id")
 	}
@@ -188,6 +190,18 @@ func writeHeader(out *tar.Writer, header *tar.Header) error {
 		return invalid(header.Name, err.Error())
 	}
 	return nil
+}
+
+// squashfsTime gives the nearest time that squashfs has: whole seconds from 1970 on, in 32 bits.
+func squashfsTime(t time.Time) time.Time {
+	seconds := t.Unix()
+	if seconds < 0 {
+		seconds = 0
+	}
+	if seconds > math.MaxUint32 {
+		seconds = math.MaxUint32
+	}
+	return time.Unix(seconds, 0)
 }
 
 func inFolder(folder, name string) string {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func planned(t *testing.T, layer []byte, maxEntries string) (string, result) {
@@ -64,6 +65,41 @@ func TestARestackedLayerHasItsEntriesWhereTheyReallyAre(t *testing.T) {
 	want := "5 3 755 |5 3/a 755 |5 3/a/b 755 |5 3/b 700 yy|3 3/a/gone 0 |2 3/l 644 a/b|0 3/a/b/g 644 through|1 3/a/b/h 644 3/a/b/g|0 3/a/b/f 644 again"
 	if strings.Join(got, "|") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "|"), want)
+	}
+}
+
+func TestTimesAreThoseThatSquashfsHas(t *testing.T) {
+	for given, want := range map[time.Time]int64{
+		time.Unix(-9_999_999_999_999, 0):      0,
+		time.Unix(-1, 500):                    0,
+		time.Unix(1_600_000_000, 750_000_000): 1_600_000_000,
+		time.Unix(99_999_999_999_999_999, 0):  1<<32 - 1,
+	} {
+		buffer := &bytes.Buffer{}
+		w := tar.NewWriter(buffer)
+		for name, kind := range map[string]byte{"d": tar.TypeDir, "f": tar.TypeReg} {
+			if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: kind, Mode: 0o755, ModTime: given, Format: tar.FormatPAX}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		plan, _ := planned(t, buffer.Bytes(), "10")
+		out, r := restacked(t, buffer.Bytes(), "--folder", "0", "--with", plan)
+		if !r.Ok {
+			t.Fatalf("%v: %+v", given, r)
+		}
+		in := tar.NewReader(bytes.NewReader(out))
+		for _, name := range []string{"0", "0/d", "0/f"} {
+			header, err := in.Next()
+			if err != nil || header.Name != name {
+				t.Fatalf("%v: %+v, %v", given, header, err)
+			}
+			if name != "0" && !header.ModTime.Equal(time.Unix(want, 0)) {
+				t.Errorf("%v: %s is of %v", given, name, header.ModTime)
+			}
+		}
 	}
 }
 

@@ -1,8 +1,11 @@
+import { execFileSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { temporaryFolder } from '../../daemon.fixture.ts'
+import { imageOf } from '../image.fixture.ts'
+import { RUNNER_PATH } from '../plain-child.fixture.ts'
 import { ImageDisks } from './image-disks.ts'
 import { microvmPaths } from './paths.ts'
 import { SpareRoom } from './spare-room.ts'
@@ -40,4 +43,14 @@ it("a copy of the host's programs that takes long is not begun again, and counts
   expect(readdirSync(join(dataDir, 'images/disks')).toSorted()).toEqual([made.top, 'host-used', made.image].toSorted())
   now += HOUR_MS
   expect(await prepare()).not.toBe(made)
+})
+
+it.each(['-9999999999999', '99999999999999999'])('an image with a file of the time %s becomes a disk', async mtime => {
+  const dataDir = await temporaryFolder()
+  const paths = microvmPaths(dataDir)
+  const disks = new ImageDisks(paths, RUNNER_PATH, new SpareRoom(dataDir, false), async () => new Set())
+  const image = await imageOf(dataDir, [{ entries: [{ name: 'f', content: 'x', pax: { mtime } }] }])
+  const tools = { mksquashfs: 'mksquashfs', sqfstar: 'sqfstar' }
+  const made = await disks.prepare(tools, image, AbortSignal.timeout(20_000), () => undefined)
+  expect(execFileSync('unsquashfs', ['-l', join(paths.disks, made.image)], { encoding: 'utf8' })).toContain('/0/f\n')
 })

@@ -9,6 +9,7 @@ import type { RootImage } from '../backend.ts'
 import { hostProcesses } from '../conformance/host-view.ts'
 import { specOf } from '../conformance/subject.ts'
 import { imageOf } from '../image.fixture.ts'
+import { RUNNER_PATH } from '../plain-child.fixture.ts'
 import { openMicrovm } from './backend.ts'
 import { ImageDisks } from './image-disks.ts'
 import { removeTestMicrovm, snapshotMachine, testMicrovm } from './microvm.fixture.ts'
@@ -16,7 +17,6 @@ import { microvmPaths } from './paths.ts'
 import { SpareRoom } from './spare-room.ts'
 
 const MiB = 1024 * 1024
-const root = new URL('../../../../../', import.meta.url).pathname
 const tools = { mksquashfs: 'mksquashfs', sqfstar: 'sqfstar' }
 
 /** Promises so many bytes, as the disk of a session that has not written yet. */
@@ -35,7 +35,7 @@ async function smallDisk(isPromised: boolean) {
   promise(dataDir, 200 * MiB)
   const paths = microvmPaths(dataDir)
   const room = new SpareRoom(paths.sessions, isPromised)
-  const disks = new ImageDisks(paths, join(root, 'runner/bin/runner'), room, async () => new Set())
+  const disks = new ImageDisks(paths, RUNNER_PATH, room, async () => new Set())
   return {
     prepare: (image: RootImage) => disks.prepare(tools, image, AbortSignal.timeout(60_000), () => undefined),
     made: () => readdirSync(paths.disks).filter(name => /^(image|programs)-/.test(name)),
