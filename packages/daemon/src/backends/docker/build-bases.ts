@@ -4,8 +4,7 @@ import type Docker from 'dockerode'
 import type { LayeredImage } from '../backend.ts'
 import { orNull, settled } from './engine.ts'
 import { loadImage } from './image.ts'
-import { layerFiles } from './root.ts'
-import { inScratch } from './scratch.ts'
+import { refuseDepth, withLayerFiles } from './root.ts'
 
 /** An image has the same id here as in the store, unless the engine counts in another way: then it is sent again. */
 export async function placeBase(
@@ -20,10 +19,9 @@ export async function placeBase(
     await engine.getImage(image.id).tag({ repo, tag })
     return
   }
-  await inScratch(imagesDir, async scratch => {
-    const config = await readFile(image.config, 'utf8')
-    await loadImage(engine, { layers: await layerFiles(image, scratch, signal), config, name }, signal)
-  })
+  refuseDepth(image, 0)
+  const config = await readFile(image.config, 'utf8')
+  await withLayerFiles(image, imagesDir, signal, layers => loadImage(engine, { layers, config, name }, signal))
 }
 
 /** An image that nothing else has goes with its name. */

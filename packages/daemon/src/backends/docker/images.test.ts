@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -9,7 +9,7 @@ import { type Header, pack } from 'tar-stream'
 import { afterAll, expect, it } from 'vitest'
 import type { LayeredImage } from '../backend.ts'
 import { boxOf, specOf } from '../conformance/subject.ts'
-import { busyboxImage } from '../image.fixture.ts'
+import { busyboxImage, busyboxLayer, imageOf } from '../image.fixture.ts'
 import { openDocker } from './backend.ts'
 import { testEngine } from './engine.fixture.ts'
 import { IMAGE_LABEL } from './names.ts'
@@ -112,6 +112,32 @@ it('an image with a device file is refused, and nothing of it reaches the engine
       code: 'IMAGE_INVALID',
       message: expect.stringContaining('dev/console'),
     })
+})
+
+it('a gzip layer with padding behind its stream is taken', async () => {
+  const backend = openDocker(options)
+  const image = await imageOf(dataDir, [{ entries: [...(await busyboxLayer()), { name: 'opt/padded', content: 'yes' }] }])
+  appendFileSync(image.layers[0]?.blob ?? '', Buffer.alloc(1000))
+  const spec = specOf(subject, { image })
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  expect((await box.run('cat /opt/padded')).output).toBe('yes')
+  box.link.close()
+  await box.machine.destroy()
+})
+
+it('an image has as many layers as an engine takes, and one more is refused', async () => {
+  const backend = openDocker(options)
+  const many = (count: number) =>
+    imageOf(
+      dataDir,
+      Array.from({ length: count }, (_, i) => ({ entries: [{ name: `f${i}`, content: `${i}` }] })),
+    )
+  await backend.prepare(await many(124), soon())
+  await expect(backend.prepare(await many(125), soon())).rejects.toMatchObject({
+    code: 'IMAGE_TOO_LARGE',
+    message: expect.stringContaining('more layers than the 124'),
+    hint: expect.stringContaining('--backend oci'),
+  })
 })
 
 it('a link in an image in place of the folder of the socket leads nowhere', async () => {

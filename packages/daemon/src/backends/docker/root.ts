@@ -10,6 +10,7 @@ import { prepareHost } from '../host-image.ts'
 import { LOOKED_AT, prepareTop } from '../image-top.ts'
 import { lookInLayers } from '../look-in-layers.ts'
 import { refuseDevices } from './devices.ts'
+import { engineSays } from './engine.ts'
 import { ensureImage, folderLayer, type LayerFile } from './image.ts'
 import { inScratch } from './scratch.ts'
 
@@ -45,25 +46,58 @@ export async function imageRoot(
   signal: AbortSignal,
 ): Promise<Root> {
   const tops = join(imagesDir, 'tops')
+  refuseDepth(image, 1)
   await refuseDevices(image, runnerPath, signal)
   const top = await prepareTop(tops, image.id, () => lookInLayers(image, LOOKED_AT, signal))
-  return await inScratch(imagesDir, async scratch => {
-    const layers = [...(await layerFiles(image, scratch, signal)), await folderLayer(join(tops, top.name), scratch)]
-    return { image: await ensureImage(engine, layers, labels, signal), binds: [], user: top.user }
+  return await withLayerFiles(image, imagesDir, signal, async (layers, scratch) => {
+    const all = [...layers, await folderLayer(join(tops, top.name), scratch)]
+    return { image: await ensureImage(engine, all, labels, signal), binds: [], user: top.user }
   })
 }
 
-export const layerFiles = (image: LayeredImage, scratch: string, signal: AbortSignal): Promise<LayerFile[]> =>
-  Promise.all(image.layers.map((layer, i) => layerFile(image, layer, join(scratch, `${i}.tar`), signal)))
+/** Of an engine, whatever its storage driver. */
+const MAX_LAYERS = 125
 
-/** Older engines do not know zstd: such a layer is sent as the tar that it holds. */
-async function layerFile(
+/** `more` of them come on top. */
+export function refuseDepth({ layers, reference }: LayeredImage, more: number): void {
+  if (layers.length + more <= MAX_LAYERS) return
+  const next = 'no Docker engine takes more: use --backend oci or --backend microvm'
+  throw new SandglassError('IMAGE_TOO_LARGE', { image: reference, what: 'layers', max: MAX_LAYERS - more, next })
+}
+
+/** `send` gives the layers to the engine; their files are gone afterwards. */
+export async function withLayerFiles<T>(
+  image: LayeredImage,
+  imagesDir: string,
+  signal: AbortSignal,
+  send: (layers: LayerFile[], scratch: string) => Promise<T>,
+): Promise<T> {
+  const sendWithout = (compressions: readonly Compression[]) =>
+    inScratch(imagesDir, async scratch => {
+      const files = image.layers.map((layer, i) => {
+        const isUnpacked = compressions.includes(layer.compression)
+        return isUnpacked ? unpacked(image, layer, join(scratch, `${i}.tar`), signal) : { path: layer.blob, diffId: layer.diffId }
+      })
+      return await send(await Promise.all(files), scratch)
+    })
+  try {
+    // Older engines do not know zstd: such a layer is sent as the tar that it holds.
+    return await sendWithout(['zstd'])
+  } catch (error) {
+    // Engines read nothing but gzip behind the end of a gzip stream, where other readers take padding.
+    if (!engineSays(error).includes('gzip')) throw error
+    return await sendWithout(['zstd', 'gzip'])
+  }
+}
+
+type Compression = LayeredImage['layers'][number]['compression']
+
+async function unpacked(
   image: LayeredImage,
   { diffId, blob, compression }: LayeredImage['layers'][number],
   path: string,
   signal: AbortSignal,
 ): Promise<LayerFile> {
-  if (compression !== 'zstd') return { path: blob, diffId }
   await pipeline(openLayer(blob, { image: image.reference, diffId, compression }), createWriteStream(path), { signal })
   return { path, diffId }
 }
