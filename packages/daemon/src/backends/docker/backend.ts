@@ -19,7 +19,7 @@ import { containersOf } from './containers.ts'
 import { type EngineOptions, engineSays, openEngine, orNull, settled, statusOf } from './engine.ts'
 import { attach, dockerMachine, type Shown } from './machine.ts'
 import { verifyMounts } from './mounts.ts'
-import { containerName, IMAGE_LABEL, OWNER_LABEL, ownerOf, volumeName } from './names.ts'
+import { IMAGE_LABEL, OWNER_LABEL, ownerOf, volumeName } from './names.ts'
 import { examine } from './probe.ts'
 import { pruneOwn } from './prune.ts'
 import { type DockerRecord, readRecord, writeRecord } from './record.ts'
@@ -163,7 +163,7 @@ class DockerBackend implements Backend {
       const shown = await this.#run(container, spec, record, deadline)
       return await this.#machine(engine, shown, record)
     } catch (error) {
-      await settled(engine.getContainer(containerName(spec.id)).kill(), 404, 409)
+      for (const container of await containersOf(engine, this.#owner, spec.id)) await settled(container.kill(), 404, 409)
       if (before === null) {
         await this.#clear(engine, spec.id)
         if (signal.aborted) await rm(this.#folder(spec.id), { recursive: true, force: true })

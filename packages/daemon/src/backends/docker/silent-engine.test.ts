@@ -29,19 +29,23 @@ it('is told of as such, keeps nobody waiting for ever, and is used again when it
   onTestFinished(wake)
   const why = `the Docker engine at ${engine.endpoint} does not answer`
   const fresh = openDocker(options)
-  const [probe, recovered, stats, started, pruned] = await Promise.allSettled([
+  const asked = performance.now()
+  const [probe, recovered, stats, started, pruned, late] = await Promise.allSettled([
     fresh.probe(),
     openDocker(options).recover(),
     box.machine.stats(),
     openDocker(options).start(specOf(subject), soon()),
     // It was there a moment ago, as far as this one knows.
     backend.pruneImages?.([], new Set()),
+    backend.start(specOf(subject), soon()),
   ])
   expect(probe).toMatchObject({ value: { available: false, why, fix: expect.stringContaining('restart it') } })
   expect(recovered).toMatchObject({ reason: { message: expect.stringContaining(why) } })
   expect(stats).toMatchObject({ reason: { message: why } })
   expect(started).toMatchObject({ reason: { code: 'BACKEND_UNAVAILABLE', message: expect.stringContaining(why) } })
   expect(pruned).toMatchObject({ status: 'fulfilled' })
+  expect(late).toMatchObject({ reason: { message: why } })
+  expect(performance.now() - asked).toBeLessThan(30_000)
   wake()
   expect(await fresh.probe()).toMatchObject({ available: true })
   expect((await box.run('echo still here')).output).toBe('still here')
