@@ -16,7 +16,7 @@ import { buildInEngine } from './build.ts'
 import { BuildCache } from './build-cache.ts'
 import { containerOptions, runnerConfig } from './container.ts'
 import { containersOf } from './containers.ts'
-import { type EngineOptions, engineSays, openEngine, orNull, settled, statusOf } from './engine.ts'
+import { type EngineOptions, engineSays, openEngine, orNull, settled, startFailed, statusOf } from './engine.ts'
 import { attach, dockerMachine, type Shown } from './machine.ts'
 import { verifyMounts } from './mounts.ts'
 import { IMAGE_LABEL, OWNER_LABEL, ownerOf, volumeName } from './names.ts'
@@ -163,16 +163,20 @@ class DockerBackend implements Backend {
       const shown = await this.#run(container, spec, record, deadline)
       return await this.#machine(engine, shown, record)
     } catch (error) {
-      for (const container of await containersOf(engine, this.#owner, spec.id)) await settled(container.kill(), 404, 409)
-      if (before === null) {
-        await this.#clear(engine, spec.id)
-        if (signal.aborted) await rm(this.#folder(spec.id), { recursive: true, force: true })
-        else await keepLogAlone(this.#folder(spec.id))
-      } else await writeRecord(this.#folder(spec.id), before)
+      await this.#undo(engine, spec.id, before, signal).catch(left => {
+        throw startFailed(spec.id, left)
+      })
       signal.throwIfAborted()
-      if (error instanceof SandglassError) throw error
-      throw new SandglassError('START_FAILED', { id: spec.id, why: engineSays(error) }, { cause: error })
+      throw startFailed(spec.id, error)
     }
+  }
+
+  async #undo(engine: Docker, id: string, before: DockerRecord | null, { aborted }: AbortSignal): Promise<void> {
+    for (const container of await containersOf(engine, this.#owner, id)) await settled(container.kill(), 404, 409)
+    if (before !== null) return await writeRecord(this.#folder(id), before)
+    await this.#clear(engine, id)
+    if (aborted) await rm(this.#folder(id), { recursive: true, force: true })
+    else await keepLogAlone(this.#folder(id))
   }
 
   async #container(engine: Docker, spec: MachineSpec, signal: AbortSignal): Promise<Docker.Container> {

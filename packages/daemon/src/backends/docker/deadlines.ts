@@ -1,4 +1,5 @@
 // An engine that hangs takes a call and never answers. Every call has a deadline, but for those that carry a stream: their end is the caller's.
+import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 
 /** For a question, and for the beginning of an attached stream. */
@@ -32,4 +33,4 @@ function deadlineOf({ method, isStream, hijack, file }: Call): number | null {
 }
 
 const noAnswer = (endpoint: string) =>
-  Object.assign(new Error(`the Docker engine at ${endpoint} does not answer`), { code: 'ETIMEDOUT' })
+  new SandglassError('BACKEND_UNAVAILABLE', { backend: 'docker', why: `the Docker engine at ${endpoint} does not answer` })

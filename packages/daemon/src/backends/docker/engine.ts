@@ -45,8 +45,19 @@ async function clientOf(options: EngineOptions): Promise<Docker> {
 /** What an engine's error says, without the HTTP around it. */
 export function engineSays(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
+  if (isSilence(error)) return error.detail.why
   const { json } = error as { json?: { message?: unknown } }
   return typeof json?.message === 'string' ? json.message : error.message
+}
+
+/** It took a call and did not answer in time. */
+export const isSilence = (error: unknown): error is SandglassError<'BACKEND_UNAVAILABLE'> =>
+  error instanceof SandglassError && error.is('BACKEND_UNAVAILABLE')
+
+/** An engine that does not answer in the middle of a start is no refusal: what there is of the machine may be there still. */
+export function startFailed(id: string, error: unknown): SandglassError {
+  if (error instanceof SandglassError && !isSilence(error)) return error
+  return new SandglassError('START_FAILED', { id, why: engineSays(error) }, { cause: error })
 }
 
 /** The HTTP status of an engine's answer, or null when it gave none. */

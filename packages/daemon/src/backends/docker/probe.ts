@@ -5,7 +5,7 @@ import type Docker from 'dockerode'
 import type { LimitKind, Probe } from '../backend.ts'
 import { findProgram } from '../find-program.ts'
 import { WITHOUT_QUOTA } from '../limitations.ts'
-import { engineSays } from './engine.ts'
+import { engineSays, isSilence } from './engine.ts'
 
 /** What of `docker info` is looked at; engines leave out what they do not know. */
 interface EngineInfo {
@@ -38,7 +38,7 @@ export async function examine(open: () => Promise<Docker>, endpoint: string): Pr
   } catch (error) {
     if (error instanceof SandglassError && error.is('CONFIG_INVALID'))
       return unavailable(error.detail.issue, 'mend that, or backends.docker in the configuration')
-    const why = isSilent(error) ? engineSays(error) : `no Docker engine answers at ${endpoint}: ${engineSays(error)}`
+    const why = isSilence(error) ? engineSays(error) : `no Docker engine answers at ${endpoint}: ${engineSays(error)}`
     return unavailable(why, howToMend(error))
   }
   if (info.OSType !== 'linux') return unavailable(`the engine runs ${info.OSType} containers`, 'use an engine for Linux')
@@ -86,12 +86,9 @@ function describe(info: EngineInfo): Probe {
   }
 }
 
-/** It took the call and did not answer in time. */
-const isSilent = (error: unknown) => (error as { code?: unknown }).code === 'ETIMEDOUT'
-
 function howToMend(error: unknown): string {
   const { code } = error as { code?: unknown }
-  if (isSilent(error)) return `look at what the engine is doing, or ${RESTART_ENGINE}`
+  if (isSilence(error)) return `look at what the engine is doing, or ${RESTART_ENGINE}`
   if (code === 'EACCES') return 'run the daemon as root, or as a member of the group docker'
   if (code === 'ENOENT' && findProgram('dockerd') === null)
     return 'sudo apt-get install -y docker.io, or set backends.docker.api_endpoint'
