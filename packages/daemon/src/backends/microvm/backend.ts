@@ -47,6 +47,7 @@ class MicrovmBackend implements Backend {
   readonly #images: ImageDisks
   readonly #disks: SessionDisks
   readonly #snapshots: Snapshots
+  #isTidied = false
   #examined: Examined | null = null
   #looking: Promise<Examined> | null = null
   #foundGroups: MachineGroups | null | undefined
@@ -101,14 +102,21 @@ class MicrovmBackend implements Backend {
   }
 
   async recover(): Promise<Machine[]> {
-    await this.#snapshots.endLeft(() => this.#groups())
-    await removeHalfMade(this.#paths)
+    await this.#tidyOnce()
     const found: Machine[] = []
     for (const record of await this.#records()) {
       const state = await readState(this.#paths.session(record.id))
       if (state !== null && isAlive(state)) found.push(this.#machine(record, state))
     }
     return found
+  }
+
+  /** When it is asked again, what is half made may be this daemon's own. */
+  async #tidyOnce(): Promise<void> {
+    if (this.#isTidied) return
+    this.#isTidied = true
+    await this.#snapshots.endLeft(() => this.#groups())
+    await removeHalfMade(this.#paths)
   }
 
   async residents(): Promise<string[]> {

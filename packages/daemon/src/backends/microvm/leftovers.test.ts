@@ -82,9 +82,14 @@ it('what was half made is removed when the next daemon starts, unless somebody i
     mkdirSync(join(dataDir, path), { recursive: true })
     writeFileSync(join(dataDir, path, 'content'), 'x')
   }
-  await openMicrovm({ ...options, dataDir }).recover()
+  const backend = openMicrovm({ ...options, dataDir })
+  await backend.recover()
   expect(whole.filter(path => !existsSync(join(dataDir, path)))).toEqual([])
   expect(halves.filter(path => existsSync(join(dataDir, path)))).toEqual([])
+  const ownHalf = unfinished(join(dataDir, 'disks/vm-65.qcow2'))
+  writeFileSync(ownHalf, 'x')
+  await backend.recover()
+  expect(existsSync(ownHalf)).toBe(true)
   rmSync(dataDir, { recursive: true })
 })
 
