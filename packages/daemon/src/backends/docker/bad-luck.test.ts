@@ -1,29 +1,18 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import { pack } from 'tar-stream'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import type { Backend, LayeredImage, RootImage } from '../backend.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { busyboxImage } from '../image.fixture.ts'
 import { openDocker } from './backend.ts'
-import { testEngine } from './engine.fixture.ts'
 import { containerName, SESSION_LABEL, volumeName } from './names.ts'
+import { dockerWorld } from './world.fixture.ts'
 
-const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
-const engine = await testEngine()
-const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-docker-'))
-afterAll(async () => {
-  await engine.stop()
-  rmSync(dataDir, { recursive: true, force: true })
-})
-
-const options = { dataDir, runnerPath, endpoint: engine.endpoint }
-const subject = { open: async () => openDocker(options), starter: [], allowUnenforced: ['disk'], strongest: 'sandbox' } as const
+const { engine, dataDir, options, subject } = await dockerWorld()
 const soon = () => AbortSignal.timeout(20_000)
 const docker = (...args: string[]) => execFileSync('docker', ['--host', engine.endpoint, ...args], { encoding: 'utf8' })
 

@@ -1,29 +1,18 @@
 import { createHash } from 'node:crypto'
-import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import Docker from 'dockerode'
 import { type Header, pack } from 'tar-stream'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import type { LayeredImage } from '../backend.ts'
 import { boxOf, specOf } from '../conformance/subject.ts'
 import { busyboxImage, busyboxLayer, imageOf } from '../image.fixture.ts'
 import { openDocker } from './backend.ts'
-import { testEngine } from './engine.fixture.ts'
 import { IMAGE_LABEL } from './names.ts'
+import { dockerWorld } from './world.fixture.ts'
 
-const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
-const engine = await testEngine()
-const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-docker-'))
-afterAll(async () => {
-  await engine.stop()
-  rmSync(dataDir, { recursive: true, force: true })
-})
-
-const options = { dataDir, runnerPath, endpoint: engine.endpoint }
-const subject = { open: async () => openDocker(options), starter: [], allowUnenforced: ['disk'], strongest: 'sandbox' } as const
+const { engine, dataDir, options, subject } = await dockerWorld()
 const soon = () => AbortSignal.timeout(30_000)
 
 it('an image of the store runs as it is, with the user sandbox and its own environment', async () => {

@@ -1,24 +1,13 @@
 // An engine that takes calls and does not answer.
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { afterAll, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { daemonFixture, plainChild, temporaryFolder, until } from '../../daemon.fixture.ts'
 import { boxOf, specOf } from '../conformance/subject.ts'
 import { openDocker } from './backend.ts'
-import { testEngine } from './engine.fixture.ts'
+import { dockerWorld, runnerPath } from './world.fixture.ts'
 
-const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
-const engine = await testEngine()
-const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-docker-'))
-afterAll(async () => {
-  await engine.stop()
-  rmSync(dataDir, { recursive: true, force: true })
-})
-
-const options = { dataDir, runnerPath, endpoint: engine.endpoint }
-const subject = { open: async () => openDocker(options), starter: [], allowUnenforced: ['disk'], strongest: 'sandbox' } as const
+const { engine, options, subject } = await dockerWorld()
 const soon = () => AbortSignal.timeout(30_000)
 
 it('is told of as such, keeps nobody waiting for ever, and is used again when it answers', { timeout: 60_000 }, async () => {
