@@ -26,7 +26,7 @@ import { EmptyDisks } from './disks.ts'
 import { Ending } from './ending.ts'
 import { inUserNamespace } from './enter-userns.ts'
 import { IdSlots } from './id-ranges.ts'
-import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, spareDisk, startJob } from './jobs.ts'
+import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
 import { kernelProfile } from './kernel-ways.ts'
 import { LaunchError, Launcher } from './launcher.ts'
 import { ociMachine } from './machine.ts'
@@ -110,7 +110,7 @@ class OciBackend implements Backend {
     this.#launcher.prepareStarts(
       group => preparation(host, this.#paths, group, this.#disks?.recent ?? null, this.#slots.next()),
       // What could not be removed now is when the next daemon opens.
-      group => void this.#clearAfter(group).catch(() => undefined),
+      group => void this.#ending.endLauncher(host, group, () => this.#records()).catch(() => undefined),
     )
   }
 
@@ -269,12 +269,6 @@ class OciBackend implements Backend {
       // What runc compiled is had through the kernel, which tells root alone.
       wantFilter: this.#compiled.wants(host) && (host.kind === 'crun' || !host.rootless),
     }
-  }
-
-  /** A launcher that waited is gone, and what it had got ready goes as well. */
-  async #clearAfter(group: string): Promise<void> {
-    await this.#ending.endLost(this.#examined.host, () => this.#records())
-    await rm(spareDisk(this.#paths, group), { force: true })
   }
 
   async #end(id: string, record: MachineRecord | null, keepFiles: boolean): Promise<void> {

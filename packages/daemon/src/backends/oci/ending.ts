@@ -1,8 +1,9 @@
 // Ends machines, and whatever may be left of one.
+import { rm } from 'node:fs/promises'
 
 import { lostGroups, usableCgroups } from '../cgroups/delegation.ts'
 import { inUserNamespace } from './enter-userns.ts'
-import { type EndHost, endJob, runtimeArgv, sweepJob } from './jobs.ts'
+import { type EndHost, endJob, runtimeArgv, spareDisk, sweepJob } from './jobs.ts'
 import { LaunchError, type Launcher } from './launcher.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
@@ -53,6 +54,12 @@ export class Ending {
     const names = unknown.filter(name => !known.has(name))
     if (names.length === 0) return
     await this.#launcher.run(sweepJob(cgroups, this.#paths, names), AbortSignal.timeout(SWEEP_DEADLINE_MS))
+  }
+
+  /** One that waited is gone, and what it had got ready goes as well. */
+  async endLauncher(host: Host, group: string, records: () => Promise<readonly MachineRecord[]>): Promise<void> {
+    await this.endLost(host, records)
+    await rm(spareDisk(this.#paths, group), { force: true })
   }
 
   /** Without its record, any runtime may have started the machine, and the others do not know what to make of what it left. */
