@@ -18,7 +18,7 @@ beforeAll(async () => {
   folder = found
   cli = await CliHome.open()
   mkdirSync(join(cli.home, '.sandglass'), { mode: 0o700 })
-  const docker = { api_endpoint: `unix://${socket}`, allow_unenforced: ['disk'] }
+  const docker = { api_endpoint: `unix://${socket}`, allow_unenforced: ['disk'], runtimes: ['runc', 'kata'] }
   writeFileSync(join(cli.home, '.sandglass/config.yaml'), JSON.stringify({ listen: ['unix'], backends: { docker } }), {
     mode: 0o600,
   })
@@ -61,6 +61,26 @@ test('a daemon that is killed finds its containers again, with their shells', as
   process.kill(cli.daemonPid, 'SIGKILL')
   expect(await ok('exec', 'found', '-c', 'echo $X $PWD')).toBe('1 /tmp\n')
   await ok('rm', '-f', 'found')
+})
+
+test('a session may have one of the engine’s runtimes that the configuration names', async () => {
+  await ok('new', 'chosen', '--backend', 'docker', '--runtime', 'runc')
+  expect(JSON.parse(await ok('inspect', 'chosen', '--json'))).toMatchObject({ backend: 'docker', runtime: 'runc' })
+  await ok('exec', 'chosen', '-c', 'cd /tmp; X=1')
+  process.kill(cli.daemonPid, 'SIGKILL')
+  expect(await ok('exec', 'chosen', '-c', 'echo $X $PWD')).toBe('1 /tmp\n')
+  await ok('stop', 'chosen')
+  await ok('start', 'chosen')
+  expect(await ok('exec', 'chosen', '--', 'pwd')).toBe('/workspace\n')
+  await ok('rm', '-f', 'chosen')
+  const doctor = await cli.run(['doctor'])
+  expect(doctor.stdout).toMatch(/ok +backend docker: runtime runc: known to the engine/)
+  expect(doctor.stdout).toMatch(/backend docker: runtime kata: the engine has no runtime kata/)
+  const absent = await cli.run(['new', 'no', '--backend', 'docker', '--runtime', 'kata'])
+  expect(absent.stderr).toContain('add it to the engine’s daemon.json')
+  const unknown = await cli.run(['new', 'no', '--runtime', 'nvidia'])
+  expect(unknown.stderr).toContain('backends.docker.runtimes names runc, kata')
+  expect(await ok('ls', '--all')).not.toContain('no ')
 })
 
 test('when the engine is killed, its sessions fail with a reason, and can be started again', async () => {

@@ -47,7 +47,7 @@ export const SessionSpec = z.strictObject({
     .max(64)
     .optional()
     .describe(
-      'OCI runtime of an oci session: crun, runc or one that backends.oci.runtimes names; backends.oci.runtime when absent',
+      'OCI runtime: crun, runc or one that backends.oci.runtimes names, or for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the engine’s own',
     ),
   nested_virt: z
     .boolean()

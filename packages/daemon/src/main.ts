@@ -116,7 +116,7 @@ async function openBackends({ config }: Loaded, dataDir: string) {
   // In the order that `auto` tries them.
   return [
     await openOci({ dataDir, runtime: oci.runtime, runtimes: oci.runtimes, runnerPath }),
-    openDocker({ dataDir, runnerPath, endpoint, tlsCa, tlsCert, tlsKey }),
+    openDocker({ dataDir, runnerPath, endpoint, tlsCa, tlsCert, tlsKey, runtimes: docker.runtimes }),
     openMicrovm({
       dataDir,
       runnerPath,

@@ -32,6 +32,7 @@ export const CONFIG_FLAGS: Readonly<Record<string, Flag>> = {
   'backends-docker-tls-ca': { type: 'string', multiple: true, value: 'TEXT', about: 'file with the authority that signed the engine’s certificate' },
   'backends-docker-tls-cert': { type: 'string', multiple: true, value: 'TEXT', about: 'file with the certificate shown to the engine' },
   'backends-docker-tls-key': { type: 'string', multiple: true, value: 'TEXT', about: 'file with its key' },
+  'backends-docker-runtimes': { type: 'string', multiple: true, value: 'LIST', about: 'runtimes of the engine that a session may ask for, by the name that the engine knows them by' },
   'backends-docker-allow-unenforced': { type: 'string', multiple: true, value: 'LIST', about: 'limits that sessions may go without where this host cannot enforce them; any other is refused' },
   'backends-microvm-qemu': { type: 'string', multiple: true, value: 'TEXT', about: 'path of QEMU, or auto: the one of this architecture' },
   'backends-microvm-kernel': { type: 'string', multiple: true, value: 'TEXT', about: 'path of a Linux kernel, its modules beside it in lib/modules, or auto: the newest installed one' },

@@ -19,7 +19,7 @@ export const SESSION_FLAGS: Readonly<Record<string, SessionFlag>> = {
   'pids-limit': { field: 'pids_limit', kind: 'number', value: 'N', about: "processes and threads in a session; the runner's own come on top, 64 to 32768" },
   'network': { field: 'network', kind: 'text', value: 'TEXT', choices: ['none', 'bridge'], about: 'what the sandbox may reach: none is loopback only; bridge is a real interface, for docker and microvm where allow_bridge is set' },
   'readonly-rootfs': { field: 'readonly_rootfs', kind: 'boolean', value: '', about: 'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. Without it, root inside reads what only root may read in the host’s /usr' },
-  'runtime': { field: 'runtime', kind: 'text', value: 'TEXT', about: 'OCI runtime of an oci session: crun, runc or one that backends.oci.runtimes names; backends.oci.runtime when absent' },
+  'runtime': { field: 'runtime', kind: 'text', value: 'TEXT', about: 'OCI runtime: crun, runc or one that backends.oci.runtimes names, or for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the engine’s own' },
   'nested-virt': { field: 'nested_virt', kind: 'boolean', value: '', about: 'hardware virtualisation inside; microvm alone. Where the host has none, a session that names microvm is made without, any other is refused' },
   'mount': { field: 'mounts', kind: 'mount', value: 'SRC:DST[:rw]', about: 'folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise' },
   'ttl-seconds': { field: 'ttl_seconds', kind: 'seconds', value: 'DURATION', about: 'idle life of a session; moves forward on activity, 1 to 86400' },

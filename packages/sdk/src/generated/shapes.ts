@@ -419,7 +419,7 @@ export type Bodies = {
     network?: 'none' | 'bridge'
     /** read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. Without it, root inside reads what only root may read in the host’s /usr */
     readonlyRootfs?: boolean
-    /** OCI runtime of an oci session: crun, runc or one that backends.oci.runtimes names; backends.oci.runtime when absent */
+    /** OCI runtime: crun, runc or one that backends.oci.runtimes names, or for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the engine’s own */
     runtime?: string
     /** hardware virtualisation inside; microvm alone. Where the host has none, a session that names microvm is made without, any other is refused */
     nestedVirt?: boolean

@@ -31,12 +31,12 @@ export const ISOLATION: Record<string, Check> = {
       const [asRoot, asUser] = [sleepLength(), sleepLength()]
       await box.asRoot(`sleep ${asRoot} & true`)
       await box.run(`sleep ${asUser} & true`)
-      const [root, user] = [(await seenAs(backend, box, asRoot)).uid, (await seenAs(backend, box, asUser)).uid]
+      const [root, user] = [(await seenAs(backend, subject, box, asRoot)).uid, (await seenAs(backend, subject, box, asUser)).uid]
       expect(root).toBeGreaterThan(0)
       expect(root).not.toBe(process.getuid?.())
       if (subject.strongest === undefined) {
         expect((await box.asRoot('id -u')).output).toBe('0')
-        expect(user).toBe((await hasOwnKernel(backend)) ? root : root + 1000)
+        expect(user).toBe((await hasOwnKernel(backend, subject)) ? root : root + 1000)
       } else {
         await expect(box.link.request('shell.create', { name: 'r', user: 'root' })).rejects.toThrow('nobody is root')
         expect((await box.asRoot('id -u; sudo -n id -u 2>&1 | grep -c "^0$"')).output).toBe('1000\n0')
@@ -50,7 +50,10 @@ export const ISOLATION: Record<string, Check> = {
         const lengths = [sleepLength(), sleepLength()]
         await one.asRoot(`sleep ${lengths[0]} & true`)
         await two.asRoot(`sleep ${lengths[1]} & true`)
-        const [first, second] = [await seenAs(backend, one, lengths[0] ?? 0), await seenAs(backend, two, lengths[1] ?? 0)]
+        const [first, second] = [
+          await seenAs(backend, subject, one, lengths[0] ?? 0),
+          await seenAs(backend, subject, two, lengths[1] ?? 0),
+        ]
         expect(first.uid).not.toBe(second.uid)
       })
     })
@@ -136,7 +139,7 @@ export const ISOLATION: Record<string, Check> = {
       await inBox(backend, subject, {}, async box => {
         for (const path of ['/proc/diskstats', '/proc/partitions', '/proc/cmdline']) {
           const { output } = await box.asRoot(`cat ${path} 2>/dev/null`)
-          if (await hasOwnKernel(backend)) expect(output).not.toBe(readFileSync(path, 'utf8').trim())
+          if (await hasOwnKernel(backend, subject)) expect(output).not.toBe(readFileSync(path, 'utf8').trim())
           else expect(output).toBe('')
         }
         const shown = (await box.asRoot('find /sys -type f -exec cat {} + ; find /sys; cat /proc/self/mountinfo')).output
@@ -144,7 +147,7 @@ export const ISOLATION: Record<string, Check> = {
         expect(shown).not.toContain(other.machine.id)
         const count = (await box.run('cat /sys/devices/system/cpu/online; getconf _NPROCESSORS_CONF')).output
         const hosts = `${readFileSync('/sys/devices/system/cpu/online', 'utf8')}${cpus().length}`
-        expect((await hasOwnKernel(backend)) ? ['0\n1', hosts] : [hosts]).toContain(count)
+        expect((await hasOwnKernel(backend, subject)) ? ['0\n1', hosts] : [hosts]).toContain(count)
       })
     })
   },
@@ -220,8 +223,8 @@ export const ISOLATION: Record<string, Check> = {
     await inBox(backend, subject, {}, async box => {
       const length = sleepLength()
       await box.run(`sleep ${length} & true`)
-      const { pid } = await seenAs(backend, box, length)
-      const own = await hasOwnKernel(backend)
+      const { pid } = await seenAs(backend, subject, box, length)
+      const own = await hasOwnKernel(backend, subject)
       const held = openFiles(own ? pid : ancestor(pid, '/.sandglass/runner'))
       expect(held.length).toBeGreaterThan(3)
       // The disks of a machine with a kernel of its own are files of the host.

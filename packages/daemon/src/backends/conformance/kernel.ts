@@ -61,7 +61,7 @@ export const KERNEL: Record<string, Check> = {
         'libc = ctypes.CDLL(None, use_errno=True)',
         'for request in (0x5412, 0x541c, 0x100005412, 0x5413):',
         `  result = libc.syscall(${number}, ctypes.c_long(0), ctypes.c_long(request), ctypes.create_string_buffer(64))`,
-        '  print(hex(request), "refused" if result == -1 and ctypes.get_errno() in (1, 38) else result)',
+        '  print(hex(request), "refused" if result == -1 and ctypes.get_errno() in (1, 25, 38) else result)',
       ].join('\n')
       await box.run(`cat > /tmp/type.py <<'END'\n${program}\nEND`)
       expect((await box.run('python3 /tmp/type.py')).output.split('\n')).toEqual([

@@ -17,6 +17,10 @@ export interface Subject {
   readonly patience?: number
   /** The user with the most rights that a sandbox has; root where absent. Where it is not root, `asRoot` runs as that one. */
   readonly strongest?: 'sandbox'
+  /** What machines of it ask for; null where absent. */
+  readonly runtime?: string
+  /** That gives a machine a kernel of its own, though the backend's others share the host's. */
+  readonly hasOwnKernel?: boolean
 }
 
 const START_MS = 20_000
@@ -38,7 +42,7 @@ export interface Box {
   asRoot(command: string, timeoutMs?: number): Promise<Ran>
 }
 
-export function specOf(subject: Pick<Subject, 'allowUnenforced'>, changes: Partial<MachineSpec> = {}): MachineSpec {
+export function specOf(subject: Pick<Subject, 'allowUnenforced' | 'runtime'>, changes: Partial<MachineSpec> = {}): MachineSpec {
   return {
     id: newId('sess_'),
     name: 'conforming',
@@ -48,7 +52,7 @@ export function specOf(subject: Pick<Subject, 'allowUnenforced'>, changes: Parti
     diskMb: 1024,
     pidsLimit: 64,
     readonlyRootfs: true,
-    runtime: null,
+    runtime: subject.runtime ?? null,
     network: 'none',
     mounts: [],
     nestedVirt: false,

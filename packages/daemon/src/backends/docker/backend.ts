@@ -2,23 +2,34 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Duplex, Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import type { Backend, ImageBuild, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, RootImage } from '../backend.ts'
+import type {
+  Backend,
+  ImageBuild,
+  LayeredImage,
+  Machine,
+  MachineSpec,
+  MachineWishes,
+  Probe,
+  RootImage,
+  RuntimeReport,
+} from '../backend.ts'
 import { checked, isMachineId } from '../machine-paths.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { keepLogAlone, sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unenforced } from '../unenforced.ts'
+import { begin } from './begin.ts'
 import { BootLogs } from './boot-logs.ts'
 import { buildInEngine } from './build.ts'
 import { BuildCache } from './build-cache.ts'
 import { containerOptions, runnerConfig } from './container.ts'
 import { containersOf } from './containers.ts'
-import { type EngineOptions, engineSays, openEngine, orNull, settled, startFailed, statusOf } from './engine.ts'
-import { attach, dockerMachine, type Shown } from './machine.ts'
-import { verifyMounts } from './mounts.ts'
+import { kill, remove } from './ending.ts'
+import { type EngineOptions, openEngine, orNull, settled, startFailed, statusOf } from './engine.ts'
+import { dockerMachine, type Shown } from './machine.ts'
 import { IMAGE_LABEL, OWNER_LABEL, ownerOf, volumeName } from './names.ts'
 import { examine } from './probe.ts'
 import { pruneOwn } from './prune.ts'
@@ -26,16 +37,17 @@ import { type DockerRecord, readRecord, writeRecord } from './record.ts'
 import { refuseWishes } from './refuse.ts'
 import { hostRoot, imageRoot, type Root } from './root.ts'
 import { RunnerVolume } from './runner-volume.ts'
+import { EngineRuntimes } from './runtimes.ts'
 import { removeScratch } from './scratch.ts'
 
 export interface DockerOptions extends EngineOptions {
   readonly dataDir: string
   readonly runnerPath: string
+  /** Of the engine's, those that a session may ask for. */
+  readonly runtimes?: readonly string[]
 }
 
 const START_DEADLINE_MS = 60_000
-/** What the runner says once it can be spoken to. */
-const LISTENING = 'runner: listening'
 /** How long what the probe found is believed. */
 const PROBE_FRESH_MS = 10_000
 /** The same for a far engine that did not answer. A near one may just be starting, and costs nothing to ask again. */
@@ -58,6 +70,7 @@ class DockerBackend implements Backend {
   #probed: { probe: Probe; until: number } | undefined
   #roots = new Map<string, Root>()
   readonly #runner: RunnerVolume
+  readonly #runtimes: EngineRuntimes
   readonly #logs = new BootLogs(id => this.#folder(id))
   #buildCache: BuildCache | undefined
 
@@ -67,6 +80,7 @@ class DockerBackend implements Backend {
     this.#sessions = join(options.dataDir, 'sessions')
     this.#images = join(options.dataDir, 'images')
     this.#runner = new RunnerVolume(options.runnerPath, this.#owner)
+    this.#runtimes = new EngineRuntimes(options.runtimes ?? [], () => this.#open())
   }
 
   async probe(): Promise<Probe> {
@@ -85,6 +99,11 @@ class DockerBackend implements Backend {
 
   async refuse(wishes: MachineWishes): Promise<void> {
     refuseWishes(wishes, this.#isNear())
+    if (wishes.runtime !== null) await this.#runtimes.refuse(wishes.runtime)
+  }
+
+  async runtimes(): Promise<readonly RuntimeReport[]> {
+    return await this.#runtimes.report()
   }
 
   /** An engine that nobody has spoken to keeps its images until somebody does, and one that fails until the next time. */
@@ -155,12 +174,15 @@ class DockerBackend implements Backend {
       name: spec.name,
       token: randomBytes(32).toString('base64url'),
       image: spec.image.kind === 'host' ? 'host' : spec.image.reference,
+      runtime: spec.runtime,
       unenforced: [...limits],
     }
     await writeRecord(this.#folder(spec.id), record)
     try {
       const container = await this.#container(engine, spec, deadline)
-      const shown = await this.#run(container, spec, record, deadline)
+      const { user } = await this.#root(engine, spec.image, deadline)
+      const config = runnerConfig(spec, record.token, user)
+      const shown = await begin(container, { mounts: spec.mounts, config }, said => this.#logs.add(spec.id, said), deadline)
       return await this.#machine(engine, shown, record)
     } catch (error) {
       await this.#undo(engine, spec.id, before, signal).catch(left => {
@@ -172,7 +194,7 @@ class DockerBackend implements Backend {
   }
 
   async #undo(engine: Docker, id: string, before: DockerRecord | null, { aborted }: AbortSignal): Promise<void> {
-    for (const container of await containersOf(engine, this.#owner, id)) await settled(container.kill(), 404, 409)
+    for (const container of await containersOf(engine, this.#owner, id)) await kill(container)
     if (before !== null) return await writeRecord(this.#folder(id), before)
     await this.#clear(engine, id)
     if (aborted) await rm(this.#folder(id), { recursive: true, force: true })
@@ -182,7 +204,7 @@ class DockerBackend implements Backend {
   async #container(engine: Docker, spec: MachineSpec, signal: AbortSignal): Promise<Docker.Container> {
     const [old] = await Promise.all([containersOf(engine, this.#owner, spec.id), this.#runner.check(engine)])
     // One may run: it was taken for gone while the engine did not answer.
-    for (const container of old) await settled(container.remove({ force: true, v: false }), 404)
+    for (const container of old) await remove(container)
     try {
       return await this.#create(engine, spec, signal)
     } catch (error) {
@@ -202,47 +224,16 @@ class DockerBackend implements Backend {
     )
   }
 
-  /** The runner waits for the line with its configuration before it does anything. */
-  async #run(container: Docker.Container, spec: MachineSpec, record: DockerRecord, signal: AbortSignal): Promise<Shown> {
-    const said: Buffer[] = []
-    const listening = Promise.withResolvers<void>()
-    listening.promise.catch(() => undefined) // an earlier failure is the one that is told
-    let stream: Duplex | undefined
-    try {
-      stream = await attach(container, text => {
-        said.push(text)
-        if (Buffer.concat(said).includes(LISTENING)) listening.resolve()
-      })
-      stream.once('close', () => listening.reject(new Error('the container ended at once')))
-      signal.addEventListener('abort', () => listening.reject(signal.reason), { once: true })
-      signal.throwIfAborted()
-      await container.start()
-      if (spec.mounts.length > 0) await verifyMounts((await container.inspect()).State.Pid, spec.mounts)
-      const { user } = await this.#root(await this.#open(), spec.image, signal)
-      stream.write(`${JSON.stringify(runnerConfig(spec, record.token, user))}\n`)
-      await listening.promise
-      return await container.inspect()
-    } catch (error) {
-      const last = Buffer.concat(said).toString('utf8').trim().split('\n').at(-1)
-      if (!last || signal.aborted) throw error
-      throw new Error(`${engineSays(error)}; the runner said: ${last}`, { cause: error })
-    } finally {
-      stream?.destroy()
-      await this.#logs.add(spec.id, Buffer.concat(said))
-    }
-  }
-
   async #machine(engine: Docker, shown: Shown, record: DockerRecord): Promise<Machine> {
-    return await dockerMachine(engine, shown, record, this.#ends, text => void this.#logs.add(record.id, text), this.#isNear())
+    // The processes of a kernel of its own are not the host's, and neither are its sockets.
+    const isNear = this.#isNear() && record.runtime === null
+    return await dockerMachine(engine, shown, record, this.#ends, text => void this.#logs.add(record.id, text), isNear)
   }
 
   readonly #ends = {
     stop: async (id: string) => {
       await this.#turns.take(id, async () => {
-        for (const container of await containersOf(await this.#open(), this.#owner, id)) {
-          await settled(container.kill(), 404, 409)
-          await settled(container.wait({ condition: 'not-running' }), 404)
-        }
+        for (const container of await containersOf(await this.#open(), this.#owner, id)) await kill(container)
       })
     },
     discard: (id: string) => this.discard(id),
@@ -250,8 +241,7 @@ class DockerBackend implements Backend {
 
   /** Everything of it that the engine has. */
   async #clear(engine: Docker, id: string): Promise<void> {
-    for (const container of await containersOf(engine, this.#owner, id))
-      await settled(container.remove({ force: true, v: false }), 404, 409)
+    for (const container of await containersOf(engine, this.#owner, id)) await remove(container)
     for (const what of ['workspace', 'home'] as const)
       await settled(engine.getVolume(volumeName(id, what)).remove({ force: true }), 404)
     this.#logs.forget(id)

@@ -107,6 +107,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       LogConfig: { Type: 'none', Config: {} },
       RestartPolicy: { Name: 'no' },
       AutoRemove: false,
+      ...(spec.runtime === null ? {} : { Runtime: spec.runtime }),
       Init: false,
     },
   }

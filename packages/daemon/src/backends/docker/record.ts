@@ -13,6 +13,8 @@ const DockerRecord = z.object({
   token: z.string(),
   /** The image as the user named it. */
   image: z.string(),
+  /** The runtime of the engine's that it asked for. Sessions of before there was a choice have none. */
+  runtime: z.string().nullable().default(null),
   unenforced: z.array(z.enum(['cpu', 'memory', 'pids', 'disk'])),
 })
 export type DockerRecord = z.infer<typeof DockerRecord>

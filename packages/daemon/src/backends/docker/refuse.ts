@@ -8,7 +8,12 @@ export function refuseWishes({ mounts, nestedVirt, readonlyRootfs, runtime }: Ma
   if (!readonlyRootfs)
     throw unsupported(`a writable root filesystem with docker: ${NOBODY_ROOT}`, 'use --backend oci or --backend microvm')
   if (nestedVirt) throw unsupported('nested virtualisation with docker', 'use --backend microvm, which has it with KVM')
-  if (runtime !== null) throw unsupported('an OCI runtime of choice with docker: the engine chooses its own', 'use --backend oci')
+  // SECURITY: what such a runtime mounts cannot be looked at from here.
+  if (runtime !== null && mounts.length > 0)
+    throw unsupported(
+      'mounts with docker and a runtime of choice',
+      'leave out the runtime, or use --backend oci or --backend microvm',
+    )
   if (mounts.length > 0 && !(isNear && process.geteuid?.() === 0))
     throw unsupported(
       'mounts with docker need a daemon that is root on the engine’s own machine',

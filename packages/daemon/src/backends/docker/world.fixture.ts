@@ -9,8 +9,8 @@ import { testEngine } from './engine.fixture.ts'
 
 export const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
 
-export async function dockerWorld() {
-  const engine = await testEngine()
+export async function dockerWorld(...flags: string[]) {
+  const engine = await testEngine(...flags)
   const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-docker-'))
   afterAll(async () => {
     await engine.stop()

@@ -4,8 +4,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
+import { report } from '../conformance/report.ts'
 import type { Subject } from '../conformance/subject.ts'
-import { CHECKS } from '../conformance.ts'
 import { ORDINARY_USER, RUNSC } from '../limitations.ts'
 import { openOci } from './backend.ts'
 import { inUserNamespace, userNamespaceArgv } from './enter-userns.ts'
@@ -22,17 +22,6 @@ const subject: Subject = {
   allowUnenforced: [],
   patience: isGvisor ? 2 : 1,
 }
-const backend = await subject.open()
-const leftOut = { ...(inUserNamespace() ? ORDINARY_USER : {}), ...(isGvisor ? RUNSC : {}) }
-for (const [title, check] of Object.entries(CHECKS)) {
-  if (title in leftOut || (wanted.length > 0 && !wanted.includes(title))) continue
-  const began = performance.now()
-  const error = await check(backend, subject).then(
-    () => null,
-    (error: unknown) => (error instanceof Error ? (error.stack ?? error.message) : String(error)),
-  )
-  process.stdout.write(`${JSON.stringify({ title, error, ms: Math.round(performance.now() - began) })}\n`)
-}
-for (const id of await backend.residents()) await backend.discard(id)
+await report(subject, { ...(inUserNamespace() ? ORDINARY_USER : {}), ...(isGvisor ? RUNSC : {}) }, wanted)
 rmSync(dataDir, { recursive: true, force: true })
 process.exit(0)

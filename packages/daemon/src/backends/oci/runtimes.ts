@@ -144,7 +144,11 @@ const existing = (path: string) => (existsSync(path) ? path : null)
  * containerd. Without those a sandbox would be less than it says.
  */
 export function unusable({ kind }: Runtime, version: string, { rootless, cgroups }: Ground): { why: string; fix: string } | null {
-  if (kind === 'kata') return { why: KATA, fix: 'use --backend microvm, whose sandboxes have a kernel of their own' }
+  if (kind === 'kata')
+    return {
+      why: KATA,
+      fix: 'use --backend microvm, whose sandboxes have a kernel of their own, or Kata as a runtime of a Docker engine (backends.docker.runtimes)',
+    }
   if (kind !== 'runsc') return null
   if (rootless) return { why: `${version} cannot be used by an ordinary user`, fix: 'run the daemon as root' }
   if (cgroups !== null) return null

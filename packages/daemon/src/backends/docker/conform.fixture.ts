@@ -1,0 +1,29 @@
+// The conformance suite against an engine of yours, as a plain program. Arguments: its endpoint (unix:///path), a runtime of it or '' for its own,
+// and the titles to run; all without titles.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { report } from '../conformance/report.ts'
+import { DOCKER } from '../limitations.ts'
+import { openDocker } from './backend.ts'
+
+const [endpoint = '', runtime = '', ...wanted] = process.argv.slice(2)
+const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
+const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
+const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-docker-'))
+const options = { dataDir, runnerPath, endpoint, runtimes: [runtime].filter(Boolean) }
+const chosen = runtime === '' ? {} : { runtime, hasOwnKernel: true, patience: 10 }
+await report(
+  {
+    open: async () => openDocker(options),
+    starter: [process.execPath, starter, JSON.stringify(options)],
+    allowUnenforced: ['disk'],
+    strongest: 'sandbox',
+    ...chosen,
+  },
+  DOCKER,
+  wanted,
+)
+rmSync(dataDir, { recursive: true, force: true })
+process.exit(0)
