@@ -115,7 +115,13 @@ async function openBackends({ config }: Loaded, dataDir: string) {
   const { api_endpoint: endpoint, tls_ca: tlsCa, tls_cert: tlsCert, tls_key: tlsKey } = docker
   // In the order that `auto` tries them.
   return [
-    await openOci({ dataDir, runtime: oci.runtime, runtimes: oci.runtimes, runnerPath }),
+    await openOci({
+      dataDir,
+      runtime: oci.runtime,
+      runtimes: oci.runtimes,
+      runnerPath,
+      isDiskPromised: !oci.allow_unenforced.includes('disk'),
+    }),
     openDocker({ dataDir, runnerPath, endpoint, tlsCa, tlsCert, tlsKey, runtimes: docker.runtimes }),
     openMicrovm({
       dataDir,

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Config, Image } from '@sandglass/contract'
 import type { Backend } from '../backends/backend.ts'
 import type { JoinedWork } from '../joined-work.ts'
+import { reservedBytes } from '../layers/reserved-bytes.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/open.ts'
 import { Blobs } from './blobs.ts'
@@ -56,10 +57,6 @@ export function imageState(dataDir: string): ImageState {
   }
 }
 
-const MiB = 1024 * 1024
-/** What the daemon itself may need. */
-const RESERVE_BYTES = 64 * MiB
-
 /** Bytes of the disk that images leave alone: those that the sessions' disks may still take. */
 export async function reserveBytes({ backends, config }: ImageWorld): Promise<number> {
   // By session: backends whose disks are in one folder each tell of all that is in there.
@@ -70,7 +67,7 @@ export async function reserveBytes({ backends, config }: ImageWorld): Promise<nu
     if (settings?.allow_unenforced.includes('disk')) continue
     for (const [id, bytes] of (await backend.room?.())?.promised ?? []) promised.set(id, bytes)
   }
-  return [...promised.values()].reduce((sum, bytes) => sum + bytes, RESERVE_BYTES)
+  return reservedBytes(promised.values())
 }
 
 export async function freeBytes(dir: string): Promise<number> {

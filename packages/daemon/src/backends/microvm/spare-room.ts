@@ -1,11 +1,10 @@
 // The part of the host's disk that no session was promised. SECURITY: the backend's own large files take of this alone: a sandbox within its limit
 // that finds no byte on the host loses what it wrote.
 import { SandglassError } from '@sandglass/contract/tables'
+import { reservedBytes } from '../../layers/reserved-bytes.ts'
 import type { Room } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 
-/** What the daemon itself may need, and what is written between two looks. */
-const RESERVE_BYTES = 64 * 1024 * 1024
 const LOOK_MS = 100
 
 export class SpareRoom {
@@ -45,5 +44,4 @@ export class SpareRoom {
   }
 }
 
-const spareBytes = ({ free, promised }: Room): number =>
-  [...promised.values()].reduce((spare, bytes) => spare - bytes, free - RESERVE_BYTES)
+const spareBytes = ({ free, promised }: Room): number => free - reservedBytes(promised.values())

@@ -1,9 +1,10 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { specOf } from '../conformance/subject.ts'
+import { busyboxImage } from '../image.fixture.ts'
 import { openOci } from './backend.ts'
 import { ociPaths } from './paths.ts'
 
@@ -49,6 +50,19 @@ describe('the oci backend', () => {
     }
     expect(statSync(join(dataDir, 'run', `${machine.id}.sock`)).mode & 0o777).toBe(0o600)
     await machine.destroy()
+  })
+
+  it('unpacks a layer again only into what no session was promised', async () => {
+    const image = await busyboxImage(dataDir)
+    const folder = join(dataDir, 'sessions', specOf(subject).id)
+    mkdirSync(folder)
+    writeFileSync(join(folder, 'disk.ext4'), '')
+    truncateSync(join(folder, 'disk.ext4'), 2 ** 43)
+    const prepare = async (isDiskPromised: boolean) =>
+      (await openOci({ dataDir, runtime: 'auto', runnerPath, isDiskPromised })).prepare(image, AbortSignal.timeout(20_000))
+    await expect(prepare(true)).rejects.toThrow('no room for image busybox:test')
+    await prepare(false)
+    rmSync(folder, { recursive: true })
   })
 
   it('removes a folder that a start left half made', async () => {

@@ -46,6 +46,8 @@ export interface OciOptions {
   /** Further runtimes that a session may ask for, by name. */
   readonly runtimes?: Readonly<Record<string, string>>
   readonly runnerPath: string
+  /** Whether the host is to have what each session's disk may still take; true where absent. */
+  readonly isDiskPromised?: boolean
 }
 
 const START_DEADLINE_MS = 30_000
@@ -56,11 +58,11 @@ export async function openOci(options: OciOptions): Promise<Backend> {
   const { sessions, run, runtimeRoot, images, empty, spareMount, runtimeMount } = paths
   for (const dir of [sessions, run, runtimeRoot, images, empty, spareMount, runtimeMount])
     await mkdir(dir, { recursive: true, mode: 0o700 })
-  const runnerFile = await placeRunner(options.runnerPath, paths.images)
-  const launcher = new Launcher(runnerFile)
+  const runnerPath = await placeRunner(options.runnerPath, images)
+  const launcher = new Launcher(runnerPath)
   const runtimes = new Runtimes(options.runtime, options.runtimes ?? {})
   const examined = await examine(paths.dataDir, runtimes, launcher)
-  const backend = new OciBackend(paths, runtimes, launcher, runnerFile, examined)
+  const backend = new OciBackend({ ...options, runnerPath }, paths, runtimes, launcher, examined)
   await backend.load()
   return backend
 }
@@ -80,14 +82,14 @@ class OciBackend implements Backend {
   #slots: IdSlots
   #disks: EmptyDisks | null = null
 
-  constructor(paths: OciPaths, runtimes: Runtimes, launcher: Launcher, runnerFile: string, examined: Examined) {
+  constructor(options: OciOptions, paths: OciPaths, runtimes: Runtimes, launcher: Launcher, examined: Examined) {
     this.#paths = paths
     this.#room = new DiskRoom(paths.sessions)
     this.#runtimes = runtimes
     this.#launcher = launcher
     this.#ending = new Ending(paths, runtimes, launcher)
-    this.#runnerFile = runnerFile
-    this.#images = new RootImages(paths, launcher, runnerFile, inUserNamespace())
+    this.#runnerFile = options.runnerPath
+    this.#images = new RootImages(paths, launcher, this.#runnerFile, inUserNamespace(), options.isDiskPromised ?? true)
     this.#examined = examined
     this.#slots = new IdSlots(examined.host?.pool ?? { slots: 0, ranges: () => [] }, paths.dataDir)
   }

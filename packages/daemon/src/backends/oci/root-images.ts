@@ -5,7 +5,9 @@ import type { Readable } from 'node:stream'
 import { LIMITS } from '@sandglass/contract/tables'
 import { LayerFolders, type Unpacked, type UnpackLimits } from '../../layers/layer-folders.ts'
 import { openLayer } from '../../layers/layer-tar.ts'
+import { reservedBytes } from '../../layers/reserved-bytes.ts'
 import type { LayeredImage, RootImage } from '../backend.ts'
+import { DiskRoom } from '../disk-room.ts'
 import { type HostRootfs, type Layer, prepareHost } from '../host-image.ts'
 import { LOOKED_AT, type Looked, prepareTop, topPrefix } from '../image-top.ts'
 import { unsupported } from '../unsupported.ts'
@@ -35,7 +37,7 @@ export interface Rootfs {
 const HOST_FRESH_MS = 60_000
 const LOOK_DEADLINE_MS = 20_000
 /** What is in the store was within its image's limits when it came, but for folders that a tar only implies. */
-const STORED = { maxBytes: Number.MAX_SAFE_INTEGER, maxEntries: LIMITS.image_entries.max, reserveBytes: 64 * 1024 * 1024 }
+const STORED = { maxBytes: Number.MAX_SAFE_INTEGER, maxEntries: LIMITS.image_entries.max }
 const TOPS = 'tops'
 const LAYERS = 'layers'
 
@@ -44,15 +46,17 @@ export class RootImages {
   readonly #launcher: Launcher
   readonly #folders: LayerFolders
   readonly #rootless: boolean
+  readonly #isDiskPromised: boolean
   /** By id; made once for all who start from it at the same time. */
   readonly #ready = new Map<string, Promise<Rootfs>>()
   #hostRoot: HostRootfs | null = null
   #hostFreshUntil = 0
 
-  constructor(paths: OciPaths, launcher: Launcher, runnerFile: string, rootless: boolean) {
+  constructor(paths: OciPaths, launcher: Launcher, runnerFile: string, rootless: boolean, isDiskPromised: boolean) {
     this.#paths = paths
     this.#launcher = launcher
     this.#rootless = rootless
+    this.#isDiskPromised = isDiskPromised
     this.#folders = new LayerFolders(join(paths.images, LAYERS), runnerFile, rootless)
   }
 
@@ -127,7 +131,12 @@ export class RootImages {
   async #unpackMissing(image: LayeredImage, { diffId, blob, compression }: LayeredImage['layers'][number], signal: AbortSignal) {
     if (this.#folders.has(diffId)) return
     const tar = openLayer(blob, { image: image.reference, diffId, compression })
-    await this.#folders.unpack(image.reference, diffId, tar, STORED, signal)
+    // SECURITY: a sandbox within its limit that finds no byte on the host loses what it wrote.
+    const { promised } = this.#isDiskPromised
+      ? await new DiskRoom(this.#paths.sessions).read()
+      : { promised: new Map<string, number>() }
+    const limits = { ...STORED, reserveBytes: reservedBytes(promised.values()) }
+    await this.#folders.unpack(image.reference, diffId, tar, limits, signal)
   }
 
   #layerNames({ layers }: LayeredImage): string[] {
