@@ -37,7 +37,7 @@ import { type DockerRecord, readRecord, writeRecord } from './record.ts'
 import { refuseWishes } from './refuse.ts'
 import { hostRoot, imageRoot, type Root } from './root.ts'
 import { RunnerVolume } from './runner-volume.ts'
-import { EngineRuntimes } from './runtimes.ts'
+import { EngineRuntimes, unkept } from './runtimes.ts'
 import { removeScratch } from './scratch.ts'
 
 export interface DockerOptions extends EngineOptions {
@@ -183,7 +183,10 @@ class DockerBackend implements Backend {
       const { user } = await this.#root(engine, spec.image, deadline)
       const config = runnerConfig(spec, record.token, user)
       const shown = await begin(container, { mounts: spec.mounts, config }, said => this.#logs.add(spec.id, said), deadline)
-      return await this.#machine(engine, shown, record)
+      if (spec.runtime === null) return await this.#machine(engine, shown, record)
+      const kept = { ...record, unenforced: await unkept(container, spec, spec.runtime, await this.probe()) }
+      await writeRecord(this.#folder(spec.id), kept)
+      return await this.#machine(engine, shown, kept)
     } catch (error) {
       await this.#undo(engine, spec.id, before, signal).catch(left => {
         throw startFailed(spec.id, left)

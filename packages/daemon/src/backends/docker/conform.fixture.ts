@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { report } from '../conformance/report.ts'
+import { inBox, type Subject } from '../conformance/subject.ts'
 import { DOCKER } from '../limitations.ts'
 import { openDocker } from './backend.ts'
 
@@ -14,16 +15,19 @@ const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', imp
 const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-docker-'))
 const options = { dataDir, runnerPath, endpoint, runtimes: [runtime].filter(Boolean) }
 const chosen = runtime === '' ? {} : { runtime, hasOwnKernel: true, patience: 10 }
-await report(
-  {
-    open: async () => openDocker(options),
-    starter: [process.execPath, starter, JSON.stringify(options)],
-    allowUnenforced: ['disk'],
-    strongest: 'sandbox',
-    ...chosen,
-  },
-  DOCKER,
-  wanted,
-)
+const subject: Subject = {
+  open: async () => openDocker(options),
+  starter: [process.execPath, starter, JSON.stringify(options)],
+  allowUnenforced: runtime === '' ? ['disk'] : ['disk', 'pids'],
+  strongest: 'sandbox',
+  ...chosen,
+}
+let without = DOCKER
+// What would fork without an end is not let loose on your machine.
+await inBox(await subject.open(), subject, {}, async ({ machine }) => {
+  if (machine.unenforced.includes('pids'))
+    without = { ...without, 'a fork bomb stops at the limit, and the machine goes on': 'no limit' }
+})
+await report(subject, without, wanted)
 rmSync(dataDir, { recursive: true, force: true })
 process.exit(0)

@@ -83,7 +83,7 @@ async function isOf(pid: number, containerId: string): Promise<boolean> {
   }
 }
 
-async function readStats(container: Docker.Container, oomKills: number | null): Promise<MachineStats> {
+export async function readStats(container: Docker.Container, oomKills: number | null): Promise<MachineStats> {
   const stats = await container.stats({ stream: false, 'one-shot': true })
   const { cpu_stats: cpu, memory_stats: memory, pids_stats: pids = {} } = stats
   // The page cache can be given back at once: it is not what a program uses.

@@ -13,12 +13,27 @@ import { dockerWorld } from './world.fixture.ts'
 
 const runsc = fileURLToPath(new URL('../../../../../.cache/gvisor/runsc', import.meta.url))
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
+/** runc, which forgets how many processes a container may have. */
+const CARELESS = `#!${process.execPath}
+const { existsSync, readFileSync, writeFileSync } = require('node:fs')
+const args = process.argv.slice(2)
+const config = (args[args.indexOf('--bundle') + 1] ?? '.') + '/config.json'
+if (args.includes('create') && existsSync(config)) {
+  const bundle = JSON.parse(readFileSync(config, 'utf8'))
+  delete bundle.linux.resources.pids
+  writeFileSync(config, JSON.stringify(bundle))
+}
+process.execve('/usr/sbin/runc', ['runc', ...args])
+`
 const folder = mkdtempSync(join(tmpdir(), 'sandglass-docker-runtimes-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const config = join(folder, 'daemon.json')
-writeFileSync(config, JSON.stringify({ runtimes: { gvisor: { path: runsc, runtimeArgs: ['--network=none'] } } }))
+const careless = join(folder, 'careless')
+writeFileSync(careless, CARELESS, { mode: 0o755 })
+const gvisor = { path: runsc, runtimeArgs: ['--network=none'] }
+writeFileSync(config, JSON.stringify({ runtimes: { gvisor, careless: { path: careless } } }))
 const world = await dockerWorld('--config-file', config)
-const options = { ...world.options, runtimes: ['gvisor', 'runc', 'kata', 'io.containerd.kata.v2'] }
+const options = { ...world.options, runtimes: ['gvisor', 'runc', 'careless', 'kata', 'io.containerd.kata.v2'] }
 const open = async () => openDocker(options)
 const PAUSED_MS = 1500
 const soon = () => AbortSignal.timeout(30_000)
@@ -78,7 +93,7 @@ if (existsSync(runsc)) {
 }
 
 it.each([
-  ['nvidia', {}, 'UNSUPPORTED', 'backends.docker.runtimes names gvisor, runc, kata'],
+  ['nvidia', {}, 'UNSUPPORTED', 'backends.docker.runtimes names gvisor, runc, careless, kata'],
   ['kata', {}, 'BACKEND_UNAVAILABLE', 'the engine has no runtime kata: it has '],
   ['runc', { mounts: [{ source: folder, target: '/mnt/m', readonly: true }] }, 'UNSUPPORTED', 'mounts with docker and a runtime'],
 ])('the runtime %s with %o is refused, and nothing is made', async (runtime, changes, code, message) => {
@@ -99,10 +114,23 @@ it('a shim that the engine does not find fails the start with what the engine sa
   expect(await backend.residents()).toEqual([])
 })
 
+it('a runtime that forgets a limit starts nothing, unless sessions may go without it', async () => {
+  const [backend, spec] = [await open(), specOf(world.subject, { runtime: 'careless' })]
+  const refusal = { code: 'LIMIT_UNENFORCEABLE', detail: { backend: 'docker', limits: ['pids'] } }
+  await expect(backend.start(spec, soon())).rejects.toMatchObject(refusal)
+  await backend.discard(spec.id)
+  expect(await backend.residents()).toEqual([])
+  const machine = await backend.start({ ...spec, allowUnenforced: ['disk', 'pids'] }, soon())
+  expect(machine.unenforced).toEqual(['disk', 'pids'])
+  expect((await backend.recover()).map(({ unenforced }) => unenforced)).toEqual([['disk', 'pids']])
+  await machine.destroy()
+})
+
 it('doctor is told of each that sessions may have', async () => {
   expect(await (await open()).runtimes?.()).toEqual([
     { name: 'gvisor', version: 'known to the engine', why: null, fix: null },
     { name: 'runc', version: 'known to the engine', why: null, fix: null },
+    { name: 'careless', version: 'known to the engine', why: null, fix: null },
     {
       name: 'kata',
       version: null,
@@ -112,5 +140,5 @@ it('doctor is told of each that sessions may have', async () => {
     { name: 'io.containerd.kata.v2', version: expect.stringContaining('a shim'), why: null, fix: null },
   ])
   const absent = openDocker({ ...options, endpoint: 'unix:///nonexistent.sock' })
-  expect((await absent.runtimes?.())?.map(({ version }) => version)).toEqual([null, null, null, null])
+  expect((await absent.runtimes?.())?.map(({ version }) => version)).toEqual([null, null, null, null, null])
 })

@@ -1,12 +1,15 @@
 // Runtimes of the engine that sessions may ask for. gVisor and Kata Containers give a container a kernel of its own.
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import type { RuntimeReport } from '../backend.ts'
+import type { LimitKind, MachineSpec, Probe, RuntimeReport } from '../backend.ts'
+import { unenforced } from '../unenforced.ts'
 import { unsupported } from '../unsupported.ts'
 import { engineSays } from './engine.ts'
+import { readStats } from './machine.ts'
 
 /** Shims of containerd. The engine knows them by their type, and lists none that it was not told of. */
 const SHIM = /^io\.containerd\./
+const MiB = 1024 * 1024
 const CONFIGURE = 'https://docs.docker.com/reference/cli/dockerd/#configure-container-runtimes'
 
 export class EngineRuntimes {
@@ -45,6 +48,25 @@ export class EngineRuntimes {
     const { Runtimes = {} } = (await (await this.#open()).info()) as { Runtimes?: Readonly<Record<string, unknown>> }
     return Object.keys(Runtimes)
   }
+}
+
+/**
+ * Limits that a machine goes without, or a refusal. SECURITY: a runtime may take a limit and forget it, as Kata Containers 1 does with the number of
+ * processes. What the engine does not show is not kept.
+ */
+export async function unkept(
+  container: Docker.Container,
+  spec: MachineSpec,
+  runtime: string,
+  probe: Probe,
+): Promise<LimitKind[]> {
+  const { memoryLimit, pidsLimit } = await readStats(container, null)
+  const unenforceable = new Set(probe.unenforceable)
+  if (memoryLimit !== spec.memoryMb * MiB) unenforceable.add('memory')
+  if (pidsLimit !== spec.pidsLimit) unenforceable.add('pids')
+  const unenforceableWhy = `with its runtime ${runtime} the engine shows no such limit`
+  const found: Probe = { ...probe, unenforceable: [...unenforceable], unenforceableWhy }
+  return [...unenforced('docker', found, spec.allowUnenforced)]
 }
 
 function describe(name: string, known: readonly string[]): RuntimeReport {
