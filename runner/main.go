@@ -36,6 +36,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "restack" {
 		os.Exit(unpack.Restack(os.Args[2:]))
 	}
+	if len(os.Args) == 3 && os.Args[1] == "look" {
+		os.Exit(look(os.Args[2]))
+	}
 	if err := start(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "runner:", err)
 		os.Exit(1)
@@ -83,8 +86,19 @@ func start(args []string) error {
 
 // begin makes a runner that serves.
 func begin(opts *options) (*runner, error) {
+	// While the configuration is on its way.
+	looked := func() error { return nil }
+	if opts.stdio {
+		var err error
+		if looked, err = lookFor(); err != nil {
+			return nil, err
+		}
+	}
 	cfg, err := openConfig(opts)
 	if err != nil {
+		return nil, err
+	}
+	if err := looked(); err != nil {
 		return nil, err
 	}
 	run, err := newRunner(cfg)

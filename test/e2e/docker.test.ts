@@ -18,8 +18,9 @@ beforeAll(async () => {
   folder = found
   cli = await CliHome.open()
   mkdirSync(join(cli.home, '.sandglass'), { mode: 0o700 })
+  const oci = { runtimes: { runc: '/no/such/runc' } }
   const docker = { api_endpoint: `unix://${socket}`, allow_unenforced: ['disk'], runtimes: ['runc', 'kata'] }
-  writeFileSync(join(cli.home, '.sandglass/config.yaml'), JSON.stringify({ listen: ['unix'], backends: { docker } }), {
+  writeFileSync(join(cli.home, '.sandglass/config.yaml'), JSON.stringify({ listen: ['unix'], backends: { docker, oci } }), {
     mode: 0o600,
   })
 })
@@ -78,6 +79,8 @@ test('a session may have one of the engine’s runtimes that the configuration n
   expect(doctor.stdout).toMatch(/backend docker: runtime kata: the engine has no runtime kata/)
   const absent = await cli.run(['new', 'no', '--backend', 'docker', '--runtime', 'kata'])
   expect(absent.stderr).toContain('add it to the engine’s daemon.json')
+  const meant = await cli.run(['new', 'no', '--runtime', 'runc'])
+  expect(meant.stderr).toContain('/no/such/runc')
   const unknown = await cli.run(['new', 'no', '--runtime', 'nvidia'])
   expect(unknown.stderr).toContain('backends.docker.runtimes names runc, kata')
   expect(await ok('ls', '--all')).not.toContain('no ')

@@ -10,7 +10,6 @@ const COLUMNS: Column[] = [
   { name: 'oci as an ordinary user', without: { ...without.ORDINARY_USER, ...without.WITHOUT_CGROUP } },
   { name: 'oci with runsc', without: without.RUNSC },
   { name: 'docker', without: without.DOCKER },
-  { name: 'docker with runsc', without: without.DOCKER_RUNSC },
   { name: 'microvm', without: {} },
 ]
 
@@ -26,7 +25,7 @@ export function backendsPage(): string {
     'Backends',
     'A backend makes the machine that a session is. `--backend` names one; `auto`, the default, takes the first of oci, docker and microvm that this host can run with every limit.',
     table(['backend', 'kernel', 'strength', 'needs'], STRENGTHS),
-    'Each row below is a check that `npm test` runs against real machines of each backend: oci with crun, with runc and with runsc of gVisor, docker with a private engine and its own runtime or runsc, microvm with QEMU under TCG.',
+    'Each row below is a check that `npm test` runs against real machines of each backend: oci with crun, with runc and with runsc of gVisor, docker with a private engine, microvm with QEMU under TCG.',
     table(['guarantee', ...COLUMNS.map(({ name }) => name)], rows),
     reasons.map((reason, i) => `${i + 1}. ${reason}`).join('\n'),
     'An ordinary user with a delegated cgroup has what reason ' +
@@ -43,6 +42,5 @@ const STRENGTHS = [
     'runsc by path; root',
   ],
   ['docker', "the host's", 'the same without ids of its own: nobody is root in it', 'a Docker engine, here or elsewhere'],
-  ['docker with runsc', "gVisor's", 'a kernel in user space; ids as docker has them', 'an engine that was told of runsc'],
   ['microvm', 'its own', 'a virtual machine; QEMU itself is confined', 'QEMU and a Linux kernel; no privilege'],
 ]

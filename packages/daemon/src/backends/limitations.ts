@@ -33,34 +33,6 @@ export const RUNSC: Readonly<Record<string, string>> = {
   'queues that the whole host shares are out of reach, even for root': PLAYED,
 }
 
-const UNSEEN = 'to the host there is gVisor, of which the part that opens files is root, and no program in it'
-
-export const DOCKER_RUNSC: Readonly<Record<string, string>> = {
-  ...of(
-    DOCKER,
-    "a full disk is that session's own",
-    'two machines have different ids on the host',
-    'a writable root takes changes that only this machine sees',
-    'root in a writable root cannot move what the next start mounts on',
-    'what a session changes in a writable image stays its own, and is there after a restart',
-  ),
-  ...of(
-    RUNSC,
-    'memory past the limit ends the program and not the machine',
-    'a fork bomb stops at the limit, and the machine goes on',
-    'a machine that takes every timer leaves others theirs',
-    'calls that change mounts, namespaces, keys or the kernel are refused, even for root',
-    'kernel knobs and host details are masked or read-only',
-    'device files cannot be made',
-    'queues that the whole host shares are out of reach, even for root',
-  ),
-  'root inside is not root outside': UNSEEN,
-  'no descriptor of the daemon is inside': UNSEEN,
-  'a read-only root stays read-only, even for root': 'the answer is that rights are missing, and not that it is read-only',
-  'pause stops every process and resume continues them':
-    'the engine asks gVisor, which stops the programs and goes on itself, with a little of the processor',
-}
-
 const NO_CGROUP = 'no cgroup was delegated to this user'
 
 export const ORDINARY_USER: Readonly<Record<string, string>> = {
@@ -81,8 +53,4 @@ export const WITHOUT_CGROUP: Readonly<Record<string, string>> = {
   'busy loops get their share of the cpu and no more': NO_CGROUP,
   'memory past the limit ends the program and not the machine': NO_CGROUP,
   'a fork bomb stops at the limit, and the machine goes on': NO_CGROUP,
-}
-
-function of(all: Readonly<Record<string, string>>, ...titles: string[]): Record<string, string> {
-  return Object.fromEntries(titles.map(title => [title, all[title] ?? '']))
 }

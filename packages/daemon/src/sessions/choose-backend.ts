@@ -27,6 +27,8 @@ export async function chooseBackend(world: World, name: string, wishes: MachineW
       return backend
     } catch (error) {
       if (!(error instanceof SandglassError)) throw error
+      // One that knows the runtime and cannot use it is what was meant: another backend's of the same name may isolate less.
+      if (wishes.runtime !== null && error.is('BACKEND_UNAVAILABLE')) throw error
       refusals.push(error)
     }
   }

@@ -143,7 +143,9 @@ class DockerBackend implements Backend {
       if (record === null) continue
       const [container] = await containersOf(engine, this.#owner, id)
       const shown = container === undefined ? null : await orNull(container.inspect())
-      if (shown?.State.Running) found.push(await this.#machine(engine, shown, record))
+      if (!shown?.State.Running) continue
+      if (record.isChecked) found.push(await this.#machine(engine, shown, record))
+      else await kill(engine.getContainer(shown.Id))
     }
     return found
   }
@@ -175,6 +177,7 @@ class DockerBackend implements Backend {
       token: randomBytes(32).toString('base64url'),
       image: spec.image.kind === 'host' ? 'host' : spec.image.reference,
       runtime: spec.runtime,
+      isChecked: false,
       unenforced: [...limits],
     }
     await writeRecord(this.#folder(spec.id), record)
@@ -183,8 +186,7 @@ class DockerBackend implements Backend {
       const { user } = await this.#root(engine, spec.image, deadline)
       const config = runnerConfig(spec, record.token, user)
       const shown = await begin(container, { mounts: spec.mounts, config }, said => this.#logs.add(spec.id, said), deadline)
-      if (spec.runtime === null) return await this.#machine(engine, shown, record)
-      const kept = { ...record, unenforced: await unkept(container, spec, spec.runtime, await this.probe()) }
+      const kept = { ...record, isChecked: true, unenforced: await unkept(container, shown, spec, await this.probe()) }
       await writeRecord(this.#folder(spec.id), kept)
       return await this.#machine(engine, shown, kept)
     } catch (error) {

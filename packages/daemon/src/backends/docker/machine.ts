@@ -1,6 +1,7 @@
 // One container of a session.
 import { readFile } from 'node:fs/promises'
 import type { Duplex } from 'node:stream'
+import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import type { Machine, MachineStats } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
@@ -57,8 +58,9 @@ async function freeze(container: Docker.Container, isWanted: boolean): Promise<v
   try {
     await (isWanted ? container.pause() : container.unpause())
   } catch (error) {
-    const { Running, Paused } = (await container.inspect()).State
-    if (!Running || Paused !== isWanted) throw error
+    const shown = await container.inspect().catch(() => null) // what the engine said first is what is told
+    if (!shown?.State.Running || shown.State.Paused !== isWanted)
+      throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'docker', why: engineSays(error) }, { cause: error })
   }
 }
 

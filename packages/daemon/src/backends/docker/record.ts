@@ -15,6 +15,8 @@ const DockerRecord = z.object({
   image: z.string(),
   /** The runtime of the engine's that it asked for. Sessions of before there was a choice have none. */
   runtime: z.string().nullable().default(null),
+  /** False until its limits were read back, where that is done: one that is found so is not used. */
+  isChecked: z.boolean().default(true),
   unenforced: z.array(z.enum(['cpu', 'memory', 'pids', 'disk'])),
 })
 export type DockerRecord = z.infer<typeof DockerRecord>

@@ -1,18 +1,14 @@
-// Runtimes of the engine: gVisor, where `tools/dev setup` could fetch it.
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+// Runtimes of the engine that a session asks for, or that the engine takes by itself.
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it } from 'vitest'
-import { boxOf, inBox, specOf, until } from '../conformance/subject.ts'
-import { conformance } from '../conformance.ts'
-import { DOCKER_RUNSC } from '../limitations.ts'
+import { boxOf, inBox, specOf } from '../conformance/subject.ts'
 import { openDocker } from './backend.ts'
+import { testEngine } from './engine.fixture.ts'
 import { dockerWorld } from './world.fixture.ts'
 
-const runsc = fileURLToPath(new URL('../../../../../.cache/gvisor/runsc', import.meta.url))
-const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
 /** runc, which forgets how many processes a container may have. */
 const CARELESS = `#!${process.execPath}
 const { existsSync, readFileSync, writeFileSync } = require('node:fs')
@@ -25,79 +21,53 @@ if (args.includes('create') && existsSync(config)) {
 }
 process.execve('/usr/sbin/runc', ['runc', ...args])
 `
+const runsc = fileURLToPath(new URL('../../../../../.cache/gvisor/runsc', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'sandglass-docker-runtimes-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
-const config = join(folder, 'daemon.json')
-const careless = join(folder, 'careless')
+const [config, careless] = [join(folder, 'daemon.json'), join(folder, 'careless')]
 writeFileSync(careless, CARELESS, { mode: 0o755 })
 const gvisor = { path: runsc, runtimeArgs: ['--network=none'] }
 writeFileSync(config, JSON.stringify({ runtimes: { gvisor, careless: { path: careless } } }))
-const world = await dockerWorld('--config-file', config)
-const options = { ...world.options, runtimes: ['gvisor', 'runc', 'careless', 'kata', 'io.containerd.kata.v2'] }
+const { options: plain, subject } = await dockerWorld('--config-file', config)
+const options = { ...plain, runtimes: ['gvisor', 'runc', 'careless', 'kata', 'io.containerd.kata.v2'] }
 const open = async () => openDocker(options)
-const PAUSED_MS = 1500
 const soon = () => AbortSignal.timeout(30_000)
+const FORGETS = { code: 'LIMIT_UNENFORCEABLE', detail: { backend: 'docker', limits: ['pids'] } }
 
-if (existsSync(runsc)) {
-  const subject = {
-    ...world.subject,
-    open,
-    starter: [process.execPath, starter, JSON.stringify(options)],
-    runtime: 'gvisor',
-    hasOwnKernel: true,
-    patience: 2,
-  } as const
-  conformance('docker with runsc', subject, DOCKER_RUNSC)
-
-  it('one session may ask for it, and the others have the engine’s own', async () => {
-    const backend = await open()
-    await inBox(backend, subject, {}, async ({ run, machine }) => {
-      expect(machine.mux).toBe(true)
-      expect((await run('uname -r')).output).toBe('4.4.0')
-      expect((await run('touch /x; id -u; sudo -n id -u')).output).toMatch(/cannot touch.*\n1000\n/)
-    })
-    await inBox(backend, world.subject, {}, async ({ run, machine }) => {
-      expect(machine.mux).toBe(false)
-      expect((await run('uname -r')).output).not.toBe('4.4.0')
-    })
+it('one session may ask for one, and is spoken to through the engine; the others have the engine’s own', async () => {
+  const backend = await open()
+  await inBox(backend, subject, { runtime: 'runc' }, async ({ run, machine }) => {
+    expect(machine.mux).toBe(true)
+    expect((await run('id -u')).output).toBe('1000')
   })
+  await inBox(backend, subject, {}, async ({ machine }) => expect(machine.mux).toBe(false))
+})
 
-  it('a paused machine stands still', async () => {
-    await inBox(await open(), subject, {}, async ({ machine, run }) => {
-      await run('(while :; do date +%s%3N >> ticks; sleep 0.01; done) & true')
-      const length = async () => Number((await run('wc -l < ticks')).output)
-      await until('it ticks', async () => (await length()) > 5)
-      await machine.pause?.()
-      await delay(PAUSED_MS)
-      await machine.resume?.()
-      const count = await length()
-      await until('it ticks again', async () => (await length()) > count)
-      const ticks = (await run('cat ticks')).output.split('\n').map(Number)
-      const gaps = ticks.slice(1).map((tick, i) => tick - (ticks[i] ?? 0))
-      expect(Math.max(...gaps)).toBeGreaterThan(PAUSED_MS / 2)
-    })
-  })
-
-  it('the next daemon takes it over', async () => {
-    const spec = specOf(subject)
-    const first = boxOf(await (await open()).start(spec, soon()), spec, subject)
-    await first.run('export KEPT=yes; cd /tmp')
-    const next = (await (await open()).recover()).find(({ id }) => id === spec.id)
-    if (next === undefined) throw new Error('the machine was not found again')
-    const second = boxOf(next, spec, subject)
-    expect((await second.run('echo $KEPT; pwd; uname -r')).output).toBe('yes\n/tmp\n4.4.0')
-    second.link.close()
-    first.link.close()
-    await next.destroy()
-  })
-}
+it('the next daemon takes it over, paused it can be ended, and it starts again', async () => {
+  const spec = specOf(subject, { runtime: 'runc' })
+  const first = boxOf(await (await open()).start(spec, soon()), spec, subject)
+  await first.run('export KEPT=yes; cd /tmp; echo kept > /workspace/f')
+  const backend = await open()
+  const next = (await backend.recover()).find(({ id }) => id === spec.id)
+  if (next === undefined) throw new Error('the machine was not found again')
+  const second = boxOf(next, spec, subject)
+  expect((await second.run('echo $KEPT; pwd')).output).toBe('yes\n/tmp')
+  for (const { link } of [first, second]) link.close()
+  await next.pause?.()
+  await next.stop()
+  expect(await next.isRunning()).toBe(false)
+  const third = boxOf(await backend.start(spec, soon()), spec, subject)
+  expect((await third.run('cat f')).output).toBe('kept')
+  third.link.close()
+  await backend.discard(spec.id)
+})
 
 it.each([
   ['nvidia', {}, 'UNSUPPORTED', 'backends.docker.runtimes names gvisor, runc, careless, kata'],
   ['kata', {}, 'BACKEND_UNAVAILABLE', 'the engine has no runtime kata: it has '],
   ['runc', { mounts: [{ source: folder, target: '/mnt/m', readonly: true }] }, 'UNSUPPORTED', 'mounts with docker and a runtime'],
 ])('the runtime %s with %o is refused, and nothing is made', async (runtime, changes, code, message) => {
-  const [backend, spec] = [await open(), specOf(world.subject, { runtime, ...changes })]
+  const [backend, spec] = [await open(), specOf(subject, { runtime, ...changes })]
   const refusal = { code, message: expect.stringContaining(message) }
   await expect(backend.refuse?.(spec)).rejects.toMatchObject(refusal)
   await expect(backend.start(spec, soon())).rejects.toMatchObject(refusal)
@@ -105,7 +75,7 @@ it.each([
 })
 
 it('a shim that the engine does not find fails the start with what the engine says, and leaves nothing', async () => {
-  const [backend, spec] = [await open(), specOf(world.subject, { runtime: 'io.containerd.kata.v2' })]
+  const [backend, spec] = [await open(), specOf(subject, { runtime: 'io.containerd.kata.v2' })]
   await expect(backend.start(spec, soon())).rejects.toMatchObject({
     code: 'START_FAILED',
     message: expect.stringMatching(/kata/i),
@@ -114,10 +84,17 @@ it('a shim that the engine does not find fails the start with what the engine sa
   expect(await backend.residents()).toEqual([])
 })
 
+if (existsSync(runsc))
+  it('a kernel that does not keep programs from the runner’s streams starts nothing', async () => {
+    const [backend, spec] = [await open(), specOf(subject, { runtime: 'gvisor' })]
+    await expect(backend.start(spec, soon())).rejects.toThrow('lets every program of the sandbox open what the runner has open')
+    await backend.discard(spec.id)
+    expect(await backend.residents()).toEqual([])
+  })
+
 it('a runtime that forgets a limit starts nothing, unless sessions may go without it', async () => {
-  const [backend, spec] = [await open(), specOf(world.subject, { runtime: 'careless' })]
-  const refusal = { code: 'LIMIT_UNENFORCEABLE', detail: { backend: 'docker', limits: ['pids'] } }
-  await expect(backend.start(spec, soon())).rejects.toMatchObject(refusal)
+  const [backend, spec] = [await open(), specOf(subject, { runtime: 'careless' })]
+  await expect(backend.start(spec, soon())).rejects.toMatchObject(FORGETS)
   await backend.discard(spec.id)
   expect(await backend.residents()).toEqual([])
   const machine = await backend.start({ ...spec, allowUnenforced: ['disk', 'pids'] }, soon())
@@ -126,11 +103,37 @@ it('a runtime that forgets a limit starts nothing, unless sessions may go withou
   await machine.destroy()
 })
 
+it('so it is with one that the engine takes by itself', async () => {
+  const engine = await testEngine('--add-runtime', `careless=${careless}`, '--default-runtime', 'careless')
+  try {
+    const backend = openDocker({ ...plain, dataDir: join(folder, 'data'), endpoint: engine.endpoint })
+    const spec = specOf(subject)
+    await expect(backend.start(spec, soon())).rejects.toMatchObject(FORGETS)
+    const machine = await backend.start({ ...spec, allowUnenforced: ['disk', 'pids'] }, soon())
+    await engine.stop()
+    await expect(machine.pause?.()).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
+  } finally {
+    await engine.stop()
+  }
+})
+
+it('one whose limits no daemon has lived to read is ended by the next', async () => {
+  const spec = specOf(subject, { runtime: 'runc' })
+  const machine = await (await open()).start(spec, soon())
+  const record = join(plain.dataDir, 'sessions', spec.id, 'config.json')
+  writeFileSync(record, JSON.stringify({ ...JSON.parse(readFileSync(record, 'utf8')), isChecked: false }))
+  const next = await open()
+  expect(await next.recover()).toEqual([])
+  expect(await machine.isRunning()).toBe(false)
+  await next.discard(spec.id)
+})
+
 it('doctor is told of each that sessions may have', async () => {
+  const known = (name: string) => ({ name, version: 'known to the engine', why: null, fix: null })
   expect(await (await open()).runtimes?.()).toEqual([
-    { name: 'gvisor', version: 'known to the engine', why: null, fix: null },
-    { name: 'runc', version: 'known to the engine', why: null, fix: null },
-    { name: 'careless', version: 'known to the engine', why: null, fix: null },
+    known('gvisor'),
+    known('runc'),
+    known('careless'),
     {
       name: 'kata',
       version: null,

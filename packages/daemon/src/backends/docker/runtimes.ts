@@ -5,7 +5,7 @@ import type { LimitKind, MachineSpec, Probe, RuntimeReport } from '../backend.ts
 import { unenforced } from '../unenforced.ts'
 import { unsupported } from '../unsupported.ts'
 import { engineSays } from './engine.ts'
-import { readStats } from './machine.ts'
+import { readStats, type Shown } from './machine.ts'
 
 /** Shims of containerd. The engine knows them by their type, and lists none that it was not told of. */
 const SHIM = /^io\.containerd\./
@@ -50,23 +50,23 @@ export class EngineRuntimes {
   }
 }
 
+/** The engine's own, whose limits are the kernel's cgroups. */
+const OWN = ['runc', 'crun', 'io.containerd.runc.v2']
+
 /**
  * Limits that a machine goes without, or a refusal. SECURITY: a runtime may take a limit and forget it, as Kata Containers 1 does with the number of
  * processes. What the engine does not show is not kept.
  */
-export async function unkept(
-  container: Docker.Container,
-  spec: MachineSpec,
-  runtime: string,
-  probe: Probe,
-): Promise<LimitKind[]> {
+export async function unkept(container: Docker.Container, shown: Shown, spec: MachineSpec, probe: Probe): Promise<LimitKind[]> {
+  const { Runtime: runtime = '' } = shown.HostConfig
+  if (OWN.includes(runtime)) return [...unenforced('docker', probe, spec.allowUnenforced)]
   const { memoryLimit, pidsLimit } = await readStats(container, null)
   const unenforceable = new Set(probe.unenforceable)
-  if (memoryLimit !== spec.memoryMb * MiB) unenforceable.add('memory')
-  if (pidsLimit !== spec.pidsLimit) unenforceable.add('pids')
+  // It may be less: no more than the machine has.
+  if (memoryLimit === null || memoryLimit > spec.memoryMb * MiB) unenforceable.add('memory')
+  if (pidsLimit === null || pidsLimit > spec.pidsLimit) unenforceable.add('pids')
   const unenforceableWhy = `with its runtime ${runtime} the engine shows no such limit`
-  const found: Probe = { ...probe, unenforceable: [...unenforceable], unenforceableWhy }
-  return [...unenforced('docker', found, spec.allowUnenforced)]
+  return [...unenforced('docker', { ...probe, unenforceable: [...unenforceable], unenforceableWhy }, spec.allowUnenforced)]
 }
 
 function describe(name: string, known: readonly string[]): RuntimeReport {
