@@ -101,7 +101,9 @@ test('a daemon that is killed under a shell is started again, and the shell goes
   using tmux = terminal()
   tmux.line('"$SG" shell box --shell survivor')
   await tmux.shows(/box:\S*\$$/m)
-  tmux.line('X=still-here')
+  tmux.line('X=still-here; echo s""et')
+  // What was typed and has not arrived dies with the daemon.
+  await tmux.shows(/^set$/m)
   process.kill(cli.daemonPid, 'SIGKILL')
   await tmux.shows(/attaching again/)
   tmux.key('Enter')
