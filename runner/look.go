@@ -12,12 +12,13 @@ import (
 // exitOpen is the look's answer when it could open something.
 const exitOpen = 3
 
-// lookFor starts a program of the same user that tries to open what this process has open, and gives what waits for its answer.
+// lookFor starts a program of the same user that tries to open what this process has open, and gives what waits for its answer: it looks while
+// the configuration is on its way.
 //
 // SECURITY: where the runner and the programs of the sandbox are one user, all that keeps them from its streams, and so from the token and from
 // answering in its place, is that the process is not dumpable. gVisor has that flag and does not look at it.
-func lookFor() (func() error, error) {
-	if os.Geteuid() == 0 {
+func lookFor(opts *options) (func() error, error) {
+	if !opts.stdio || os.Geteuid() == 0 {
 		return func() error { return nil }, nil
 	}
 	if err := prctl(prSetDumpable, 0); err != nil {

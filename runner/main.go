@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -45,14 +44,6 @@ func main() {
 	}
 }
 
-type options struct {
-	listenFD, configFD                    int
-	listen, configFile, socket, tokenFile string
-	client, carrier                       string
-	stdio, configLine, guest              bool
-	guestArgs                             []string
-}
-
 // start goes through the phases of the runner's life.
 func start(args []string) error {
 	opts, err := parseFlags(args)
@@ -86,13 +77,9 @@ func start(args []string) error {
 
 // begin makes a runner that serves.
 func begin(opts *options) (*runner, error) {
-	// While the configuration is on its way.
-	looked := func() error { return nil }
-	if opts.stdio {
-		var err error
-		if looked, err = lookFor(); err != nil {
-			return nil, err
-		}
+	looked, err := lookFor(opts)
+	if err != nil {
+		return nil, err
 	}
 	cfg, err := openConfig(opts)
 	if err != nil {
@@ -185,31 +172,6 @@ func closeOnExec() error {
 		}
 	}
 	return nil
-}
-
-func parseFlags(args []string) (*options, error) {
-	opts := &options{}
-	set := flag.NewFlagSet("runner", flag.ContinueOnError)
-	set.IntVar(&opts.listenFD, "listen-fd", -1, "descriptor of a listening socket")
-	set.IntVar(&opts.configFD, "config-fd", -1, "descriptor to read the configuration from")
-	set.StringVar(&opts.listen, "listen", "", "path of the unix socket to listen on")
-	set.StringVar(&opts.configFile, "config-file", "", "file to read the configuration from")
-	set.BoolVar(&opts.configLine, "config-line", false, "read the configuration from the first line of stdin, and say on stderr when clients may come")
-	set.BoolVar(&opts.stdio, "stdio", false, "serve a multiplexed carrier on stdin and stdout")
-	set.StringVar(&opts.carrier, "carrier", "", "serve a multiplexed carrier on the device at this path, on the port virtio:NAME, or on the descriptor fd:NUMBER")
-	set.BoolVar(&opts.guest, "guest", false, "take the configuration from the first process of a virtual machine, after entering the session's root")
-	set.StringVar(&opts.client, "client", "", "send this one request to a runner and print its reply")
-	set.StringVar(&opts.socket, "socket", "/run/runner.sock", "with --client: path of the runner's socket")
-	set.StringVar(&opts.tokenFile, "token-file", "", "with --client: file that holds the token")
-	if err := set.Parse(args); err != nil {
-		return nil, err
-	}
-	if opts.guest {
-		opts.guestArgs = set.Args()
-	} else if set.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q", set.Arg(0))
-	}
-	return opts, nil
 }
 
 func openConfig(opts *options) (*config, error) {

@@ -51,7 +51,7 @@ const Docker = z.strictObject({
   tls_cert: z.string().min(1).optional().describe('file with the certificate shown to the engine'),
   tls_key: z.string().min(1).optional().describe('file with its key'),
   runtimes: z
-    .array(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/))
+    .array(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, 'write the engine’s name for it, not a path'))
     .default([])
     .describe('runtimes of the engine that a session may ask for, by the name that the engine knows them by'),
   allow_unenforced: AllowUnenforced,

@@ -1,15 +1,12 @@
-// Runtimes of the engine that sessions may ask for. gVisor and Kata Containers give a container a kernel of its own.
+// Runtimes of the engine that sessions may ask for. Kata Containers gives a container a kernel of its own.
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import type { LimitKind, MachineSpec, Probe, RuntimeReport } from '../backend.ts'
-import { unenforced } from '../unenforced.ts'
+import type { RuntimeReport } from '../backend.ts'
 import { unsupported } from '../unsupported.ts'
 import { engineSays } from './engine.ts'
-import { readStats, type Shown } from './machine.ts'
 
 /** Shims of containerd. The engine knows them by their type, and lists none that it was not told of. */
 const SHIM = /^io\.containerd\./
-const MiB = 1024 * 1024
 const CONFIGURE = 'https://docs.docker.com/reference/cli/dockerd/#configure-container-runtimes'
 
 export class EngineRuntimes {
@@ -48,25 +45,6 @@ export class EngineRuntimes {
     const { Runtimes = {} } = (await (await this.#open()).info()) as { Runtimes?: Readonly<Record<string, unknown>> }
     return Object.keys(Runtimes)
   }
-}
-
-/** The engine's own, whose limits are the kernel's cgroups. */
-const OWN = ['runc', 'crun', 'io.containerd.runc.v2']
-
-/**
- * Limits that a machine goes without, or a refusal. SECURITY: a runtime may take a limit and forget it, as Kata Containers 1 does with the number of
- * processes. What the engine does not show is not kept.
- */
-export async function unkept(container: Docker.Container, shown: Shown, spec: MachineSpec, probe: Probe): Promise<LimitKind[]> {
-  const { Runtime: runtime = '' } = shown.HostConfig
-  if (OWN.includes(runtime)) return [...unenforced('docker', probe, spec.allowUnenforced)]
-  const { memoryLimit, pidsLimit } = await readStats(container, null)
-  const unenforceable = new Set(probe.unenforceable)
-  // It may be less: no more than the machine has.
-  if (memoryLimit === null || memoryLimit > spec.memoryMb * MiB) unenforceable.add('memory')
-  if (pidsLimit === null || pidsLimit > spec.pidsLimit) unenforceable.add('pids')
-  const unenforceableWhy = `with its runtime ${runtime} the engine shows no such limit`
-  return [...unenforced('docker', { ...probe, unenforceable: [...unenforceable], unenforceableWhy }, spec.allowUnenforced)]
 }
 
 function describe(name: string, known: readonly string[]): RuntimeReport {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
-import { SandglassError } from '@sandglass/contract/tables'
+import { LIMITS, SandglassError } from '@sandglass/contract/tables'
 import type { Unpacked, UnpackLimits } from '../../layers/layer-folders.ts'
 import type {
   Backend,
@@ -51,7 +51,6 @@ export interface OciOptions {
 }
 
 const START_DEADLINE_MS = 30_000
-const DEFAULT_DISK_MB = 1024
 
 export async function openOci(options: OciOptions): Promise<Backend> {
   const paths = ociPaths(options.dataDir)
@@ -105,7 +104,7 @@ class OciBackend implements Backend {
     if (host === null) return
     if (host.mkfs !== null) {
       this.#disks = new EmptyDisks(this.#paths.disks, host.mkfs)
-      await this.#disks.path(DEFAULT_DISK_MB)
+      await this.#disks.path(LIMITS.disk_mb.default)
       await this.#disks.sweep()
     }
     await pruneImages(this.#paths.images, [await this.#images.load(), runnerName(this.#runnerFile)], records)
