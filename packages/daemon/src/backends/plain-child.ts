@@ -9,7 +9,7 @@ import { SandglassError } from '@sandglass/contract/tables'
 import { RunnerSocket } from '../runner-link/runner-socket.ts'
 import type { Backend, LimitKind, Machine, MachineSpec, MachineStats, Probe, RootImage } from './backend.ts'
 import type { ProcessId } from './process-tree.ts'
-import { endTree, isAlive, processId, signalTree, treeUsage } from './process-tree.ts'
+import { endTree, hasStopped, isAlive, processId, signalTree, treeUsage } from './process-tree.ts'
 
 /** Far longer than a runner takes: many start at once on a machine that is busy with other tests. */
 const START_TIMEOUT_MS = 25_000
@@ -173,6 +173,7 @@ class PlainChildMachine implements Machine {
 
   async pause(): Promise<void> {
     await signalTree(this.#runner, marker(this.id), 'SIGSTOP')
+    await hasStopped(this.#runner)
   }
 
   async resume(): Promise<void> {

@@ -46,6 +46,19 @@ export async function signalTree(root: ProcessId, marker: Marker, signal: NodeJS
   for (const { pid } of await findTree(root, marker)) signalOne(pid, signal)
 }
 
+/** A signal that stops is sent at once, and takes effect in each thread a little later. */
+export async function hasStopped({ pid }: ProcessId): Promise<void> {
+  const deadline = Date.now() + END_TIMEOUT_MS
+  const threads = async () => {
+    const ids = await readdir(`/proc/${pid}/task`)
+    return await Promise.all(ids.map(id => readFile(`/proc/${pid}/task/${id}/stat`, 'utf8')))
+  }
+  while ((await threads()).some(stat => stat.charAt(stat.lastIndexOf(')') + 2) !== 'T')) {
+    if (Date.now() > deadline) throw new Error(`process ${pid} does not stop`)
+    await new Promise(resolve => setTimeout(resolve, 2))
+  }
+}
+
 export async function treeUsage(
   root: ProcessId,
   marker: Marker,
