@@ -28,7 +28,7 @@ func joinShell(run *runner, q *request) error {
 		return invalid("timeout_ms must not be negative")
 	case r.MaxOutputBytes != nil && (*r.MaxOutputBytes < 0 || *r.MaxOutputBytes > maxBodyBytes):
 		return invalid("max_output_bytes must be 0 to %d", maxBodyBytes)
-	case !shellName.MatchString(r.Shell):
+	case !isShellName(r.Shell):
 		return invalid("shell name must be 1 to 32 of a-z, 0-9, _ and -")
 	}
 	q.exec, q.turn = &r, run.shells.lines.join(r.Shell)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -23,8 +22,6 @@ var processStreams = map[string]streamHandler{
 	"process.attach": attachProcess,
 }
 
-var processTag = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$`)
-
 var signals = map[string]syscall.Signal{
 	"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "KILL": syscall.SIGKILL,
 	"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "TERM": syscall.SIGTERM, "CONT": syscall.SIGCONT,
@@ -36,7 +33,7 @@ func answerStart(run *runner, q *request) (fields, []byte, error) {
 	if err := q.decode(spec); err != nil {
 		return nil, nil, err
 	}
-	if spec.Tag != nil && !processTag.MatchString(*spec.Tag) {
+	if spec.Tag != nil && !isProcessTag(*spec.Tag) {
 		return nil, nil, invalid("tag must be 1 to 64 of letters, digits and _.:-")
 	}
 	for _, arg := range spec.Argv {

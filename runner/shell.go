@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"os"
-	"regexp"
 	"sort"
 	"strings"
 	"sync"
@@ -29,8 +28,6 @@ var bashDriver string
 
 //go:embed driver.sh
 var shDriver string
-
-var shellName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 // shellState says who has the shell.
 type shellState int
@@ -100,7 +97,7 @@ type shells struct {
 // openShell gives the named shell, starting it if it is not there.
 // The caller has the shell's turn, so no other call starts the same one.
 func (run *runner) openShell(spec *shellSpec) (sh *shell, isNew bool, err error) {
-	if !shellName.MatchString(spec.Name) {
+	if !isShellName(spec.Name) {
 		return nil, false, invalid("shell name must be 1 to 32 of a-z, 0-9, _ and -")
 	}
 	if sh := run.findShell(spec.Name); sh != nil {

@@ -13,13 +13,15 @@ type config struct {
 	Entropy      []byte            `json:"entropy"`
 	ClockMs      int64             `json:"clock_ms"`
 	ReadonlyRoot bool              `json:"readonly_root"`
-	Names        map[string]string `json:"names"` // contents of files below /etc; resolv.conf where there is a network card
+	Names        map[string]string `json:"names"` // contents of files below /etc
 	Limits       limits            `json:"limits"`
 	Rlimits      []rlimit          `json:"rlimits"`
 	Shares       []share           `json:"shares"`
 	Bridged      bool              `json:"bridged"` // the machine has a network card
 	// Runner is the runner's own configuration, which it gets as it is.
 	Runner json.RawMessage `json:"runner"`
+
+	resolver string // content of resolv.conf, where there is a network card
 }
 
 type limits struct {

@@ -35,14 +35,16 @@ func openControl() (*control, error) {
 	return &control{in: bufio.NewReaderSize(p, 64<<10), out: p}, nil
 }
 
-func (c *control) awaitConfig() (*config, error) {
+// awaitConfig gives the configuration, and as it came.
+func (c *control) awaitConfig() (*config, []byte, error) {
 	for {
 		line, err := c.line()
 		if err != nil {
-			return nil, fmt.Errorf("wait for the configuration: %w", err)
+			return nil, nil, fmt.Errorf("wait for the configuration: %w", err)
 		}
 		if len(line) > 0 {
-			return parseConfig(line)
+			cfg, err := parseConfig(line)
+			return cfg, line, err
 		}
 	}
 }

@@ -44,6 +44,10 @@ func Enter(args []string) ([]byte, error) {
 	if err := buildRoot(f, s, false); err != nil {
 		return nil, err
 	}
+	disk, err := findDisk(diskSerial)
+	if err != nil {
+		return nil, err
+	}
 	if f.readAhead {
 		readAhead()
 	}
@@ -51,7 +55,7 @@ func Enter(args []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cfg.Runner, cfg.enter(f, s)
+	return cfg.Runner, cfg.enter(f, s, disk)
 }
 
 func awaitOrders() (*config, error) {
@@ -61,20 +65,23 @@ func awaitOrders() (*config, error) {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	cfg := &config{}
-	if err := json.NewDecoder(orders).Decode(cfg); err != nil {
-		return nil, fmt.Errorf("read orders: %w", err)
+	decoder := json.NewDecoder(orders)
+	for _, order := range []any{cfg, &cfg.resolver} {
+		if err := decoder.Decode(order); err != nil {
+			return nil, fmt.Errorf("read orders: %w", err)
+		}
 	}
 	return cfg, nil
 }
 
-func (cfg *config) enter(f *facts, s *settings) error {
+func (cfg *config) enter(f *facts, s *settings, disk string) error {
 	if err := os.WriteFile(workGroup+"/cgroup.procs", []byte("0"), 0); err != nil {
 		return fmt.Errorf("join cgroup: %w", err)
 	}
 	if err := syscall.Sethostname([]byte(cfg.Hostname)); err != nil {
 		return fmt.Errorf("set host name: %w", err)
 	}
-	if err := mountDisk(); err != nil {
+	if err := (mount{disk, diskDir, "ext4", quietMount | syscall.MS_NOATIME, ""}).do(); err != nil {
 		return err
 	}
 	if err := layOutDisk(); err != nil {
@@ -120,7 +127,7 @@ func showResolver(cfg *config) error {
 		return nil
 	}
 	path := filepath.Join(namesDir, resolverFile)
-	if err := os.WriteFile(path, []byte(cfg.Names[resolverFile]), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(cfg.resolver), 0o644); err != nil {
 		return fmt.Errorf("write %s: %w", resolverFile, err)
 	}
 	return step{mount{path, "/etc/" + resolverFile, "", syscall.MS_BIND, ""}, true}.do()

@@ -35,17 +35,31 @@ func limitGroup(l *limits) error {
 		settings["cpu.max"] = fmt.Sprintf("%d %d", l.CPUQuotaUsec, cpuPeriodUsec)
 	}
 	for file, value := range settings {
-		path := filepath.Join(workGroup, file)
-		if err := os.WriteFile(path, []byte(value), 0); err != nil {
-			if os.IsNotExist(err) && file == "memory.swap.max" {
-				continue // a kernel without swap has nothing to forbid
-			}
+		err := limit(filepath.Join(workGroup, file), value)
+		if os.IsNotExist(err) && file == "memory.swap.max" {
+			continue // a kernel without swap has nothing to forbid
+		}
+		if err != nil {
 			return fmt.Errorf("set limit: %w", err)
 		}
-		// SECURITY: a limit that the kernel took and did not keep is no limit.
-		if got, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(got)) != value {
-			return fmt.Errorf("limit %s is %q after %s was written", file, got, value)
-		}
+	}
+	return nil
+}
+
+func limit(path, value string) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.WriteString(value); err != nil {
+		return err
+	}
+	// SECURITY: a limit that the kernel took and did not keep is no limit.
+	got := make([]byte, 64)
+	n, err := file.ReadAt(got, 0)
+	if kept := strings.TrimSpace(string(got[:n])); kept != value {
+		return fmt.Errorf("%s is %q after %s was written (%v)", path, kept, value, err)
 	}
 	return nil
 }

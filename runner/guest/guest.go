@@ -51,11 +51,11 @@ func live() error {
 		return err
 	}
 	say("waiting for the session")
-	cfg, err := control.awaitConfig()
+	cfg, line, err := control.awaitConfig()
 	if err != nil {
 		return err
 	}
-	if err := begin(cfg, s); err != nil {
+	if err := begin(cfg, line, s); err != nil {
 		control.send(map[string]any{"type": "failed", "error": err.Error()})
 		return err
 	}
@@ -64,8 +64,8 @@ func live() error {
 	return s.wait()
 }
 
-// begin makes the waiting machine the session's own and lets its runner go on.
-func begin(cfg *config, s *session) error {
+// begin makes the waiting machine the session's own and lets its runner go on. The line is the configuration as it came.
+func begin(cfg *config, line []byte, s *session) error {
 	if err := stirEntropy(cfg.Entropy); err != nil {
 		return err
 	}
@@ -75,14 +75,14 @@ func begin(cfg *config, s *session) error {
 	if err := limitGroup(&cfg.Limits); err != nil {
 		return err
 	}
+	names := ""
 	if cfg.Bridged {
-		names, err := joinNetwork()
-		if err != nil {
+		var err error
+		if names, err = joinNetwork(); err != nil {
 			return err
 		}
-		cfg.Names[resolverFile] = names
 	}
-	return s.begin(cfg)
+	return s.begin(line, names)
 }
 
 func say(format string, args ...any) {

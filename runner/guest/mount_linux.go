@@ -78,15 +78,6 @@ func mountImage() error {
 	return nil
 }
 
-// mountDisk mounts the session's own disk.
-func mountDisk() error {
-	device, err := findDisk(diskSerial)
-	if err != nil {
-		return err
-	}
-	return mount{device, diskDir, "ext4", quietMount | syscall.MS_NOATIME, ""}.do()
-}
-
 // findDisk gives the device that the host gave this serial number.
 func findDisk(serial string) (string, error) {
 	return findDevice("/sys/block/vd*/serial", serial)

@@ -67,14 +67,16 @@ func startSession() (*session, error) {
 	return s, nil
 }
 
-// begin gives the process its orders and returns when it serves.
-func (s *session) begin(cfg *config) error {
-	orders, err := json.Marshal(cfg)
+// begin gives the process its orders, the configuration and whom to ask for names, and returns when it serves.
+func (s *session) begin(config []byte, names string) error {
+	resolver, err := json.Marshal(names)
 	if err != nil {
 		return fmt.Errorf("write orders: %w", err)
 	}
-	if _, err := s.orders.Write(orders); err != nil {
-		return fmt.Errorf("write orders: %w", err)
+	for _, order := range [][]byte{config, resolver} {
+		if _, err := s.orders.Write(order); err != nil {
+			return fmt.Errorf("write orders: %w", err)
+		}
 	}
 	s.orders.Close()
 	report, err := io.ReadAll(io.LimitReader(s.report, maxReportBytes))

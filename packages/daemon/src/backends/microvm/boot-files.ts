@@ -1,6 +1,7 @@
 // The kernel and the initramfs that machines boot: the runner as its first program, and the drivers it loads. Copies in the data folder, so that
 // QEMU can read them whatever their modes, and an upgrade of the kernel's package takes nothing away.
 import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
@@ -10,10 +11,13 @@ import { cpioArchive, file, folder, program } from './cpio.ts'
 import type { Kernel } from './find-kernel.ts'
 import { unfinished } from './half-made.ts'
 import { collectModules, type KernelModule } from './kernel-modules.ts'
+import { plainKernel } from './plain-kernel.ts'
 import { seccompFilter } from './seccomp-filter.ts'
 
 export interface BootFiles {
   readonly kernel: string
+  /** The same, unpacked, for processors that are emulated; null where that cannot be had. */
+  readonly plainKernel: string | null
   readonly initramfs: string
   /** Changes whenever either of them does. */
   readonly digest: string
@@ -33,19 +37,28 @@ export const MODULE_SETS = {
 const UNNAMED = ['crc32c_generic']
 export type ModuleSet = keyof typeof MODULE_SETS
 
+const PLAIN_KERNEL = 'plain-kernel'
+
 /** SECURITY: of the terminals that a machine has, a session may have so many. */
 const TERMINALS = 256
 
 export async function prepareBoot(kernel: Kernel, runnerPath: string, dir: string): Promise<BootFiles> {
   const [info, runner] = await Promise.all([stat(kernel.path), readFile(runnerPath)])
   const hash = createHash('sha256')
-    .update(JSON.stringify([kernel, info.size, info.mtimeMs, MODULE_SETS, UNNAMED]))
+    .update(JSON.stringify([kernel, info.size, info.mtimeMs, MODULE_SETS, UNNAMED, PLAIN_KERNEL]))
     .update(guestSettings())
   const digest = hash.update(runner).digest('hex').slice(0, 16)
   const place = join(dir, digest)
   if ((await readSets(place)) === null) await build(kernel, runner, place)
   const sets = (await readSets(place)) ?? ['base']
-  return { kernel: join(place, 'kernel'), initramfs: join(place, 'initramfs'), digest, sets }
+  const plain = join(place, PLAIN_KERNEL)
+  return {
+    kernel: join(place, 'kernel'),
+    plainKernel: existsSync(plain) ? plain : null,
+    initramfs: join(place, 'initramfs'),
+    digest,
+    sets,
+  }
 }
 
 async function build(kernel: Kernel, runner: Buffer, place: string): Promise<void> {
@@ -62,8 +75,10 @@ async function build(kernel: Kernel, runner: Buffer, place: string): Promise<voi
   await mkdir(building, { recursive: true })
   await copyFile(kernel.path, join(building, 'kernel'))
   await writeFile(join(building, 'initramfs'), initramfs(runner, found))
+  const plain = await plainKernel(await readFile(kernel.path))
+  if (plain !== null) await writeFile(join(building, PLAIN_KERNEL), plain)
   await writeFile(join(building, 'sets'), [...found.keys()].join('\n'))
-  for (const name of ['kernel', 'initramfs']) await chmod(join(building, name), 0o644)
+  for (const name of ['kernel', 'initramfs', ...(plain === null ? [] : [PLAIN_KERNEL])]) await chmod(join(building, name), 0o644)
   await chmod(building, 0o755)
   await rename(building, place).catch(async error => {
     // Another daemon made it meanwhile.

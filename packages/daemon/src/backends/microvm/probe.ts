@@ -121,7 +121,7 @@ export async function examine(
     tscKhz: await tscKhz(options.runnerPath, paths.boot),
     boot,
     kernelVersion: kernel.version,
-    disks: { mke2fs, qemuImg },
+    disks: { mke2fs, debugfs: findProgram('debugfs'), qemuImg },
     mksquashfs,
     sqfstar: findProgram('sqfstar'),
     jailIds: jail,
