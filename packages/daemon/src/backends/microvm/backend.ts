@@ -10,6 +10,7 @@ import { keepLogAlone, sessionFolders } from '../session-folders.ts'
 import { Turns } from '../turns.ts'
 import { unsupported } from '../unsupported.ts'
 import { refuseNested } from './accel.ts'
+import { pruneBoot } from './boot-files.ts'
 import { lastWords } from './boot-log.ts'
 import { refuseBridge } from './bridge.ts'
 import { endMachine } from './ending.ts'
@@ -91,6 +92,7 @@ class MicrovmBackend implements Backend {
   async pruneImages(kept: readonly LayeredImage[]): Promise<void> {
     await this.#images.prune(kept)
     await this.#snapshots.prune()
+    await pruneBoot(this.#paths.boot, this.#examined?.host?.boot ?? null)
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {

@@ -2,10 +2,10 @@
 // QEMU can read them whatever their modes, and an upgrade of the kernel's package takes nothing away.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chmod, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, mkdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
-import { isMissing } from '../missing-file.ts'
+import { isMissing, namesIn, nullIfMissing } from '../missing-file.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { cpioArchive, file, folder, program } from './cpio.ts'
 import type { Kernel } from './find-kernel.ts'
@@ -38,6 +38,8 @@ const UNNAMED = ['crc32c_generic']
 export type ModuleSet = keyof typeof MODULE_SETS
 
 const PLAIN_KERNEL = 'plain-kernel'
+/** Nobody has booted one for so long. */
+const UNUSED_MS = 7 * 24 * 3600 * 1000
 
 /** SECURITY: of the terminals that a machine has, a session may have so many. */
 const TERMINALS = 256
@@ -51,6 +53,7 @@ export async function prepareBoot(kernel: Kernel, runnerPath: string, dir: strin
   const place = join(dir, digest)
   if ((await readSets(place)) === null) await build(kernel, runner, place)
   const sets = (await readSets(place)) ?? ['base']
+  await utimes(join(place, 'sets'), new Date(), new Date())
   const plain = join(place, PLAIN_KERNEL)
   return {
     kernel: join(place, 'kernel'),
@@ -58,6 +61,15 @@ export async function prepareBoot(kernel: Kernel, runnerPath: string, dir: strin
     initramfs: join(place, 'initramfs'),
     digest,
     sets,
+  }
+}
+
+/** Removes those of kernels and runners that were here before, but not the `used` one, which a daemon asks for only when it starts. */
+export async function pruneBoot(dir: string, used: BootFiles | null): Promise<void> {
+  for (const name of await namesIn(dir)) {
+    if (!/^[0-9a-f]{16}$/.test(name) || name === used?.digest) continue
+    const sets = await stat(join(dir, name, 'sets')).catch(nullIfMissing)
+    if (sets === null || Date.now() - sets.mtimeMs > UNUSED_MS) await rm(join(dir, name), { recursive: true })
   }
 }
 

@@ -93,10 +93,15 @@ it('what was half made is removed when the next daemon starts, unless somebody i
   rmSync(dataDir, { recursive: true })
 })
 
-it('disks of the host and snapshots that nothing has used for a week are removed, and no others', async () => {
+it('disks of the host, snapshots and kernels that nothing has used for a week are removed, and no others', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-unused-'))
-  const [disks, snapshots] = [join(dataDir, 'images/disks'), join(dataDir, 'images/snapshots')]
-  for (const dir of [disks, snapshots]) mkdirSync(dir, { recursive: true })
+  const [disks, snapshots, boot] = ['disks', 'snapshots', 'boot'].map(name => join(dataDir, 'images', name)) as [
+    string,
+    string,
+    string,
+  ]
+  const kernels = ['0123456789abcdef', 'fedcba9876543210'] as const
+  for (const dir of [disks, snapshots, ...kernels.map(name => join(boot, name))]) mkdirSync(dir, { recursive: true })
   const file = (path: string, days: number) => {
     writeFileSync(path, '')
     const then = Date.now() / 1000 - days * 24 * 3600
@@ -106,10 +111,14 @@ it('disks of the host and snapshots that nothing has used for a week are removed
   file(join(disks, 'host-used'), 6)
   file(join(snapshots, 'used.vm'), 6)
   file(join(snapshots, 'unused.vm'), 8)
+  file(join(boot, kernels[0], 'sets'), 6)
+  file(join(boot, kernels[1], 'sets'), 8)
+  file(join(boot, 'tsc-of-this-host'), 8)
   const backend = openMicrovm({ ...options, dataDir })
   await backend.pruneImages?.([], new Set())
   expect(readdirSync(disks).toSorted()).toEqual(['host-0b.sqfs', 'host-used', 'programs-0a.sqfs'])
   expect(readdirSync(snapshots)).toEqual(['used.vm'])
+  expect(readdirSync(boot).toSorted()).toEqual([kernels[0], 'tsc-of-this-host'])
   file(join(disks, 'host-used'), 8)
   await backend.pruneImages?.([], new Set())
   expect(readdirSync(disks)).toEqual(['host-used'])
