@@ -47,10 +47,10 @@ export const SESSIONS_ERRORS = {
   LIMIT_UNENFORCEABLE: {
     http: 422,
     exit: 3,
-    text: (d: { backend: string; limits: string[]; why: string }) =>
+    text: (d: { backend: string; limits: string[]; why: string; accept: string[] }) =>
       `this host cannot enforce ${d.limits.join(', ')} with ${d.backend}: ${d.why}`,
-    hint: (d: { backend: string; limits: string[] }) =>
-      `\`sandglass doctor\` says how to mend it; backends.${d.backend}.allow_unenforced: [${d.limits.join(', ')}] accepts exactly that; ${AFTER_A_CHANGE}`,
+    hint: (d: { backend: string; accept: string[] }) =>
+      `\`sandglass doctor\` says how to mend it; backends.${d.backend}.allow_unenforced: [${d.accept.join(', ')}] accepts that; ${AFTER_A_CHANGE}`,
   },
   BACKEND_UNAVAILABLE: {
     http: 503,

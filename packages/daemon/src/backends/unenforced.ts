@@ -8,5 +8,6 @@ export function unenforced(backend: string, probe: Probe, allowed: readonly Limi
   const limits = probe.unenforceable.filter(limit => !allowed.includes(limit))
   if (limits.length === 0) return probe.unenforceable
   const why = probe.unenforceableWhy ?? NO_CGROUP
-  throw new SandglassError('LIMIT_UNENFORCEABLE', { backend, limits, why })
+  // The list in the configuration is replaced as a whole: what was accepted before belongs to it.
+  throw new SandglassError('LIMIT_UNENFORCEABLE', { backend, limits, why, accept: [...new Set([...allowed, ...limits])] })
 }

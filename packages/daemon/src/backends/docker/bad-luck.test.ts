@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { pack } from 'tar-stream'
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import type { Backend, LayeredImage, RootImage } from '../backend.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { busyboxImage } from '../image.fixture.ts'
@@ -36,6 +37,27 @@ it('an engine that was not there is used as soon as it is', async () => {
   symlinkSync(engine.endpoint.replace('unix://', ''), socket)
   await backend.prepare({ kind: 'host' }, soon())
   expect(await backend.probe()).toMatchObject({ available: true })
+})
+
+it('an engine that is gone in the middle of a start is told of as such', async () => {
+  const socket = join(dataDir, 'brittle.sock')
+  const server = createServer(client => {
+    const upstream = connect(engine.endpoint.replace('unix://', ''))
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const)
+      from.on('error', () => to.destroy()).pipe(to)
+    client.on('data', text => /^POST \/containers\/\w+\/start/.test(text.toString('latin1')) && client.destroy())
+  }).listen(socket)
+  onTestFinished(() => void server.close())
+  const backend = openDocker({ ...options, endpoint: `unix://${socket}` })
+  const spec = specOf(subject)
+  await expect(backend.start(spec, soon())).rejects.toMatchObject({
+    code: 'START_FAILED',
+    message: expect.stringContaining('the engine broke off in the middle of a call'),
+  })
+  expect(docker('ps', '-aq', '--filter', `label=${SESSION_LABEL}=${spec.id}`)).toBe('')
 })
 
 it('refuses a writable root, which nobody in a container could write to', async () => {

@@ -13,6 +13,8 @@ export interface EngineOptions {
   readonly tlsKey?: string | undefined
 }
 
+/** Codes of a connection that was there: the engine was killed, or restarted. */
+const BROKEN_OFF = ['EPIPE', 'ECONNRESET']
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
 
 export async function openEngine(options: EngineOptions): Promise<Docker> {
@@ -46,7 +48,8 @@ async function clientOf(options: EngineOptions): Promise<Docker> {
 export function engineSays(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if (isSilence(error)) return error.detail.why
-  const { json } = error as { json?: { message?: unknown } }
+  const { json, code = '' } = error as { json?: { message?: unknown }; code?: unknown }
+  if (BROKEN_OFF.includes(String(code))) return `the engine broke off in the middle of a call (${error.message})`
   return typeof json?.message === 'string' ? json.message : error.message
 }
 

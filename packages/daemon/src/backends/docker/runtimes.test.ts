@@ -32,7 +32,7 @@ const { options: plain, subject } = await dockerWorld('--config-file', config)
 const options = { ...plain, runtimes: ['gvisor', 'runc', 'careless', 'kata', 'io.containerd.kata.v2'] }
 const open = async () => openDocker(options)
 const soon = () => AbortSignal.timeout(30_000)
-const FORGETS = { code: 'LIMIT_UNENFORCEABLE', detail: { backend: 'docker', limits: ['pids'] } }
+const FORGETS = { code: 'LIMIT_UNENFORCEABLE', detail: { backend: 'docker', limits: ['pids'], accept: ['disk', 'pids'] } }
 
 it('one session may ask for one, and is spoken to through the engine; the others have the engine’s own', async () => {
   const backend = await open()
