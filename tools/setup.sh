@@ -94,6 +94,7 @@ ip iproute2
 python3 python3
 git git
 xz xz-utils
+fincore util-linux-extra
 chromium chromium'
 case $(uname -m) in
   aarch64) TEST_PACKAGES+=$'\nqemu-system-aarch64 qemu-system-arm' ;;
