@@ -4,9 +4,11 @@ import type { SandboxClient } from '@sandglass/sdk'
 import type { Context } from './command.ts'
 import { printable } from './printable.ts'
 
-/** A session that needs nothing to be prepared is there sooner than this. */
+/** A container for which nothing has to be prepared is there sooner than this. */
 const FIRST_MS = 1000
 const THEN_MS = 500
+/** What takes long when nothing has to be prepared: a virtual machine boots, for one. */
+const STARTING = 'starting the machine'
 
 export async function showPreparations<T>(client: SandboxClient, { quiet, say }: Context, work: Promise<T>): Promise<T> {
   const over = new AbortController()
@@ -25,8 +27,8 @@ async function tell(client: SandboxClient, say: (text: string) => void, signal: 
     try {
       await delay(wait, undefined, { signal })
       // The oldest: others wait for the same.
-      const step = (await client.preparations({ signal }))[0]?.step ?? ''
-      if (step !== '' && step !== last) say(`${printable(step)}\n`)
+      const step = (await client.preparations({ signal }))[0]?.step ?? STARTING
+      if (step !== last) say(`${printable(step)}\n`)
       last = step
     } catch {
       return // it is over, or the work itself fails with the reason
