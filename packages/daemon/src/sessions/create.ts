@@ -7,7 +7,7 @@ import { sealEnv } from '../secrets/seal.ts'
 import { deleteSession, insertSession } from '../store/sessions.ts'
 import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
 import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
-import { chooseBackend, grantedWishes } from './choose-backend.ts'
+import { backendOf, chooseBackend, grantedWishes } from './choose-backend.ts'
 import { madeUpName } from './names.ts'
 import { prepareImage } from './prepare-image.ts'
 import { requireRoom, withRoom } from './room.ts'
@@ -101,12 +101,23 @@ async function storeAndRun(
     return (await bringUp(world, row, log)).row
   } catch (error) {
     if (isRefusal(error)) {
+      // A backend that cannot be used has begun nothing, and would be asked in vain.
+      if (!error.is('BACKEND_UNAVAILABLE')) await discardLog(world, row, log)
       await deleteSession(world.store, row.id)
       throw error
     }
     const failure = startFailure(row, error)
     await transition(world, row, 'fail', { reason: 'start_failed', error_message: failure.detail.why }, log)
     throw failure
+  }
+}
+
+/** A start that was refused late has left one, which no session is there to show. Where it stays the next daemon removes it. */
+async function discardLog(world: World, { id, backend: name }: SessionRow, log: Logger): Promise<void> {
+  try {
+    await backendOf(world, name).discard(id)
+  } catch (err) {
+    log.warn({ err, sessionId: id }, 'a start that was refused left something')
   }
 }
 

@@ -1,9 +1,10 @@
 // Runtimes of the engine that a session asks for, or that the engine takes by itself.
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it } from 'vitest'
+import { daemonFixture } from '../../daemon.fixture.ts'
 import { boxOf, inBox, specOf } from '../conformance/subject.ts'
 import { openDocker } from './backend.ts'
 import { testEngine } from './engine.fixture.ts'
@@ -101,6 +102,17 @@ it('a runtime that forgets a limit starts nothing, unless sessions may go withou
   expect(machine.unenforced).toEqual(['disk', 'pids'])
   expect((await backend.recover()).map(({ unenforced }) => unenforced)).toEqual([['disk', 'pids']])
   await machine.destroy()
+})
+
+it('a session that is refused for it leaves nothing', async () => {
+  const daemon = await daemonFixture({
+    flags: { 'backends-docker-allow-unenforced': ['disk'] },
+    backends: dataDir => [openDocker({ ...options, dataDir })],
+  })
+  const { status, body } = await daemon.call('POST', '/v1/sessions', { backend: 'docker', runtime: 'careless' })
+  expect([status, body]).toMatchObject([422, { error: FORGETS }])
+  expect(readdirSync(join(daemon.dataDir, 'sessions'))).toEqual([])
+  await daemon.close()
 })
 
 it('so it is with one that the engine takes by itself', async () => {
