@@ -48,6 +48,20 @@ describe('the tar of a layer', () => {
     })
   })
 
+  it('fails for zstd in very many frames with hardly anything in them', async () => {
+    const many = Buffer.concat([
+      zstdCompressSync(Buffer.alloc(10_000_000)),
+      ...Array(20_000).fill(zstdCompressSync(Buffer.alloc(0))),
+    ])
+    await expect(read(many, {}, 256 * 1024)).rejects.toMatchObject({
+      code: 'IMAGE_INVALID',
+      message: expect.stringContaining('frames of zstd with hardly anything in them'),
+    })
+    await expect(read(Buffer.concat([zstdCompressSync(first), Buffer.from('none')]))).rejects.toMatchObject({
+      code: 'IMAGE_INVALID',
+    })
+  })
+
   it('ends where whoever counts its bytes throws, and gives that error', async () => {
     let seen = 0
     const onBytes = (bytes: number) => {
