@@ -1,9 +1,6 @@
 # Start-up of an exec shell. The runner passes three descriptors: 241 gives one letter per instruction, 242 is a
 # seekable file with the command of an instruction, on 243 the shell reports. They are closed for everything else.
-# Debian's profile asks who the user is. Bash knows; to start a program for it takes a quarter of a shell's start on an emulated processor.
-id() { if [[ $* == -u ]]; then builtin echo "$EUID"; else builtin command id "$@"; fi; }
 if [ -r /etc/profile ]; then . /etc/profile 241<&- 242<&- 243>&-; fi
-builtin unset -f id
 for __sandglass_text in ~/.bash_profile ~/.bash_login ~/.profile; do
   if [ -r "$__sandglass_text" ]; then . "$__sandglass_text" 241<&- 242<&- 243>&-; break; fi
 done

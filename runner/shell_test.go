@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 )
@@ -23,14 +22,6 @@ func TestAChosenPathOutlastsTheProfile(t *testing.T) {
 	c := startRunner(t, nil).dial()
 	if got := c.exec(`. /etc/profile; [ "$PATH" ] && echo set`); !strings.HasPrefix(got.out, "set") {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestWhatAnswersTheProfileIsGoneAfterIt(t *testing.T) {
-	c := startRunner(t, nil).dial()
-	want := fmt.Sprintf("file\r\n%d\r\n", os.Geteuid())
-	if got := c.exec(`type -t id; id -u`); got.out != want {
-		t.Errorf("got %+v, want %q", got, want)
 	}
 }
 

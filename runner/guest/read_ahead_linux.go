@@ -10,13 +10,13 @@ import (
 // What a first shell reads. Only read: nothing of an image runs before the session is there.
 var firstRead = []string{
 	"/bin/bash", "/bin/sh", "/lib*/ld-linux*", "/lib/*/ld-linux*", "/lib/ld-musl*", "/etc/ld.so.cache", "/lib/*/libc.so.6", "/lib64/libc.so.6",
-	"/lib/*/libtinfo.so.6", "/lib64/libtinfo.so.6", "/etc/nsswitch.conf", "/etc/passwd", "/etc/profile", "/etc/profile.d/*.sh",
+	"/lib/*/libtinfo.so.6", "/lib64/libtinfo.so.6", "/usr/bin/id", "/etc/nsswitch.conf", "/etc/passwd", "/etc/profile", "/etc/profile.d/*.sh",
 	"/etc/bash.bashrc", "/usr/lib/locale/C.utf8/LC_*", "/usr/lib/locale/C.utf8/LC_MESSAGES/*", "/usr/lib/*/gconv/gconv-modules.cache",
 }
 
 // Where it looks for what most images do not have. That something is not there is known from then on, too.
 var firstSought = []string{
-	"/usr/local/sbin/bash", "/usr/local/bin/bash", "/usr/sbin/bash", "/etc/ld.so.preload", "/usr/lib/locale/locale-archive",
+	"/usr/local/sbin/bash", "/usr/local/bin/bash", "/usr/sbin/bash", "/usr/local/sbin/id", "/usr/local/bin/id", "/usr/sbin/id", "/etc/ld.so.preload", "/usr/lib/locale/locale-archive",
 	"/usr/share/locale/locale.alias", "/usr/lib/locale/C.UTF-8", "/etc/debian_chroot", "/usr/lib/command-not-found",
 	"/usr/share/command-not-found",
 }

@@ -92,7 +92,9 @@ class MicrovmBackend implements Backend {
   async pruneImages(kept: readonly LayeredImage[]): Promise<void> {
     await this.#images.prune(kept)
     await this.#snapshots.prune()
-    await pruneBoot(this.#paths.boot, this.#examined?.host?.boot ?? null)
+    // Before anybody has asked for them, which are in use is not known.
+    const boot = this.#examined?.host?.boot
+    if (boot !== undefined) await pruneBoot(this.#paths.boot, boot)
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {

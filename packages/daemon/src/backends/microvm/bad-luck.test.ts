@@ -29,12 +29,15 @@ describe('a virtual machine that cannot be had', () => {
     expect(await backend.probe()).toMatchObject({ available: false, fix: expect.stringContaining('linux-image-cloud') })
   })
 
-  it('with a file that is no kernel is unavailable', async () => {
+  it('with a file that is no kernel, or a folder, is unavailable', async () => {
     const dataDir = mkdtempSync(`${options.dataDir}-k`)
     const image = join(dataDir, 'vmlinuz-none')
     writeFileSync(image, 'not a kernel')
-    const backend = openMicrovm({ ...options, kernel: image })
-    expect(await backend.probe()).toMatchObject({ available: false, why: expect.stringContaining('is no kernel') })
+    for (const kernel of [image, dataDir])
+      expect(await openMicrovm({ ...options, kernel }).probe()).toMatchObject({
+        available: false,
+        why: expect.stringContaining('is no kernel'),
+      })
     rmSync(dataDir, { recursive: true })
   })
 

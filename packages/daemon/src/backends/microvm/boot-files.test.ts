@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -136,8 +136,40 @@ describe('the kernel', () => {
       'TRAILER!!!',
     ])
       expect(archive.includes(part)).toBe(true)
+    expect(boot).toMatchObject({ plainKernel: null, plainProblem: null })
     expect(await prepareBoot(kernel, runner, join(root, 'out'))).toEqual(boot)
     writeFileSync(runner, 'another runner')
     expect((await prepareBoot(kernel, runner, join(root, 'out'))).digest).not.toBe(boot.digest)
+  })
+
+  it('that cannot be unpacked is used as it is, with the reason, and tried again the next time', async () => {
+    const dir = kernelPackage('unpacked', '6.1.0-3', BASE)
+    const kernel = { path: join(dir, 'boot/vmlinuz-6.1.0-3'), version: '6.1.0-3', modulesDir: join(dir, 'lib/modules/6.1.0-3') }
+    const image = readFileSync(kernel.path)
+    const packed = Buffer.concat([execFileSync('xz', ['-c'], { input: 'no ELF' }), Buffer.from([6, 0, 0, 0])])
+    image.writeUInt16LE(0x20f, 0x206)
+    image.writeUInt8(1, 0x1f1)
+    image.writeUInt32LE(1024, 0x248)
+    image.writeUInt32LE(packed.length, 0x24c)
+    writeFileSync(kernel.path, Buffer.concat([image, packed]))
+    const prepare = () => prepareBoot(kernel, join(root, 'runner'), join(root, 'xz'))
+    // The modules need it, too: they come from elsewhere here.
+    const plain = kernelPackage('plain', '6.1.0-3', {
+      'virtio.ko': '',
+      'virtio_ring.ko': '',
+      'virtio-mmio.ko': '',
+      'virtio_blk.ko': '',
+      'virtio_console.ko': '',
+      'squashfs.ko': '',
+    })
+    Object.assign(kernel, { modulesDir: join(plain, 'lib/modules/6.1.0-3') })
+    vi.stubEnv('PATH', '/nonexistent')
+    onTestFinished(() => {
+      vi.unstubAllEnvs()
+    })
+    expect(await prepare()).toMatchObject({ plainKernel: null, plainProblem: expect.stringContaining('xz') })
+    vi.unstubAllEnvs()
+    expect(await prepare()).toMatchObject({ plainKernel: null, plainProblem: null })
+    expect(readdirSync(join(root, 'xz'))).toHaveLength(1)
   })
 })

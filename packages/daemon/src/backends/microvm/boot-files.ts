@@ -18,6 +18,8 @@ export interface BootFiles {
   readonly kernel: string
   /** The same, unpacked, for processors that are emulated; null where that cannot be had. */
   readonly plainKernel: string | null
+  /** Why not, where it should. */
+  readonly plainProblem: string | null
   readonly initramfs: string
   /** Changes whenever either of them does. */
   readonly digest: string
@@ -47,27 +49,43 @@ const TERMINALS = 256
 export async function prepareBoot(kernel: Kernel, runnerPath: string, dir: string): Promise<BootFiles> {
   const [info, runner] = await Promise.all([stat(kernel.path), readFile(runnerPath)])
   const hash = createHash('sha256')
-    .update(JSON.stringify([kernel, info.size, info.mtimeMs, MODULE_SETS, UNNAMED, PLAIN_KERNEL]))
+    .update(JSON.stringify([kernel, info.size, info.mtimeMs, MODULE_SETS, UNNAMED]))
     .update(guestSettings())
   const digest = hash.update(runner).digest('hex').slice(0, 16)
   const place = join(dir, digest)
   if ((await readSets(place)) === null) await build(kernel, runner, place)
   const sets = (await readSets(place)) ?? ['base']
   await utimes(join(place, 'sets'), new Date(), new Date())
-  const plain = join(place, PLAIN_KERNEL)
-  return {
-    kernel: join(place, 'kernel'),
-    plainKernel: existsSync(plain) ? plain : null,
-    initramfs: join(place, 'initramfs'),
-    digest,
-    sets,
+  return { kernel: join(place, 'kernel'), initramfs: join(place, 'initramfs'), digest, sets, ...(await plain(place)) }
+}
+
+/** What went wrong with it may be mended by the next time; that there is none is remembered, as an empty file. */
+async function plain(place: string): Promise<Pick<BootFiles, 'plainKernel' | 'plainProblem'>> {
+  const path = join(place, PLAIN_KERNEL)
+  try {
+    if (!existsSync(path)) await makePlain(place, path)
+    return { plainKernel: (await stat(path)).size > 0 ? path : null, plainProblem: null }
+  } catch (error) {
+    if (!(error instanceof Error)) throw error
+    return { plainKernel: null, plainProblem: error.message }
   }
 }
 
-/** Removes those of kernels and runners that were here before, but not the `used` one, which a daemon asks for only when it starts. */
-export async function pruneBoot(dir: string, used: BootFiles | null): Promise<void> {
+async function makePlain(place: string, path: string): Promise<void> {
+  const building = unfinished(place)
+  try {
+    await writeFile(building, (await plainKernel(await readFile(join(place, 'kernel')))) ?? '', { flush: true })
+    await chmod(building, 0o644)
+    await rename(building, path)
+  } finally {
+    await rm(building, { force: true })
+  }
+}
+
+/** Removes those of kernels and runners that were here before `used`. */
+export async function pruneBoot(dir: string, used: BootFiles): Promise<void> {
   for (const name of await namesIn(dir)) {
-    if (!/^[0-9a-f]{16}$/.test(name) || name === used?.digest) continue
+    if (!/^[0-9a-f]{16}$/.test(name) || name === used.digest) continue
     const sets = await stat(join(dir, name, 'sets')).catch(nullIfMissing)
     if (sets === null || Date.now() - sets.mtimeMs > UNUSED_MS) await rm(join(dir, name), { recursive: true })
   }
@@ -84,19 +102,20 @@ async function build(kernel: Kernel, runner: Buffer, place: string): Promise<voi
     if (modules !== null) found.set(name, modules)
   }
   const building = unfinished(place)
-  await mkdir(building, { recursive: true })
-  await copyFile(kernel.path, join(building, 'kernel'))
-  await writeFile(join(building, 'initramfs'), initramfs(runner, found))
-  const plain = await plainKernel(await readFile(kernel.path))
-  if (plain !== null) await writeFile(join(building, PLAIN_KERNEL), plain)
-  await writeFile(join(building, 'sets'), [...found.keys()].join('\n'))
-  for (const name of ['kernel', 'initramfs', ...(plain === null ? [] : [PLAIN_KERNEL])]) await chmod(join(building, name), 0o644)
-  await chmod(building, 0o755)
-  await rename(building, place).catch(async error => {
+  try {
+    await mkdir(building, { recursive: true })
+    await copyFile(kernel.path, join(building, 'kernel'))
+    await writeFile(join(building, 'initramfs'), initramfs(runner, found))
+    await writeFile(join(building, 'sets'), [...found.keys()].join('\n'))
+    for (const name of ['kernel', 'initramfs']) await chmod(join(building, name), 0o644)
+    await chmod(building, 0o755)
+    await rename(building, place)
+  } catch (error) {
     // Another daemon made it meanwhile.
-    await rm(building, { recursive: true, force: true })
     if ((await readSets(place)) === null) throw error
-  })
+  } finally {
+    await rm(building, { recursive: true, force: true })
+  }
 }
 
 function initramfs(runner: Buffer, sets: ReadonlyMap<ModuleSet, readonly KernelModule[]>): Buffer {

@@ -1,5 +1,5 @@
 // Finds the kernel that machines boot and the folder of its modules.
-import { accessSync, constants, existsSync, readdirSync } from 'node:fs'
+import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
@@ -63,7 +63,7 @@ async function versionOf(path: string): Promise<string | null> {
 function isReadable(path: string): boolean {
   try {
     accessSync(path, constants.R_OK)
-    return true
+    return statSync(path).isFile()
   } catch {
     return false // the answer, not a failure
   }

@@ -3,6 +3,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 
 const MARK = Buffer.from('02214c18', 'hex')
 const MIN_MATCH = 4
+/** What a block of this format holds at most. */
+const BLOCK_BYTES = 8 * 1024 * 1024
 
 export const isLz4 = (data: Buffer): boolean => data.subarray(0, MARK.length).equals(MARK)
 
@@ -13,7 +15,7 @@ export async function unpackLz4(data: Buffer, size: number): Promise<Buffer> {
   while (at < data.length) {
     const length = data.readUInt32LE(at)
     at += 4
-    end = unpackBlock(data.subarray(at, at + length), output, end)
+    end = unpackBlock(data.subarray(at, at + length), output.subarray(0, end + BLOCK_BYTES), end)
     at += length
     await turn()
   }

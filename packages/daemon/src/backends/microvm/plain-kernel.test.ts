@@ -78,18 +78,28 @@ describe('the kernel proper', () => {
     ['is no kernel', Buffer.alloc(4096)],
     ['has a payload that is not in it', bootable(gzipSync(whole)).subarray(0, 2700)],
     ['is compressed with something else', bootable(Buffer.from('BZh9 and so on'))],
-    ['is damaged', bootable(gzipSync(whole).fill(7, 40, 60))],
-    ['tells the wrong size', bootable(sized(lz4(whole), whole.length + 1))],
-    ['tells a size beyond all measure', bootable(sized(lz4(whole), 0xffff_ffff))],
-    [
-      'refers to what is not there',
-      bootable(sized(Buffer.concat([Buffer.from('02214c18', 'hex'), number(5), Buffer.from([0x10, 65, 9, 0, 0])]), 5)),
-    ],
     ['holds no ELF file', bootable(gzipSync(Buffer.from('text')))],
-    ['holds a cut-off ELF file', bootable(gzipSync(whole.subarray(0, 0x50)))],
     ['cannot be entered from outside', bootable(gzipSync(kernel(ENTRY - 1)))],
     ['has that note of somebody else', bootable(gzipSync(kernel(ENTRY, 'Zen\0')))],
-  ])('is not taken out of an image that %s', async (_, image) => {
+  ])('is not looked for in an image that %s', async (_, image) => {
     expect(await plainKernel(image)).toBeNull()
+  })
+
+  const nothing = Buffer.concat([Buffer.from('02214c18', 'hex'), number(5), Buffer.from([0x10, 65, 9, 0, 0])])
+  const bomb = Buffer.concat([Buffer.from([0x1f, 65, 1, 0]), Buffer.alloc(40_000, 255), Buffer.from([0, 0])])
+  it.each([
+    ['is damaged', bootable(gzipSync(whole).fill(7, 40, 60)), /./],
+    ['tells the wrong size', bootable(sized(lz4(whole), whole.length + 1)), /bytes, not/],
+    ['tells the wrong size of zstd', bootable(sized(zstdCompressSync(whole), whole.length + 1)), /bytes, not/],
+    ['tells a size beyond all measure', bootable(sized(lz4(whole), 0xffff_ffff)), /4294967295 bytes/],
+    ['refers to what is not there', bootable(sized(nothing, 5)), /refers to nothing/],
+    [
+      'has more in one block than a block has',
+      bootable(sized(Buffer.concat([nothing.subarray(0, 4), number(bomb.length), bomb]), 10_200_020)),
+      /refers to nothing/,
+    ],
+    ['holds a cut-off ELF file', bootable(gzipSync(whole.subarray(0, 0x50))), /out of range|outside/],
+  ])('cannot be had of an image that %s', async (_, image, why) => {
+    await expect(plainKernel(image)).rejects.toThrow(why)
   })
 })

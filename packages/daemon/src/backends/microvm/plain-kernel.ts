@@ -1,11 +1,14 @@
-// The kernel proper, which the file that a distribution installs holds compressed. An emulated processor takes a quarter of its boot to unpack
-// it; the host does that once, and QEMU loads the result where the kernel is to be.
+// The kernel proper, which the file that a distribution installs holds compressed. An emulated processor takes a fifth of its boot to unpack it;
+// the host does that once, and QEMU loads the result where the kernel is to be.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { gunzip, zstdDecompress } from 'node:zlib'
 import { isLz4, unpackLz4 } from './lz4.ts'
 
 const MAX_BYTES = 512 * 1024 * 1024
+const XZ_MS = 60_000
+/** A kernel has five headers and half a kilobyte of notes. */
+const [MAX_HEADERS, MAX_NOTES] = [64, 64 * 1024]
 /** Of the boot protocol of x64. */
 const SETUP = { sectors: 0x1f1, magic: 0x202, version: 0x206, payloadOffset: 0x248, payloadLength: 0x24c }
 const PAYLOAD_SINCE = 0x0208
@@ -14,17 +17,14 @@ const SECTOR = 512
 const NOTES = 4
 const ENTRY_NOTE = { owner: 'Xen\0', type: 18 }
 
-/** Null for a kernel that is no x64 one, is compressed otherwise, or cannot be entered this way: such a one unpacks itself, as ever. */
+/**
+ * Null for a kernel that is no x64 one, is compressed otherwise, or cannot be entered this way: such a one unpacks itself, as ever. Throws for one
+ * that cannot be unpacked here, now or at all.
+ */
 export async function plainKernel(image: Buffer): Promise<Buffer | null> {
   const payload = payloadOf(image)
-  if (payload === null) return null
-  try {
-    const kernel = await unpack(payload)
-    return kernel !== null && hasEntry(kernel) ? kernel : null
-  } catch (error) {
-    if (error instanceof Error) return null
-    throw error
-  }
+  const kernel = payload === null ? null : await unpack(payload)
+  return kernel !== null && hasEntry(kernel) ? kernel : null
 }
 
 function payloadOf(image: Buffer): Buffer | null {
@@ -41,15 +41,23 @@ async function unpack(payload: Buffer): Promise<Buffer | null> {
   if (magic.startsWith('1f8b')) return await promisify(gunzip)(payload, bounds)
   // All but gzip, which has it itself, are followed by the size of what they hold.
   const [data, size] = [payload.subarray(0, -4), payload.readUInt32LE(payload.length - 4)]
-  if (size > MAX_BYTES) return null
-  if (isLz4(data)) return await unpackLz4(data, size)
-  if (magic === '28b52ffd') return await promisify(zstdDecompress)(data, bounds)
-  return magic === 'fd377a58' ? await unpackXz(data) : null
+  const way = isLz4(data) ? unpackLz4 : WAYS[magic]
+  if (way === undefined) return null
+  if (size > MAX_BYTES) throw new Error(`it is to have ${size} bytes`)
+  const kernel = await way(data, size)
+  if (kernel.length !== size) throw new Error(`it has ${kernel.length} bytes, not ${size}`)
+  return kernel
 }
 
-async function unpackXz(data: Buffer): Promise<Buffer> {
+/** By the first bytes of what they unpack. */
+const WAYS: Readonly<Record<string, (data: Buffer, size: number) => Promise<Buffer>>> = {
+  '28b52ffd': async (data, size) => await promisify(zstdDecompress)(data, { maxOutputLength: size }),
+  fd377a58: unpackXz,
+}
+
+async function unpackXz(data: Buffer, size: number): Promise<Buffer> {
   return await new Promise((resolve, reject) => {
-    const options = { encoding: 'buffer', maxBuffer: MAX_BYTES } as const
+    const options = { encoding: 'buffer', maxBuffer: size, timeout: XZ_MS } as const
     const child = execFile('xz', ['-dc'], options, (error, output) => (error === null ? resolve(output) : reject(error)))
     child.stdin?.on('error', () => undefined) // its exit tells
     child.stdin?.end(data)
@@ -57,15 +65,17 @@ async function unpackXz(data: Buffer): Promise<Buffer> {
 }
 
 function hasEntry(kernel: Buffer): boolean {
-  if (kernel.toString('latin1', 0, 4) !== '\x7fELF') return false
+  if (kernel.length < 0x40 || kernel.toString('latin1', 0, 4) !== '\x7fELF') return false
   const [table, size, count] = [Number(kernel.readBigUInt64LE(0x20)), kernel.readUInt16LE(0x36), kernel.readUInt16LE(0x38)]
-  const headers = Array.from({ length: count }, (_, i) => kernel.subarray(table + i * size, table + (i + 1) * size))
+  const headers = Array.from({ length: Math.min(count, MAX_HEADERS) }, (_, i) =>
+    kernel.subarray(table + i * size, table + (i + 1) * size),
+  )
   return headers.some(header => header.readUInt32LE(0) === NOTES && hasEntryNote(segment(kernel, header)))
 }
 
 function segment(kernel: Buffer, header: Buffer): Buffer {
   const [offset, length] = [Number(header.readBigUInt64LE(0x08)), Number(header.readBigUInt64LE(0x20))]
-  return kernel.subarray(offset, offset + length)
+  return kernel.subarray(offset, offset + Math.min(length, MAX_NOTES))
 }
 
 /** Each note is the lengths of its owner and of its content, a type, and these two, each filled up to a multiple of four. */

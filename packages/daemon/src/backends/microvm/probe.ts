@@ -121,7 +121,7 @@ export async function examine(
     tscKhz: await tscKhz(options.runnerPath, paths.boot),
     boot,
     kernelVersion: kernel.version,
-    disks: { mke2fs, debugfs: findProgram('debugfs'), qemuImg },
+    disks: { mke2fs, qemuImg },
     mksquashfs,
     sqfstar: findProgram('sqfstar'),
     jailIds: jail,
@@ -150,6 +150,11 @@ function available(host: Host, { noJail, noKvm }: { noJail: string | null; noKvm
       what: `the processor is emulated, which is several times slower: ${noKvm.what}`,
       fix: noKvm.fix,
     },
+    host.accel === 'tcg' &&
+      host.boot.plainProblem !== null && {
+        what: `machines unpack their kernel themselves at each start, which is slower: here it failed (${host.boot.plainProblem})`,
+        fix: 'if no machine starts, the kernel is damaged: install it again; else see whether xz is installed, and whether the disk has room',
+      },
     host.nested === null && {
       what: 'sessions have no hardware virtualisation inside',
       fix: 'use KVM on a host whose kvm_intel or kvm_amd has nested=1',

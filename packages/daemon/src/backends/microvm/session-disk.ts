@@ -3,7 +3,6 @@ import { execFile } from 'node:child_process'
 import { copyFile, lstat, mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { SANDBOX_ID } from '../image-users.ts'
 import { nullIfMissing } from '../missing-file.ts'
 import { unfinished } from './half-made.ts'
 
@@ -13,18 +12,8 @@ export type DiskFormat = 'qcow2' | 'raw'
 // Small inode ratio: source trees and node_modules have many small files. No reserve: there is no root of the disk to keep it for.
 const FORMAT = ['-q', '-F', '-t', 'ext4', '-m', '0', '-i', '8192', '-J', 'size=4', '-E', 'lazy_itable_init=0,lazy_journal_init=1']
 
-/** What the machine would make there itself, while somebody waits for it. */
-const FOLDERS = [
-  { name: 'workspace', mode: '0755', owner: SANDBOX_ID },
-  { name: 'home', mode: '0750', owner: SANDBOX_ID },
-  { name: 'upper', mode: '0755', owner: 0 },
-  { name: 'work', mode: '0755', owner: 0 },
-]
-
 export interface DiskTools {
   readonly mke2fs: string
-  /** Of the same package; null where it is not installed. */
-  readonly debugfs: string | null
   /** Null where it is not installed: only raw disks then. */
   readonly qemuImg: string | null
 }
@@ -60,24 +49,11 @@ async function makeEmpty(path: string, tools: DiskTools, format: DiskFormat, dis
   try {
     await makeSparse(raw, diskMb)
     await run(tools.mke2fs, [...FORMAT, raw])
-    if (tools.debugfs !== null) await layOut(tools.debugfs, raw)
     if (format === 'qcow2') await run(tools.qemuImg ?? 'qemu-img', ['convert', '-f', 'raw', '-O', 'qcow2', raw, building])
     await rename(building, path)
   } finally {
     for (const file of [raw, building]) await rm(file, { force: true })
   }
-}
-
-async function layOut(debugfs: string, raw: string): Promise<void> {
-  const commands = FOLDERS.flatMap(({ name, mode, owner }) => [
-    `mkdir ${name}`,
-    `set_inode_field ${name} mode 04${mode}`,
-    ...['uid', 'gid'].map(field => `set_inode_field ${name} ${field} ${owner}`),
-  ])
-  const done = run(debugfs, ['-w', '-f', '-', raw])
-  done.child.stdin?.on('error', () => undefined) // its exit tells
-  done.child.stdin?.end(`${commands.join('\n')}\n`)
-  await done
 }
 
 async function makeSparse(path: string, diskMb: number): Promise<void> {
