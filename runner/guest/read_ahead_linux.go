@@ -16,9 +16,9 @@ var firstRead = []string{
 
 // Where it looks for what most images do not have. That something is not there is known from then on, too.
 var firstSought = []string{
-	"/usr/local/sbin/bash", "/usr/local/bin/bash", "/usr/sbin/bash", "/usr/local/sbin/id", "/usr/local/bin/id", "/usr/sbin/id", "/etc/ld.so.preload", "/usr/lib/locale/locale-archive",
-	"/usr/share/locale/locale.alias", "/usr/lib/locale/C.UTF-8", "/etc/debian_chroot", "/usr/lib/command-not-found",
-	"/usr/share/command-not-found",
+	"/usr/local/sbin/bash", "/usr/local/bin/bash", "/usr/sbin/bash", "/usr/local/sbin/id", "/usr/local/bin/id", "/usr/sbin/id",
+	"/etc/ld.so.preload", "/usr/lib/locale/locale-archive", "/usr/share/locale/locale.alias", "/usr/lib/locale/C.UTF-8",
+	"/etc/debian_chroot", "/usr/lib/command-not-found", "/usr/share/command-not-found",
 }
 
 // Several times what a shell and its libraries are, in all.

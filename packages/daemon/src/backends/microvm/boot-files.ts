@@ -2,17 +2,18 @@
 // QEMU can read them whatever their modes, and an upgrade of the kernel's package takes nothing away.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chmod, copyFile, mkdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
 import { isMissing, namesIn, nullIfMissing } from '../missing-file.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { cpioArchive, file, folder, program } from './cpio.ts'
 import type { Kernel } from './find-kernel.ts'
-import { unfinished } from './half-made.ts'
+import { finish, unfinished } from './half-made.ts'
 import { collectModules, type KernelModule } from './kernel-modules.ts'
 import { plainKernel } from './plain-kernel.ts'
 import { seccompFilter } from './seccomp-filter.ts'
+import { UNUSED_MS } from './unused.ts'
 
 export interface BootFiles {
   readonly kernel: string
@@ -40,8 +41,6 @@ const UNNAMED = ['crc32c_generic']
 export type ModuleSet = keyof typeof MODULE_SETS
 
 const PLAIN_KERNEL = 'plain-kernel'
-/** Nobody has booted one for so long. */
-const UNUSED_MS = 7 * 24 * 3600 * 1000
 
 /** SECURITY: of the terminals that a machine has, a session may have so many. */
 const TERMINALS = 256
@@ -74,9 +73,9 @@ async function plain(place: string): Promise<Pick<BootFiles, 'plainKernel' | 'pl
 async function makePlain(place: string, path: string): Promise<void> {
   const building = unfinished(place)
   try {
-    await writeFile(building, (await plainKernel(await readFile(join(place, 'kernel')))) ?? '', { flush: true })
+    await writeFile(building, (await plainKernel(await readFile(join(place, 'kernel')))) ?? '')
     await chmod(building, 0o644)
-    await rename(building, path)
+    await finish(building, path)
   } finally {
     await rm(building, { force: true })
   }
@@ -104,10 +103,15 @@ async function build(kernel: Kernel, runner: Buffer, place: string): Promise<voi
   const building = unfinished(place)
   try {
     await mkdir(building, { recursive: true })
-    await copyFile(kernel.path, join(building, 'kernel'))
-    await writeFile(join(building, 'initramfs'), initramfs(runner, found))
-    await writeFile(join(building, 'sets'), [...found.keys()].join('\n'))
-    for (const name of ['kernel', 'initramfs']) await chmod(join(building, name), 0o644)
+    const contents = {
+      kernel: await readFile(kernel.path),
+      initramfs: initramfs(runner, found),
+      sets: [...found.keys()].join('\n'),
+    }
+    for (const [name, content] of Object.entries(contents)) {
+      await writeFile(join(building, name), content, { flush: true })
+      await chmod(join(building, name), 0o644)
+    }
     await chmod(building, 0o755)
     await rename(building, place)
   } catch (error) {

@@ -10,6 +10,7 @@ import { imageFile, prepareLayerDisks } from './layer-disk.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { SpareRoom } from './spare-room.ts'
+import { UNUSED_MS } from './unused.ts'
 
 /** File names below the folder of disks, and what a machine has to know of them. */
 export interface ImageDisk {
@@ -25,8 +26,6 @@ export interface ImageDisk {
 /** Programs that were installed on the host show in sessions made this long after it: looking costs some milliseconds. */
 const HOST_FRESH_MS = 60_000
 
-/** Disks of the host go when no session has been made from them for so long: making them again takes a minute. */
-const HOST_UNUSED_MS = 7 * 24 * 3600 * 1000
 /** Empty; its time is when this host's programs were last asked for. */
 const HOST_USED = 'host-used'
 
@@ -93,7 +92,7 @@ export class ImageDisks {
     const marker = join(this.#paths.disks, HOST_USED)
     const used = await Promise.all([path, marker].map(async file => (await stat(file).catch(nullIfMissing))?.mtimeMs ?? 0))
     // At once with the look whether somebody prepares it: whoever comes later finds nothing, and makes it.
-    if (Date.now() - Math.max(...used) < HOST_UNUSED_MS || this.#making.has('host')) return
+    if (Date.now() - Math.max(...used) < UNUSED_MS || this.#making.has('host')) return
     renameSync(path, `${path}.old`)
     await rm(`${path}.old`, { force: true })
   }

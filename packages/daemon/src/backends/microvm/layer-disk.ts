@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { chmod, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -12,6 +12,7 @@ import type { LayeredImage } from '../backend.ts'
 import { LOOKED_AT, prepareTop } from '../image-top.ts'
 import { lookInLayers } from '../look-in-layers.ts'
 import { unsupported } from '../unsupported.ts'
+import { finish } from './half-made.ts'
 import type { ImageDisk } from './image-disks.ts'
 import { COMPRESSION, inMib, makeSquashfs, REPORT_MS, type SquashfsTools } from './squashfs.ts'
 
@@ -74,7 +75,7 @@ async function build(
       write({ ...tools, sqfstar }, image, scratch, building, AbortSignal.any([signal, full]), say),
     )
     await chmod(building, 0o644)
-    await rename(building, target)
+    await finish(building, target)
   } finally {
     await rm(scratch, { recursive: true, force: true })
   }

@@ -1,5 +1,5 @@
-// The kernel proper, which the file that a distribution installs holds compressed. An emulated processor takes a fifth of its boot to unpack it;
-// the host does that once, and QEMU loads the result where the kernel is to be.
+// The kernel proper, which the file that a distribution installs holds compressed. An emulated processor takes half a second to unpack it; the
+// host does that once, and QEMU loads the result where the kernel is to be.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { gunzip, zstdDecompress } from 'node:zlib'

@@ -119,8 +119,8 @@ function kernelArgs(input: QemuInput): string {
   // On a busy host an emulated processor's clock cannot be measured, and the kernel would wait for ever.
   const clock = accel === 'tcg' && tscKhz > 0 ? [`tsc_early_khz=${tscKhz}`, 'tsc=reliable', 'no_timer_check'] : []
   // An emulated processor does not speculate, so what is meant against that only costs, and much: each call of the kernel would empty the
-  // emulation's memory of translated addresses. Nor is it quicker without locks; to take them out of the whole kernel takes a tenth of the boot.
-  const plain = accel === 'tcg' ? ['mitigations=off', ...(arch === 'arm64' ? [] : ['noreplace-smp'])] : []
+  // emulation's memory of translated addresses.
+  const plain = accel === 'tcg' ? ['mitigations=off'] : []
   const facts = ['--layers', layers, '--tmp-mb', Math.floor(memoryMb / 2), ...(readAhead ? ['--read-ahead'] : [])]
   const load = modules.length > 0 ? ['--load', modules.join(',')] : []
   // A kernel that panics ends the machine. The tests of its ciphers take as long as a third of the boot. What comes after the dashes are

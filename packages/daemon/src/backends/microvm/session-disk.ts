@@ -1,10 +1,10 @@
 // The disk of one session: an ext4 filesystem whose size is the session's quota, in a file that grows as the session writes.
 import { execFile } from 'node:child_process'
-import { copyFile, lstat, mkdir, open, rename, rm } from 'node:fs/promises'
+import { copyFile, lstat, mkdir, open, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { nullIfMissing } from '../missing-file.ts'
-import { unfinished } from './half-made.ts'
+import { finish, unfinished } from './half-made.ts'
 
 const run = promisify(execFile)
 export type DiskFormat = 'qcow2' | 'raw'
@@ -50,7 +50,7 @@ async function makeEmpty(path: string, tools: DiskTools, format: DiskFormat, dis
     await makeSparse(raw, diskMb)
     await run(tools.mke2fs, [...FORMAT, raw])
     if (format === 'qcow2') await run(tools.qemuImg ?? 'qemu-img', ['convert', '-f', 'raw', '-O', 'qcow2', raw, building])
-    await rename(building, path)
+    await finish(building, path)
   } finally {
     for (const file of [raw, building]) await rm(file, { force: true })
   }

@@ -19,12 +19,11 @@ import { guestMemoryMb } from './qemu-args.ts'
 import { diskFile, type SessionDisks } from './session-disk.ts'
 import { type Shape, shapeKey } from './shape.ts'
 import type { SpareRoom } from './spare-room.ts'
+import { UNUSED_MS } from './unused.ts'
 import { vmJob } from './vm-job.ts'
 
 const MAX_SNAPSHOTS = 8
 const MAX_BYTES = 4 * 1024 ** 3
-/** Nobody has started from one for so long. */
-const UNUSED_MS = 7 * 24 * 3600 * 1000
 const BOOT_DEADLINE_MS = 180_000
 const WRITE_DEADLINE_MS = 60_000
 const END_DEADLINE_MS = 10_000

@@ -1,9 +1,9 @@
 // Makes read-only disks from folders of the host.
 import { type ChildProcess, spawn } from 'node:child_process'
-import { chmod, lstat, mkdir, readFile, rename, rm } from 'node:fs/promises'
+import { chmod, lstat, mkdir, readFile, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { isMissing } from '../missing-file.ts'
-import { unfinished } from './half-made.ts'
+import { finish, unfinished } from './half-made.ts'
 import type { SpareRoom } from './spare-room.ts'
 
 /** Fast to make, and cheap to read for a processor that is emulated. */
@@ -46,7 +46,7 @@ export async function makeSquashfs(
   try {
     await room.take('a disk of its image', full => write(mksquashfs, args, AbortSignal.any([signal, full]), onRead))
     await chmod(building, 0o644)
-    await rename(building, target)
+    await finish(building, target)
   } finally {
     await rm(building, { force: true })
   }

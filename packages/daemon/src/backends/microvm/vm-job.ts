@@ -32,12 +32,6 @@ export interface VmInput {
   readonly shareProto: ShareProto
 }
 
-/**
- * SECURITY: only a kernel that unpacks itself chooses other addresses at each boot. Where the processor does the work, that costs little and is
- * kept; machines that go on from one snapshot have the same ones in any case.
- */
-const kernelFor = ({ accel, boot }: Host) => (accel === 'tcg' ? boot.plainKernel : null) ?? boot.kernel
-
 export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
   const { shape, snapshot, sockets, jailId, mounts, shareProto } = input
   return {
@@ -74,3 +68,9 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
     rlimits: QEMU_RLIMITS,
   }
 }
+
+/**
+ * SECURITY: only a kernel that unpacks itself chooses other addresses at each boot. Where the processor does the work, that costs little and is
+ * kept; machines that go on from one snapshot have the same ones in any case.
+ */
+const kernelFor = ({ accel, boot }: Host) => (accel === 'tcg' ? boot.plainKernel : null) ?? boot.kernel
