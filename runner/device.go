@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -25,10 +26,9 @@ var errNotCurrent = errors.New("another client has begun on this carrier")
 // behind stays in its buffers. So a client begins with a hello that has a nonce;
 // everything before it is thrown away, and whoever began before is done with.
 type device struct {
-	in, out *os.File
-	// returns waits for the other side after the end of input; nil where an end is final.
-	returns *edges
-	isAway  bool // the last read was at the end; belongs to the one reader
+	in, out   *os.File
+	comesBack bool // after the end of input the other side may be there again
+	isAway    bool // the last read was at the end; belongs to the one reader
 
 	mu    sync.Mutex // held across one write
 	epoch uint64     // counts the clients; only the last may write
@@ -36,13 +36,28 @@ type device struct {
 
 // Read gives io.EOF each time that the other side goes away, and waits for it when called again.
 func (d *device) Read(p []byte) (int, error) {
-	if d.isAway && d.returns != nil {
-		if err := d.returns.wait(); err != nil {
-			return 0, err
+	if d.isAway && d.comesBack {
+		if n, err := d.readOnReturn(p); n > 0 || err != nil {
+			d.isAway = false
+			return n, err
 		}
 	}
 	n, err := d.in.Read(p)
 	d.isAway = errors.Is(err, io.EOF)
+	return n, err
+}
+
+// readOnReturn waits until there is something else than the end, and gives it if it is bytes. A device at its end is
+// readable all the while; but the runtime goes by edges, and tries again at the next.
+func (d *device) readOnReturn(p []byte) (n int, err error) {
+	raw, err := d.in.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		n, _ = syscall.Read(int(fd), p)
+		return n != 0
+	})
 	return n, err
 }
 
@@ -88,7 +103,7 @@ func (run *runner) serveDevice(d *device) error {
 	in := bufio.NewReaderSize(d, maxHelloLine)
 	for {
 		said, err := awaitHello(in)
-		if errors.Is(err, io.EOF) && d.returns != nil {
+		if errors.Is(err, io.EOF) && d.comesBack {
 			continue
 		}
 		if err != nil {

@@ -15,8 +15,7 @@ const (
 	reopenPause  = time.Second
 	virtioPrefix = "virtio:"
 	fdPrefix     = "fd:"
-	ioctlFlush   = 0x540b  // TCFLSH
-	edgeTrigger  = 1 << 31 // EPOLLET, which package syscall has as a negative number
+	ioctlFlush   = 0x540b // TCFLSH
 )
 
 // serveStdio serves the clients on stdin and stdout. If that is the only way in, the sandbox ends with stdin.
@@ -50,7 +49,7 @@ func (run *runner) serveCarrier(name string) error {
 	go func() {
 		for {
 			fmt.Fprintln(os.Stderr, "runner: carrier:", run.serveDevice(d))
-			d.close()
+			d.in.Close()
 			for d = nil; d == nil; d, _ = openCarrier(name) {
 				time.Sleep(reopenPause)
 			}
@@ -59,22 +58,17 @@ func (run *runner) serveCarrier(name string) error {
 	return nil
 }
 
-// openCarrier opens a device and watches it.
+// openCarrier opens a device whose other side may go away and come back.
 func openCarrier(name string) (*device, error) {
 	file, err := openDevice(name)
 	if err != nil {
 		return nil, fmt.Errorf("open carrier: %w", err)
 	}
-	d := &device{in: file, out: file}
 	if err := makeRaw(int(rawFD(file))); err != nil {
 		file.Close()
 		return nil, err
 	}
-	if d.returns, err = watchEdges(file); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return d, nil
+	return &device{in: file, out: file, comesBack: true}, nil
 }
 
 // openDevice opens a device by its path, as virtio:NAME the virtio port that the host gave this name, or as fd:NUMBER one that whoever
@@ -93,11 +87,6 @@ func openDevice(name string) (*os.File, error) {
 		path = found
 	}
 	return os.OpenFile(path, os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
-}
-
-func (d *device) close() {
-	d.in.Close()
-	d.returns.close()
 }
 
 // findVirtioPort gives the path of a port; the numbers in it vary with the devices of the machine.
@@ -133,32 +122,3 @@ func makeRaw(fd int) error {
 	}
 	return nil
 }
-
-// edges tells of changes to a file that is readable all the time because its other side is away: reading and poll return at
-// once then, and only an edge says that there is something else to read than the end.
-type edges struct{ epoll int }
-
-func watchEdges(file *os.File) (*edges, error) {
-	epoll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("watch carrier: %w", err)
-	}
-	fd := int(rawFD(file))
-	event := syscall.EpollEvent{Events: syscall.EPOLLIN | edgeTrigger, Fd: int32(fd)}
-	if err := syscall.EpollCtl(epoll, syscall.EPOLL_CTL_ADD, fd, &event); err != nil {
-		syscall.Close(epoll)
-		return nil, fmt.Errorf("watch carrier: %w", err)
-	}
-	return &edges{epoll}, nil
-}
-
-// wait returns when something has changed since it last returned.
-func (e *edges) wait() error {
-	for {
-		if _, err := syscall.EpollWait(e.epoll, make([]syscall.EpollEvent, 1), -1); err != syscall.EINTR {
-			return err
-		}
-	}
-}
-
-func (e *edges) close() { syscall.Close(e.epoll) }

@@ -160,16 +160,12 @@ func TestADeviceWaitsForTheOtherSideToComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	returns, err := watchEdges(in)
-	if err != nil {
-		t.Fatal(err)
-	}
 	run, err := newRunner(&config{Token: testToken})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- run.serveDevice(&device{in: in, out: out, returns: returns}) }()
+	go func() { ended <- run.serveDevice(&device{in: in, out: out, comesBack: true}) }()
 	for i := 1; i <= 3; i++ {
 		theirs, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
