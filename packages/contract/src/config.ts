@@ -35,7 +35,10 @@ const Oci = z.strictObject({
     .default('auto')
     .describe('crun, runc, one of runtimes, a path to another OCI runtime, or auto: crun, else runc'),
   runtimes: z
-    .record(z.string().regex(/^[a-z][a-z0-9-]{0,40}$/), z.string().startsWith('/'))
+    .record(
+      z.string().regex(/^[a-z][a-z0-9-]{0,40}$/, 'must be 1 to 41 of a-z, 0-9 and -, starting with a letter'),
+      z.string().startsWith('/'),
+    )
     .default({})
     .describe('further OCI runtimes that a session may ask for by name, with their paths'),
   allow_unenforced: AllowUnenforced,

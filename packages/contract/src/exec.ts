@@ -75,7 +75,11 @@ export const ProcessSpec = z.strictObject({
   cwd: Path.optional(),
   env: Env.optional(),
   user: User.optional(),
-  tag: z.string().regex(PROCESS_TAG).optional().describe('your own name for the process'),
+  tag: z
+    .string()
+    .regex(PROCESS_TAG, 'must be 1 to 64 of a-z, A-Z, 0-9, _, ., : and -, starting with a letter or a digit')
+    .optional()
+    .describe('your own name for the process'),
   timeout_ms: z.int().min(1).optional().describe('the process group is ended after this; none when absent'),
   stdin: z.boolean().optional().describe('true keeps stdin open for the stdin call or an attached stream'),
   tty: Size.optional().describe('run on a terminal of this size; stdout and stderr become one'),

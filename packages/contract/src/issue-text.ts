@@ -16,6 +16,10 @@ export function issueText(issue: z.core.$ZodRawIssue): string | undefined {
       return `must be ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(value => JSON.stringify(value)).join(', ')}`
     case 'unrecognized_keys':
       return `unknown field ${issue.keys.join(', ')}`
+    case 'invalid_key':
+      return issue.issues[0]?.message
+    case 'invalid_format':
+      return issue.format === 'starts_with' ? `must begin with ${issue.prefix}` : undefined
     default:
       return undefined
   }

@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest'
+import { Config } from './config.ts'
+import { ProcessSpec } from './exec.ts'
+import { SessionSpec } from './session.ts'
+
+const runtimes = (value: Record<string, string>) => Config.safeParse({ backends: { oci: { runtimes: value } } })
+
+it.each([
+  ['a tag', ProcessSpec.safeParse({ argv: ['true'], tag: 'a b' }), /^must be 1 to 64 of a-z/],
+  ['a variable', SessionSpec.safeParse({ env: { '9A': '' } }), /^is not a variable name$/],
+  ['a label', SessionSpec.safeParse({ labels: { 'a b': '' } }), /^is not a label name$/],
+  ['a runtime', runtimes({ 'Run SC': '/usr/bin/runsc' }), /^must be 1 to 41 of a-z/],
+  ['a path', runtimes({ runsc: 'runsc' }), /^must begin with \/$/],
+])('what is wrong with %s is said in words', (_, { error }, words) => {
+  expect(error?.issues.map(({ message }) => message)).toEqual([expect.stringMatching(words)])
+})
