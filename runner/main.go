@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -129,7 +128,7 @@ func prepareProcess(cfg *config) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
 		return fmt.Errorf("forbid core dumps: %w", err)
 	}
-	if err := closeOnExec(); err != nil {
+	if err := launch.CloseOnExec(); err != nil {
 		return err
 	}
 	if os.Getpid() != 1 {
@@ -154,22 +153,6 @@ func limitProcesses(most uint64) error {
 	const rlimitNproc = 6
 	if err := syscall.Setrlimit(rlimitNproc, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 		return fmt.Errorf("limit processes: %w", err)
-	}
-	return nil
-}
-
-// closeOnExec keeps descriptors that the runner was started with from its children.
-//
-// SECURITY: whoever starts the runner may have left any file open, of the host even.
-func closeOnExec() error {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return fmt.Errorf("list descriptors: %w", err)
-	}
-	for _, entry := range entries {
-		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
-			syscall.CloseOnExec(fd)
-		}
 	}
 	return nil
 }

@@ -3,12 +3,12 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { SandboxClient } from '@sandglass/sdk'
 import { unixFetch } from '@sandglass/sdk/node'
+import { freePort } from '../bench/free-port.ts'
 
 const READY_MS = 20_000
 
@@ -65,15 +65,6 @@ export async function startPrivateDaemon(options: PrivateOptions = {}): Promise<
       remove()
     },
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 /**

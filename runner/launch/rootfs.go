@@ -228,6 +228,13 @@ func (l *layer) showWritable(rootfs string, target place, mounted string, users 
 		return err
 	}
 	defer lower.close()
+	return l.withChanges(mounted, func(changes string) error {
+		return overlay(lower, "lowerdir="+lower.path()+","+changes+","+followNothing)
+	})
+}
+
+// withChanges gives the options of an overlay that keeps what is changed in it on the disk.
+func (l *layer) withChanges(mounted string, mount func(options string) error) error {
 	upper, err := openPath(filepath.Join(mounted, l.Upper))
 	if err != nil {
 		return err
@@ -238,7 +245,7 @@ func (l *layer) showWritable(rootfs string, target place, mounted string, users 
 		return err
 	}
 	defer work.close()
-	return overlay(lower, "lowerdir="+lower.path()+",upperdir="+upper.path()+",workdir="+work.path()+",metacopy=off,index=off,"+followNothing)
+	return mount("upperdir=" + upper.path() + ",workdir=" + work.path() + ",metacopy=off,index=off")
 }
 
 // SECURITY: a folder that the sandbox renames is copied, or stays. With redirects it could move the mount points of the next start,

@@ -3,7 +3,6 @@ package launch
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -94,15 +93,7 @@ func (l *layer) showStack(target place, mounted string, users *os.File) error {
 	if l.Upper == "" {
 		return l.Stack.mount(target, users, l.places, "")
 	}
-	upper, err := openPath(filepath.Join(mounted, l.Upper))
-	if err != nil {
-		return err
-	}
-	defer upper.close()
-	work, err := openPath(filepath.Join(mounted, l.Work))
-	if err != nil {
-		return err
-	}
-	defer work.close()
-	return l.Stack.mount(target, users, "", ",upperdir="+upper.path()+",workdir="+work.path()+",metacopy=off,index=off")
+	return l.withChanges(mounted, func(changes string) error {
+		return l.Stack.mount(target, users, "", ","+changes)
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strconv"
 	"syscall"
 )
 
@@ -92,7 +91,7 @@ func startVM(input *bufio.Reader) (*runningVM, error) {
 	if err := json.Unmarshal(line, j); err != nil {
 		return nil, fmt.Errorf("parse job: %w", err)
 	}
-	if err := forgetDescriptors(); err != nil {
+	if err := CloseOnExec(); err != nil {
 		return nil, err
 	}
 	log, err := openBoundedLog(j.Log, j.LogBytes)
@@ -219,22 +218,6 @@ func (v *runningVM) wait() string {
 		return fmt.Sprintf("QEMU ended with status %d", status.ExitStatus())
 	}
 	return "QEMU ended"
-}
-
-// forgetDescriptors keeps what this process was started with from QEMU.
-//
-// SECURITY: the daemon, or whoever started it, may have left any file open.
-func forgetDescriptors() error {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return fmt.Errorf("list descriptors: %w", err)
-	}
-	for _, entry := range entries {
-		if fd, err := strconv.Atoi(entry.Name()); err == nil && fd > 2 {
-			syscall.CloseOnExec(fd)
-		}
-	}
-	return nil
 }
 
 func closeAll(files []*os.File) {

@@ -155,7 +155,7 @@ class PlainChildMachine implements Machine {
   }
 
   dial(): Promise<Duplex> {
-    return dialSocket(join(this.#folder, 'runner.sock'))
+    return RunnerSocket.dial(join(this.#folder, 'runner.sock'))
   }
 
   async isRunning(): Promise<boolean> {
@@ -213,7 +213,7 @@ async function waitUntilListening(folder: string, runner: ProcessId, id: string,
   const deadline = Date.now() + START_TIMEOUT_MS
   for (;;) {
     signal.throwIfAborted()
-    const socket = await dialSocket(join(folder, 'runner.sock')).catch(() => null)
+    const socket = await RunnerSocket.dial(join(folder, 'runner.sock')).catch(() => null)
     if (socket) {
       socket.destroy()
       return
@@ -226,17 +226,6 @@ async function waitUntilListening(folder: string, runner: ProcessId, id: string,
     }
     await new Promise(resolve => setTimeout(resolve, 2))
   }
-}
-
-function dialSocket(path: string): Promise<Duplex> {
-  return new Promise((resolve, reject) => {
-    const socket = new RunnerSocket({ allowHalfOpen: true }).connect({ path })
-    socket.once('error', reject)
-    socket.once('connect', () => {
-      socket.off('error', reject)
-      resolve(socket)
-    })
-  })
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): null {

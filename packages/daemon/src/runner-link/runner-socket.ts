@@ -1,4 +1,5 @@
 // A socket to a runner. A file's body passes through few large buffers instead of leaving 64 KiB of garbage with every read.
+import { once } from 'node:events'
 import { Socket } from 'node:net'
 
 /** Enough for the usual reply. Less than this is copied out of its buffer, so that nobody keeps a large one for a few bytes. */
@@ -14,10 +15,17 @@ export class RunnerSocket extends Socket {
   readonly #ends = new WeakMap<ArrayBufferLike, number>()
   #readBytes = SMALL_BYTES
 
-  constructor(options: { allowHalfOpen?: boolean } = {}) {
+  /** SECURITY: follows links, so only for a path of which nothing is a sandbox's to change. */
+  static async dial(path: string): Promise<RunnerSocket> {
+    const socket = new RunnerSocket().connect({ path })
+    await once(socket, 'connect')
+    return socket
+  }
+
+  constructor() {
     const buffer = () => this.#free.pop() ?? Buffer.allocUnsafeSlow(this.#readBytes)
     const callback = (length: number, into: Uint8Array) => this.#take(into, length)
-    super({ ...options, onread: { buffer, callback } })
+    super({ onread: { buffer, callback } })
   }
 
   /**

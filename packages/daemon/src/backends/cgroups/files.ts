@@ -3,7 +3,8 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { MachineStats } from '../backend.ts'
-import { type CgroupLayout, type Controller, RUNNER_THREADS, RUNTIME_GROUP } from './layout.ts'
+import { RUNNER_THREADS } from '../runner-config.ts'
+import { type CgroupLayout, type Controller, RUNTIME_GROUP } from './layout.ts'
 
 const FREEZE_DEADLINE_MS = 10_000
 const THAW_EVERY = 50

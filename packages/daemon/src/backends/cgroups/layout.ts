@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { LimitKind } from '../backend.ts'
+import { RUNNER_THREADS } from '../runner-config.ts'
 
 /** How this host shows cgroups. `roots` maps a controller to the directory that this daemon makes groups in. */
 export interface CgroupLayout {
@@ -49,11 +50,6 @@ export interface Limits {
 export const GROUP_NAME = /^[0-9a-f]{16}$/
 /** The group that a runtime which keeps cgroups itself is told to make inside the machine's. */
 export const RUNTIME_GROUP = 'machine'
-/**
- * Threads of the runner that the group may hold beyond the session's own processes. Those are held to the session's limit by an rlimit for each
- * user: a Go program that cannot get a thread dies, and the group's limit alone would let a fork bomb take the last one.
- */
-export const RUNNER_THREADS = 32
 const CPU_PERIOD_USEC = 100_000
 /**
  * SECURITY: a sandbox can make no device file, and what is mounted in it shows none but these: null, zero, full, random, urandom, tty, ptmx and

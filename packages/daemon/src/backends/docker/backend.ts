@@ -25,7 +25,7 @@ import { begin } from './begin.ts'
 import { BootLogs } from './boot-logs.ts'
 import { buildInEngine } from './build.ts'
 import { BuildCache } from './build-cache.ts'
-import { containerOptions, runnerConfig } from './container.ts'
+import { containerOptions, stdinConfig } from './container.ts'
 import { containersOf } from './containers.ts'
 import { kill, remove } from './ending.ts'
 import { type EngineOptions, openEngine, orNull, settled, startFailed, statusOf } from './engine.ts'
@@ -185,7 +185,7 @@ class DockerBackend implements Backend {
     try {
       const container = await this.#container(engine, spec, deadline)
       const { user } = await this.#root(engine, spec.image, deadline)
-      const config = runnerConfig(spec, record.token, user)
+      const config = stdinConfig(spec, record.token, user)
       const shown = await begin(container, { mounts: spec.mounts, config }, said => this.#logs.add(spec.id, said), deadline)
       const kept = { ...record, isChecked: true, unenforced: await unkept(container, shown, spec, await this.probe()) }
       await writeRecord(this.#folder(spec.id), kept)

@@ -1,17 +1,15 @@
 // A session's container, as the engine is asked for it.
-import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { ContainerCreateOptions } from 'dockerode'
 import type { MachineSpec } from '../backend.ts'
 import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
+import { SANDBOX_ID } from '../image-users.ts'
 import { RUNNER_PATH, SOCKET_FOLDER } from '../own-places.ts'
+import { RUNNER_THREADS, runnerConfig } from '../runner-config.ts'
 import type { SeccompProfile } from '../seccomp.ts'
 import { containerName, OWNER_LABEL, SESSION_LABEL, volumeName } from './names.ts'
 import { EMPTY } from './runner-volume.ts'
 
-export const SANDBOX_ID = 1000
 export const SOCKET_NAME = 'runner.sock'
-/** The runner's own, made at its start: what the sandbox starts is counted together with them. */
-export const RUNNER_THREADS = 32
 const MiB = 1024 * 1024
 const SOCKET_TMPFS = `rw,nosuid,nodev,noexec,size=64k,nr_inodes=16,mode=700,uid=${SANDBOX_ID},gid=${SANDBOX_ID}`
 /** SECURITY: the kernel's own /sys tells of every disk and every other container. A sandbox sees its processors there and nothing more. */
@@ -113,18 +111,11 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
   }
 }
 
-/** What the runner reads as the first line of its stdin. */
-export function runnerConfig(spec: MachineSpec, token: string, user: string): object {
-  return {
-    token,
-    workdir: '/workspace',
-    home: '/home/sandbox',
-    user: { name: user, uid: SANDBOX_ID, gid: SANDBOX_ID },
-    env: spec.image.kind === 'layers' ? { ...spec.image.env, ...spec.env } : spec.env,
-    file_roots: FILE_ROOTS,
-    loopback: [],
-    max_shells: 64,
-    warm_shell: true,
-    threads: RUNNER_THREADS,
-  }
-}
+/**
+ * What the runner reads as the first line of its stdin. Its threads are made at its start: what the sandbox starts is counted together with them, and
+ * nothing else holds it back.
+ */
+export const stdinConfig = (spec: MachineSpec, token: string, user: string): object => ({
+  ...runnerConfig(spec, token, user),
+  threads: RUNNER_THREADS,
+})

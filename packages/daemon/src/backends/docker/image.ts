@@ -7,6 +7,7 @@ import { addAbortSignal, Readable } from 'node:stream'
 import { finished, pipeline } from 'node:stream/promises'
 import type Docker from 'dockerode'
 import { type Pack, pack } from 'tar-stream'
+import { SANDBOX_ID } from '../image-users.ts'
 import { orNull } from './engine.ts'
 
 /** A layer as a file, with the digest of its tar uncompressed. */
@@ -91,7 +92,6 @@ export async function folderLayer(folder: string, scratch: string): Promise<Laye
 }
 
 const OWNED = ['workspace', 'home/sandbox']
-const SANDBOX_ID = 1000
 
 async function addFolder(archive: Pack, root: string, below: string): Promise<void> {
   for (const name of (await readdir(join(root, below))).sort()) {

@@ -1,6 +1,5 @@
 // The runner's socket, reached through the container's own root filesystem as the kernel shows it: nothing of the host is mounted into the
 // container for it. Only root on the engine's own machine can go this way.
-import { once } from 'node:events'
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import type { Duplex } from 'node:stream'
@@ -22,7 +21,7 @@ export async function dialLocal(pid: number, isContainers: () => Promise<boolean
     // SECURITY: the number may be another container's by now. What was opened before this was of the process that is looked at.
     if (!(await isContainers())) throw new Error('the container is gone')
     if (!(await file.stat()).isSocket()) throw new Error('what is in place of the runner’s socket is no socket')
-    return await connect(file)
+    return await RunnerSocket.dial(`/proc/self/fd/${file.fd}`)
   } finally {
     await file.close()
   }
@@ -31,10 +30,4 @@ export async function dialLocal(pid: number, isContainers: () => Promise<boolean
 /** SECURITY: an image may have a link in place of the folder, which would lead to the host's. Nothing is read, so that nothing can block. */
 export async function openSocketFolder(pid: number): Promise<FileHandle> {
   return await open(`/proc/${pid}/root${SOCKET_FOLDER}`, O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW)
-}
-
-async function connect(file: FileHandle): Promise<Duplex> {
-  const socket = new RunnerSocket().connect({ path: `/proc/self/fd/${file.fd}` })
-  await once(socket, 'connect')
-  return socket
 }

@@ -1,7 +1,7 @@
 // What the daemon says to the first process of a machine. SECURITY: what comes back is the machine's word: it is believed about the machine alone.
 import { z } from 'zod'
 import type { MachineStats } from '../backend.ts'
-import { RUNNER_THREADS } from './guest-config.ts'
+import { RUNNER_THREADS } from '../runner-config.ts'
 import { connectLines } from './lines.ts'
 
 const count = z.number().min(0).max(Number.MAX_SAFE_INTEGER)

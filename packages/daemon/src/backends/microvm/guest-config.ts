@@ -1,8 +1,7 @@
 // The one message that makes a waiting machine a session's: sent over the control port, never written anywhere.
 import { randomBytes } from 'node:crypto'
-import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
-import { SANDBOX_ID } from '../image-users.ts'
+import { RUNNER_THREADS, runnerConfig } from '../runner-config.ts'
 
 export interface GuestShare {
   readonly type: 'virtiofs' | '9p'
@@ -14,8 +13,6 @@ export interface GuestShare {
 const ENTROPY_BYTES = 256
 const CPU_PERIOD_USEC = 100_000
 const MIB = 1024 * 1024
-/** Threads of the runner that the group may hold beyond the session's own processes. */
-export const RUNNER_THREADS = 32
 const OPEN_FILES = 65_536
 const QUEUED_SIGNALS = 1024
 /** The kernel's numbers, the same on x64 and arm64. */
@@ -52,16 +49,6 @@ export function guestConfig(
     ],
     shares,
     bridged: spec.network === 'bridge',
-    runner: {
-      token,
-      workdir: '/workspace',
-      home: '/home/sandbox',
-      user: { name: user, uid: SANDBOX_ID, gid: SANDBOX_ID },
-      env: spec.image.kind === 'layers' ? { ...spec.image.env, ...spec.env } : spec.env,
-      file_roots: FILE_ROOTS,
-      loopback: [],
-      max_shells: 64,
-      warm_shell: true,
-    },
+    runner: runnerConfig(spec, token, user),
   }
 }

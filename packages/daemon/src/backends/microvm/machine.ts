@@ -1,6 +1,4 @@
 // One running machine of the microvm backend.
-import { once } from 'node:events'
-import type { Duplex } from 'node:stream'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine, MachineStats } from '../backend.ts'
 import { isAlive } from '../process-state.ts'
@@ -43,7 +41,7 @@ export function microvmMachine(
     token: record.token,
     unenforced: record.unenforced,
     mux: true,
-    dial: () => dial(sockets.carrier),
+    dial: () => RunnerSocket.dial(sockets.carrier),
     isRunning: async () => isAlive(state),
     stats: async () => frozen ?? (await look()),
     epitaph: () => epitaph(paths, id, state),
@@ -59,13 +57,6 @@ export function microvmMachine(
     stop: () => ends.stop(id),
     destroy: () => ends.discard(id),
   }
-}
-
-// The socket's folder is the daemon's alone, and nothing of the machine can write there.
-async function dial(path: string): Promise<Duplex> {
-  const socket = new RunnerSocket().connect({ path })
-  await once(socket, 'connect')
-  return socket
 }
 
 async function epitaph(paths: MicrovmPaths, id: string, state: MachineState): Promise<{ outOfMemory: boolean; text: string }> {

@@ -1,17 +1,17 @@
 // What the launcher is asked to do, as data: one start or one end of a machine.
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
 import { type CgroupLayout, groupsOf, leftGroups, mountsOf, RUNTIME_GROUP, wayHome } from '../cgroups/layout.ts'
 import { SANDBOX_ID } from '../image-users.ts'
 import { RUNNER_PATH } from '../own-places.ts'
+import { runnerConfig } from '../runner-config.ts'
 import type { SeccompProfile } from '../seccomp.ts'
 import { ociBundle } from './bundle.ts'
 import { SPARE_DISK } from './disks.ts'
 import { hostFolders } from './host-folders.ts'
 import { type IdRange, outsideId } from './id-ranges.ts'
-import { type KernelWays, kernelWays, processLimit } from './kernel-ways.ts'
+import { kernelWays, processLimit } from './kernel-ways.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { MachineRecord, MachineState } from './record.ts'
@@ -88,7 +88,9 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       socket_folder: ways.socketFolder,
       bundle,
       config: {
-        ...runnerConfig(ways, spec, input.rootfs, record.token, inRunner),
+        ...runnerConfig(spec, record.token, input.rootfs.user),
+        loopback: ways.loopback,
+        ...(inRunner === null ? {} : { seccomp: inRunner.toString('base64') }),
         ...(host.rootless ? { processes: processLimit(host, spec) } : {}),
       },
       groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.bornInGroups),
@@ -251,20 +253,4 @@ function shownOnDisk(readonlyRootfs: boolean): object[] {
     { path: 'etc/hosts', target: '/etc/hosts', readonly: readonlyRootfs },
     { path: 'etc/hostname', target: '/etc/hostname', readonly: readonlyRootfs },
   ]
-}
-
-// SECURITY: token and environment reach the runner through a pipe, never through argv, the environment or a file.
-function runnerConfig({ loopback }: KernelWays, spec: MachineSpec, rootfs: Rootfs, token: string, filter: Buffer | null): object {
-  return {
-    token,
-    workdir: '/workspace',
-    home: '/home/sandbox',
-    user: { name: rootfs.user, uid: SANDBOX_ID, gid: SANDBOX_ID },
-    env: { ...rootfs.env, ...spec.env },
-    file_roots: FILE_ROOTS,
-    loopback,
-    max_shells: 64,
-    warm_shell: true,
-    ...(filter === null ? {} : { seccomp: filter.toString('base64') }),
-  }
 }

@@ -1,6 +1,4 @@
 // One running machine of the oci backend.
-import { once } from 'node:events'
-import type { Duplex } from 'node:stream'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine } from '../backend.ts'
 import { oomKills, pidRefusals, readStats, setFrozen } from '../cgroups/files.ts'
@@ -23,7 +21,7 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
     mux: false,
     token: record.token,
     unenforced: record.unenforced,
-    dial: () => dial(paths.socket(id)),
+    dial: () => RunnerSocket.dial(paths.socket(id)),
     isRunning: async () => isAlive(state),
     stats: () => readStats(cgroups, paths.cgroupParent, group),
     epitaph: () => epitaph(host, paths, group),
@@ -36,13 +34,6 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
     stop: () => ends.stop(id),
     destroy: () => ends.discard(id),
   }
-}
-
-// The socket's folder is the daemon's alone, and nothing of the sandbox can write there.
-async function dial(path: string): Promise<Duplex> {
-  const socket = new RunnerSocket().connect({ path })
-  await once(socket, 'connect')
-  return socket
 }
 
 async function epitaph(host: Host, paths: OciPaths, group: string): Promise<{ outOfMemory: boolean; text: string }> {

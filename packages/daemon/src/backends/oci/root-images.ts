@@ -29,8 +29,6 @@ export interface Rootfs {
   readonly layers: readonly (Layer & { readonly stack?: Stack })[]
   /** Of the user that programs run as. */
   readonly user: string
-  /** From the image; what the session says comes on top. */
-  readonly env: Readonly<Record<string, string>>
 }
 
 /** A change of the host's /etc shows in sessions made this long after it: looking costs some milliseconds. */
@@ -81,11 +79,11 @@ export class RootImages {
   }
 
   async rootfs(host: Host, image: RootImage, signal: AbortSignal): Promise<Rootfs> {
-    if (image.kind === 'host') return { ...(this.#hostRoot ?? (await prepareHost(this.#paths.images))), user: 'sandbox', env: {} }
+    if (image.kind === 'host') return { ...(this.#hostRoot ?? (await prepareHost(this.#paths.images))), user: 'sandbox' }
     const making = this.#ready.get(image.id) ?? this.#make(host, image, signal)
     this.#ready.set(image.id, making)
     try {
-      return { ...(await making), env: image.env }
+      return await making
     } catch (error) {
       if (this.#ready.get(image.id) === making) this.#ready.delete(image.id)
       throw error
@@ -106,7 +104,6 @@ export class RootImages {
       name: top.name,
       layers: [{ source: this.#paths.images, target: '/', recursive: false, writable: true, stack }],
       user: top.user,
-      env: image.env,
     }
   }
 

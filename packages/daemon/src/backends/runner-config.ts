@@ -1,0 +1,26 @@
+// What a runner is told before anything else, the same on every backend.
+import { FILE_ROOTS } from '@sandglass/contract/tables'
+import type { MachineSpec } from './backend.ts'
+import { SANDBOX_ID } from './image-users.ts'
+
+/**
+ * Threads of the runner that a machine may hold beyond the session's own processes. Those are held to the session's limit by an rlimit for each
+ * user: a Go program that cannot get a thread dies, and the machine's limit alone would let a fork bomb take the last one.
+ */
+export const RUNNER_THREADS = 32
+const MAX_SHELLS = 64
+
+// SECURITY: token and environment reach the runner through a pipe or a port of its machine, never through argv, the environment or a file.
+export function runnerConfig(spec: MachineSpec, token: string, user: string): object {
+  return {
+    token,
+    workdir: '/workspace',
+    home: '/home/sandbox',
+    user: { name: user, uid: SANDBOX_ID, gid: SANDBOX_ID },
+    env: spec.image.kind === 'layers' ? { ...spec.image.env, ...spec.env } : spec.env,
+    file_roots: FILE_ROOTS,
+    loopback: [],
+    max_shells: MAX_SHELLS,
+    warm_shell: true,
+  }
+}
