@@ -72,6 +72,13 @@ export const SESSIONS_ERRORS = {
     hint: ({ id, name = id }: { id: string; name?: string }) =>
       `\`sandglass logs ${name}\` shows the boot log; \`sandglass start ${name}\` tries again; \`sandglass doctor\` checks the host`,
   },
+  PAUSE_FAILED: {
+    http: 503,
+    exit: 3,
+    text: (d: { seconds: number }) =>
+      `the session could not be paused: some process of it did not stop within ${d.seconds} seconds`,
+    hint: 'it runs on; try again when the host is less busy',
+  },
   RUNNER_LOST: {
     http: 502,
     exit: 3,

@@ -51,7 +51,7 @@ export const SESSIONS_ROUTES = {
     summary: 'Freeze every process of a session',
     params: sessionId,
     reply: session.Session,
-    errors: [...found, 'WRONG_STATE', 'UNSUPPORTED'],
+    errors: [...found, 'WRONG_STATE', 'UNSUPPORTED', 'PAUSE_FAILED'],
   },
   resumeSession: {
     summary: 'Thaw a paused session',

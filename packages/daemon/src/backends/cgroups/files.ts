@@ -1,13 +1,10 @@
-// Reads and freezes the groups of one machine.
-import { readFile, writeFile } from 'node:fs/promises'
+// What the groups of one machine count.
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { MachineStats } from '../backend.ts'
 import { RUNNER_THREADS } from '../runner-config.ts'
 import { type CgroupLayout, type Controller, RUNTIME_GROUP } from './layout.ts'
 
-const FREEZE_DEADLINE_MS = 10_000
-const THAW_EVERY = 50
 const NO_STATS: MachineStats = {
   cpuUsageUsec: 0,
   memoryBytes: 0,
@@ -38,32 +35,6 @@ export async function pidRefusals(layout: CgroupLayout | null, parent: string, g
   // Kernels differ in whether they count it where the limit is or where the process is.
   const [own, inner] = await Promise.all([inGroup(''), inGroup(`${RUNTIME_GROUP}/`)])
   return own === null ? null : own + (inner ?? 0)
-}
-
-/** Stops or continues every process of the machine; resolves when the kernel says that it is so. */
-export async function setFrozen(layout: CgroupLayout, parent: string, group: string, frozen: boolean): Promise<void> {
-  const root = layout.roots.freezer
-  if (root === undefined) throw new Error('no freezer')
-  const dir = join(root, parent, group)
-  const v1 = layout.version === 1
-  const word = v1 ? (frozen ? 'FROZEN' : 'THAWED') : frozen ? '1' : '0'
-  const isSo = async () =>
-    v1
-      ? (await readFile(join(dir, 'freezer.state'), 'utf8')).trim() === word
-      : field(await readFile(join(dir, 'cgroup.events'), 'utf8'), 'frozen') === Number(word)
-  const deadline = Date.now() + FREEZE_DEADLINE_MS
-  const file = join(dir, v1 ? 'freezer.state' : 'cgroup.freeze')
-  for (let attempt = 1; ; attempt++) {
-    // v1 can stay halfway for good when a process was just being made: letting go for a moment gets it unstuck.
-    if (v1 && frozen && attempt % THAW_EVERY === 0) {
-      await writeFile(file, 'THAWED')
-      await delay(10)
-    }
-    await writeFile(file, word)
-    if (await isSo()) return
-    if (Date.now() > deadline) throw new Error(`the kernel did not report ${word} in time`)
-    await delay(1)
-  }
 }
 
 // v1 counts a kill in the victim's own group alone, which is the one that a runtime other than crun makes inside the machine's.

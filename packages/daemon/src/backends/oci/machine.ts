@@ -1,7 +1,8 @@
 // One running machine of the oci backend.
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine } from '../backend.ts'
-import { oomKills, pidRefusals, readStats, setFrozen } from '../cgroups/files.ts'
+import { oomKills, pidRefusals, readStats } from '../cgroups/files.ts'
+import { freeze, thaw } from '../cgroups/freeze.ts'
 import { isAlive } from '../process-state.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
@@ -28,8 +29,8 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
     ...(cgroups?.roots.freezer === undefined
       ? {}
       : {
-          pause: () => setFrozen(cgroups, paths.cgroupParent, group, true),
-          resume: () => setFrozen(cgroups, paths.cgroupParent, group, false),
+          pause: () => freeze(cgroups, paths.cgroupParent, group),
+          resume: () => thaw(cgroups, paths.cgroupParent, group),
         }),
     stop: () => ends.stop(id),
     destroy: () => ends.discard(id),
