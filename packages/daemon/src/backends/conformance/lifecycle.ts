@@ -53,7 +53,7 @@ export const LIFECYCLE: Record<string, Check> = {
 
   'pause stops every process and resume continues them': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
-      await box.run('(while :; do echo >> ticks; sleep 0.01; done) & true')
+      await box.run('touch ticks; (while :; do echo >> ticks; sleep 0.01; done) & true')
       await box.machine.pause?.()
       const before = (await box.machine.stats()).cpuUsageUsec
       await delay(300)
