@@ -62,6 +62,20 @@ func (l *layer) run(args []string) error {
 	if _, err := io.Copy(io.Discard, input); err != nil {
 		return fmt.Errorf("read stdin: %w", err)
 	}
+	return syncDisk()
+}
+
+// syncDisk waits until the folder is on its disk: once it has its name nobody looks at its files again, not after a power cut either.
+// It does so for the whole disk, which is far less work than for each of many files.
+func syncDisk() error {
+	here, err := os.Open(".")
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	if _, _, errno := syscall.Syscall(sysSyncfs, here.Fd(), 0, 0); errno != 0 {
+		return fmt.Errorf("write the layer to the disk: %w", errno)
+	}
 	return nil
 }
 

@@ -2,8 +2,9 @@
 // SECURITY: everything the sandbox sees is named here. What is not named, such as home directories, /var, /opt, keys in /etc and sockets
 // in /run, is not there; there is no list of things to hide that could be incomplete.
 import { createHash } from 'node:crypto'
-import { chmod, cp, lstat, mkdir, readdir, readFile, readlink, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { chmod, cp, lstat, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { finish } from '../finish.ts'
 import { nullIfMissing } from './missing-file.ts'
 
 /** A host folder or file and where the sandbox sees it. `writable`: a session with a writable root may change it, in a copy of its own. */
@@ -147,7 +148,7 @@ export async function prepareHost(imagesDir: string, hostRoot = '/'): Promise<Ho
   if (!(await exists(folder))) {
     const building = `${folder}.${process.pid}.new`
     await build(building, hostRoot, copied, programs)
-    await rename(building, folder).catch(async error => {
+    await finish(building, folder).catch(async error => {
       // Another start made it meanwhile.
       await rm(building, { recursive: true, force: true })
       if (!(await exists(folder))) throw error

@@ -1,8 +1,9 @@
 // The topmost layer of every image: the folders that things are mounted on, the sandbox's user, and the files about names and addresses.
 // An image may lack them, or have links in their place; a folder on top of a link is a folder.
 import { createHash, randomBytes } from 'node:crypto'
-import { chmod, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { finish } from '../finish.ts'
 import { folderForAll, NETWORK_FILES, NSSWITCH, processorsMark, writeProcessors } from './host-image.ts'
 import { withSandboxUser } from './image-users.ts'
 import { isMissing } from './missing-file.ts'
@@ -36,7 +37,7 @@ export async function prepareTop(dir: string, imageId: string, look: () => Promi
   const looked = await look()
   const building = `${folder}.${randomBytes(6).toString('hex')}.new`
   const user = await build(building, looked)
-  await rename(building, folder).catch(async error => {
+  await finish(building, folder).catch(async error => {
     // Another start made it meanwhile.
     await rm(building, { recursive: true, force: true })
     if ((await userOf(folder)) === null) throw error

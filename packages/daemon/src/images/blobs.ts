@@ -1,9 +1,10 @@
 // The files that images came as, under their digests. A part of one that is still coming, or was cut off, ends in .part.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract'
+import { finish } from '../finish.ts'
 
 const DIGEST = /^sha256:([0-9a-f]{64})$/
 
@@ -49,7 +50,7 @@ export class Blobs {
 
   /** Makes a whole file, whose digest was checked, one of these. */
   async adopt(file: string, digest: string): Promise<void> {
-    await rename(file, this.path(digest))
+    await finish(file, this.path(digest))
   }
 
   /** Removes every blob and part but those of these digests. `isDue` has a say about the others, by digest and age. */

@@ -1,9 +1,12 @@
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
+import { pack } from 'tar-stream'
 import { expect, it, onTestFinished } from 'vitest'
+import { RUNNER_PATH } from '../backends/plain-child.fixture.ts'
+import { canCutPower, cuttableDisk } from '../power-cut.fixture.ts'
 import { LayerFolders } from './layer-folders.ts'
 
 it('an unpacker that cannot be started is an error, and leaves nothing', async () => {
@@ -65,4 +68,21 @@ it('a tar that is cut off between two entries is no layer, whatever the unpacker
   const unpacked = folders.unpack('app', `sha256:${'0'.repeat(64)}`, tar, limits, new AbortController().signal)
   await expect(unpacked).rejects.toMatchObject({ code: 'ERR_STREAM_PREMATURE_CLOSE' })
   expect(await readdir(join(dir, 'layers'))).toEqual([])
+})
+
+it.runIf(canCutPower)('a layer that was unpacked when the power was cut has its files', async () => {
+  const { folder, cut } = await cuttableDisk()
+  const [tar, diffId] = [pack(), `sha256:${'0'.repeat(64)}`]
+  for (const name of ['a', 'b']) tar.entry({ name }, 'content')
+  tar.finalize()
+  const limits = { maxBytes: 1e9, maxEntries: 10, reserveBytes: 0 }
+  await new LayerFolders(folder, RUNNER_PATH, false).unpack(
+    'app',
+    diffId,
+    Readable.from(tar),
+    limits,
+    new AbortController().signal,
+  )
+  const unpacked = new LayerFolders(await cut(), RUNNER_PATH, false).folder(diffId)
+  for (const name of ['a', 'b']) expect(await readFile(join(unpacked, name), 'utf8')).toBe('content')
 })

@@ -2,14 +2,15 @@
 // QEMU can read them whatever their modes, and an upgrade of the kernel's package takes nothing away.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { chmod, mkdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { finish } from '../../finish.ts'
 import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
 import { isMissing, namesIn, nullIfMissing } from '../missing-file.ts'
 import { seccompProfile } from '../seccomp.ts'
 import { cpioArchive, file, folder, program } from './cpio.ts'
 import type { Kernel } from './find-kernel.ts'
-import { finish, unfinished } from './half-made.ts'
+import { unfinished } from './half-made.ts'
 import { collectModules, type KernelModule } from './kernel-modules.ts'
 import { plainKernel } from './plain-kernel.ts'
 import { seccompFilter } from './seccomp-filter.ts'
@@ -109,11 +110,11 @@ async function build(kernel: Kernel, runner: Buffer, place: string): Promise<voi
       sets: [...found.keys()].join('\n'),
     }
     for (const [name, content] of Object.entries(contents)) {
-      await writeFile(join(building, name), content, { flush: true })
+      await writeFile(join(building, name), content)
       await chmod(join(building, name), 0o644)
     }
     await chmod(building, 0o755)
-    await rename(building, place)
+    await finish(building, place)
   } catch (error) {
     // Another daemon made it meanwhile.
     if ((await readSets(place)) === null) throw error

@@ -1,7 +1,7 @@
 // What is made under another name first, which tells the process that makes it, and what is left of that when a daemon is killed.
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { open, rename, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { namesIn } from '../missing-file.ts'
 import type { MicrovmPaths } from './paths.ts'
@@ -10,17 +10,6 @@ const HALF_MADE = /\.(\d+)\.(new|[A-Za-z0-9]{6})(\.raw)?$/
 
 /** A name to make a file under, another one each time: two who make the same do not write to one file. */
 export const unfinished = (path: string): string => `${path}.${process.pid}.${randomBytes(3).toString('hex')}`
-
-/** Gives a file that is whole its name. After a power cut it is whole, too, or not there: nobody would look at what is in it again. */
-export async function finish(building: string, path: string): Promise<void> {
-  const file = await open(building)
-  try {
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-  await rename(building, path)
-}
 
 /** Only for when this process makes nothing yet: what bears its number is an earlier one's, in a container for one. */
 export async function removeHalfMade(paths: MicrovmPaths): Promise<void> {

@@ -3,8 +3,9 @@ import { execFile } from 'node:child_process'
 import { copyFile, lstat, mkdir, open, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { finish } from '../../finish.ts'
 import { nullIfMissing } from '../missing-file.ts'
-import { finish, unfinished } from './half-made.ts'
+import { unfinished } from './half-made.ts'
 
 const run = promisify(execFile)
 export type DiskFormat = 'qcow2' | 'raw'

@@ -3,9 +3,10 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
+import { mkdir, readFile, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { finish } from '../../finish.ts'
 import { isMissing, namesIn } from '../missing-file.ts'
 import { isAlive } from '../process-state.ts'
 import type { MachineGroups } from './groups.ts'
@@ -151,7 +152,7 @@ export class Snapshots {
       kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
       await this.#untilWaiting(kept, log)
       await this.#room.take('a snapshot', full => this.#write(sockets.monitor, building, full), most)
-      await rename(building, path)
+      await finish(building, path)
       await this.prune()
     } finally {
       if (kept !== null) {

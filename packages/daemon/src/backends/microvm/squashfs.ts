@@ -2,8 +2,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmod, lstat, mkdir, readFile, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { finish } from '../../finish.ts'
 import { isMissing } from '../missing-file.ts'
-import { finish, unfinished } from './half-made.ts'
+import { unfinished } from './half-made.ts'
 import type { SpareRoom } from './spare-room.ts'
 
 /** Fast to make, and cheap to read for a processor that is emulated. */

@@ -1,9 +1,10 @@
 // Empty session disks, one per size, that the launcher copies: an ext4 file takes its few hundred KiB whatever size it shows.
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { finish } from '../../finish.ts'
 import { isMissing } from '../missing-file.ts'
 
 const run = promisify(execFile)
@@ -76,7 +77,7 @@ export class EmptyDisks {
       await file.close()
     }
     await run(this.#mkfs, [...FORMAT, building])
-    await rename(building, path)
+    await finish(building, path)
     return path
   }
 }

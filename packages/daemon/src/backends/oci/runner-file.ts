@@ -1,8 +1,9 @@
 // A copy of the runner in the data folder, in a folder of its own that sandboxes are shown: readable by every sandbox whatever the modes of the installation, and unchanged by upgrades
 // while machines run.
 import { createHash } from 'node:crypto'
-import { chmod, copyFile, lstat, mkdir, readFile, rename } from 'node:fs/promises'
+import { chmod, copyFile, lstat, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { finish } from '../../finish.ts'
 import { isMissing } from '../missing-file.ts'
 
 /** Earlier versions had the file itself under the name without v2. */
@@ -26,6 +27,6 @@ export async function placeRunner(runnerPath: string, imagesDir: string): Promis
   const building = `${folder}.${process.pid}.new`
   await copyFile(runnerPath, building)
   await chmod(building, 0o755)
-  await rename(building, path)
+  await finish(building, path)
   return path
 }

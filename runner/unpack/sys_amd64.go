@@ -1,0 +1,3 @@
+package unpack
+
+const sysSyncfs = 306 // package syscall does not name it

@@ -1,0 +1,3 @@
+package unpack
+
+const sysSyncfs = 267 // package syscall does not name it
