@@ -1,17 +1,13 @@
 // The disk of one session: an ext4 filesystem whose size is the session's quota, in a file that grows as the session writes.
-import { execFile } from 'node:child_process'
-import { copyFile, lstat, mkdir, open, rm } from 'node:fs/promises'
+import { copyFile, lstat, mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { promisify } from 'node:util'
 import { finish } from '../../finish.ts'
+import { makeEmptyDisk } from '../empty-disk.ts'
 import { nullIfMissing } from '../missing-file.ts'
+import { runTool } from '../run-tool.ts'
 import { unfinished } from './half-made.ts'
 
-const run = promisify(execFile)
 export type DiskFormat = 'qcow2' | 'raw'
-
-// Small inode ratio: source trees and node_modules have many small files. No reserve: there is no root of the disk to keep it for.
-const FORMAT = ['-q', '-F', '-t', 'ext4', '-m', '0', '-i', '8192', '-J', 'size=4', '-E', 'lazy_itable_init=0,lazy_journal_init=1']
 
 export interface DiskTools {
   readonly mke2fs: string
@@ -37,7 +33,7 @@ export class SessionDisks {
     this.#making.set(empty, making)
     await making
     // A copy of a raw one keeps its holes; in a qcow2 file there are none.
-    if (format === 'raw') await run('cp', ['--sparse=always', '--', empty, target])
+    if (format === 'raw') await runTool('cp', ['--sparse=always', '--', empty, target])
     else await copyFile(empty, target)
   }
 }
@@ -48,20 +44,10 @@ async function makeEmpty(path: string, tools: DiskTools, format: DiskFormat, dis
   const building = unfinished(path)
   const raw = format === 'raw' ? building : `${building}.raw`
   try {
-    await makeSparse(raw, diskMb)
-    await run(tools.mke2fs, [...FORMAT, raw])
-    if (format === 'qcow2') await run(tools.qemuImg ?? 'qemu-img', ['convert', '-f', 'raw', '-O', 'qcow2', raw, building])
+    await makeEmptyDisk(tools.mke2fs, raw, diskMb)
+    if (format === 'qcow2') await runTool(tools.qemuImg ?? 'qemu-img', ['convert', '-f', 'raw', '-O', 'qcow2', raw, building])
     await finish(building, path)
   } finally {
     for (const file of [raw, building]) await rm(file, { force: true })
-  }
-}
-
-async function makeSparse(path: string, diskMb: number): Promise<void> {
-  const file = await open(path, 'w', 0o600)
-  try {
-    await file.truncate(diskMb * 1024 * 1024)
-  } finally {
-    await file.close()
   }
 }

@@ -1,28 +1,10 @@
-// Empty session disks, one per size, that the launcher copies: an ext4 file takes its few hundred KiB whatever size it shows.
-import { execFile } from 'node:child_process'
+// Empty session disks, one per size, that the launcher copies.
 import { readdirSync, readFileSync } from 'node:fs'
-import { lstat, mkdir, open, readdir, rm } from 'node:fs/promises'
+import { lstat, mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { finish } from '../../finish.ts'
+import { makeEmptyDisk } from '../empty-disk.ts'
 import { isMissing } from '../missing-file.ts'
-
-const run = promisify(execFile)
-// Small inode ratio: source trees and node_modules have many small files. No reserve: there is no root of the disk to keep it for.
-const FORMAT = [
-  '-q',
-  '-F',
-  '-m',
-  '0',
-  '-i',
-  '8192',
-  '-J',
-  'size=4',
-  '-E',
-  'lazy_itable_init=0,lazy_journal_init=1',
-  '-O',
-  '^metadata_csum_seed',
-]
 
 /** How the files of disks that wait for a session begin. */
 export const SPARE_DISK = 'spare-'
@@ -70,14 +52,12 @@ export class EmptyDisks {
     if (found !== null) return path
     await mkdir(this.#dir, { recursive: true, mode: 0o700 })
     const building = `${path}.new`
-    const file = await open(building, 'w', 0o600)
     try {
-      await file.truncate(diskMb * 1024 * 1024)
+      await makeEmptyDisk(this.#mkfs, building, diskMb)
+      await finish(building, path)
     } finally {
-      await file.close()
+      await rm(building, { force: true })
     }
-    await run(this.#mkfs, [...FORMAT, building])
-    await finish(building, path)
     return path
   }
 }
