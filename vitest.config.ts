@@ -10,5 +10,6 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     teardownTimeout: 20_000,
+    expect: { poll: { timeout: 10_000 } },
   },
 })

@@ -29,7 +29,7 @@ func TestATimeoutEndsTheCommandAndNotTheShell(t *testing.T) {
 			t.Parallel()
 			client := startRunner(t, nil).dial()
 			client.exec("cd /usr; A=kept; sleep 61 & sleep 62 & B=$!")
-			got := client.exec("echo begun; "+c.cmd, fields{"timeout_ms": 300})
+			got := client.exec("echo begun; "+c.cmd, fields{"timeout_ms": 1000})
 			if !got.timedOut || got.code != 124 || got.exited != c.exited || !strings.HasPrefix(got.out, "begun\r\n") {
 				t.Fatalf("got %+v", got)
 			}
@@ -51,8 +51,8 @@ func TestWaitingForATurnIsNotPartOfTheTimeout(t *testing.T) {
 	s := startRunner(t, nil)
 	c := s.dial()
 	c.exec(":")
-	c.request("exec", fields{"cmd": "sleep 0.4"})
-	c.request("exec", fields{"cmd": "echo quick", "timeout_ms": 200})
+	c.request("exec", fields{"cmd": "sleep 1.2"})
+	c.request("exec", fields{"cmd": "echo quick", "timeout_ms": 1000})
 	c.receive()
 	f, body := c.receive()
 	if got := asResult(t, f, body); got.timedOut || got.out != "quick\r\n" {

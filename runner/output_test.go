@@ -64,10 +64,10 @@ func TestAWriterWaitsForItsReaderAndCutsAStuckOne(t *testing.T) {
 
 func TestASlowButLivingReaderIsNotCut(t *testing.T) {
 	o := newOutput(4, false)
-	o.patience = 300 * time.Millisecond
+	o.patience = time.Second
 	r := o.attach(0)
 	go func() {
-		o.write([]byte(strings.Repeat("x", 40)))
+		o.write([]byte(strings.Repeat("x", 60)))
 		o.close()
 	}()
 	total := 0
@@ -82,7 +82,7 @@ func TestASlowButLivingReaderIsNotCut(t *testing.T) {
 		}
 		total += n
 	}
-	if total != 40 {
+	if total != 60 {
 		t.Errorf("%d bytes arrived", total)
 	}
 }

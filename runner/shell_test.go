@@ -99,7 +99,7 @@ func TestAShellThatDiedIdleIsReplaced(t *testing.T) {
 
 func TestJobsAreThoseThatRun(t *testing.T) {
 	c := startRunner(t, nil).dial()
-	c.exec("sleep 100 & true & /bin/true; /bin/echo")
+	c.exec("sleep 100 & true & while kill -0 $! 2>/dev/null; do sleep 0.01; done; /bin/true; /bin/echo")
 	if got := c.exec("jobs; kill %1"); strings.Count(got.out, "\n") != 1 || !strings.Contains(got.out, "sleep 100") {
 		t.Errorf("got %+v", got)
 	}

@@ -86,7 +86,7 @@ describe('a command that', () => {
     expect((await daemon.call('GET', `/v1/sessions/${id}/stats`)).json().oom_kills).toBeGreaterThan(0)
   })
 
-  test('fills its disk gets "no space", and another session can still write', async () => {
+  test('fills its disk gets "no space", and another session can still write', { timeout: 120_000 }, async () => {
     const full = await daemon.exec(id, 'head -c 3G /dev/zero > /workspace/big; echo code=$?', { timeout_ms: 60_000 })
     expect(full.output).toContain('No space left')
     const write = await daemon.call('POST', `/v1/sessions/${id}/fs/write`, { path: 'more', text: 'x'.repeat(1 << 20) })

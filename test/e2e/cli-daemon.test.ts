@@ -37,7 +37,7 @@ test('a daemon that cannot start says why', async () => {
   const broken = await cli.run(['--config', file, 'ls'], { env: { HOME: home } })
   expect(broken).toMatchObject({ code: 2, stdout: '' })
   expect(broken.stderr).toMatch(
-    /^sandglass: \S+config\.yaml: unknown key no_such_key.*\n {2}next: edit \S+config\.yaml; docs\/reference\/configuration\.md lists the keys\n$/,
+    /^(sandglass: starting the daemon…\n)?sandglass: \S+config\.yaml: unknown key no_such_key.*\n {2}next: edit \S+config\.yaml; docs\/reference\/configuration\.md lists the keys\n$/,
   )
   await writeFile(join(home, 'file'), '')
   await writeFile(file, `store: ${join(home, 'file/store.db')}\n`)

@@ -7,6 +7,8 @@ import { join, resolve } from 'node:path'
 import { deadline } from './deadline.ts'
 
 export const SANDGLASS = resolve('sandglass')
+/** For doctor where KVM is not what a test is about: one that opens and boots nothing is tried for some seconds. */
+export const WITHOUT_KVM = { SANDGLASS_BACKENDS_MICROVM_ACCEL: 'tcg' }
 
 export type Ran = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string }
 /** Gets all of an output so far, each time there is more. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { CliHome, SANDGLASS } from './cli-home.ts'
+import { CliHome, SANDGLASS, WITHOUT_KVM } from './cli-home.ts'
 import { Tmux } from './tmux.ts'
 
 const LONG = `a${'-very-long-name'.repeat(2)}-for-a-box`
@@ -15,7 +15,7 @@ const COMMANDS = ['help', 'help new', 'help serve', 'doctor', 'config', 'ls', `i
 
 test.each(COMMANDS)('%s fits a terminal of 80 columns', async command => {
   using tmux = new Tmux(
-    { ...cli.env, SG: SANDGLASS, SANDGLASS_BACKENDS_OCI_RUNTIME: '/no/such/runtime/anywhere' },
+    { ...cli.env, ...WITHOUT_KVM, SG: SANDGLASS, SANDGLASS_BACKENDS_OCI_RUNTIME: '/no/such/runtime/anywhere' },
     { cols: 80, rows: 24 },
   )
   tmux.line(`clear; "$SG" ${command}; echo "en"d`)

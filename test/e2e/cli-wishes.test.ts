@@ -2,7 +2,7 @@
 import { chownSync, mkdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { CliHome } from './cli-home.ts'
+import { CliHome, WITHOUT_KVM } from './cli-home.ts'
 
 const OWNER = 4321
 let cli: CliHome
@@ -40,7 +40,7 @@ test('a runtime that is not known or not there makes no session, and says what t
 })
 
 test('doctor lists every runtime with its version, and what is wrong with one', async () => {
-  const { stdout } = await run('doctor', '--json')
+  const { stdout } = await cli.run(['doctor', '--json'], { env: WITHOUT_KVM })
   expect(JSON.parse(stdout).checks).toEqual(
     expect.arrayContaining([
       expect.objectContaining({

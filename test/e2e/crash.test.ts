@@ -55,8 +55,12 @@ test('during exec: the command goes on and the shell keeps its state', async () 
   const { id } = await daemon.create()
   const mainIsBusy = async () => (await daemon.call('GET', `/v1/sessions/${id}/shells`)).json().items.some((s: Json) => s.busy)
   for (let round = 0; round < ROUNDS; round++) {
-    const work = () => daemon.exec(id, `sleep 0.1; export ROUND=${round}; cd /tmp`)
-    await killDuring(work, round * 15, () => deadline('the command runs', mainIsBusy))
+    let isOver = false
+    const work = () =>
+      daemon.exec(id, `sleep 0.1; export ROUND=${round}; cd /tmp`).finally(() => {
+        isOver = true
+      })
+    await killDuring(work, round * 15, () => deadline('the command runs', async () => isOver || (await mainIsBusy())))
     expect((await daemon.exec(id, 'echo $ROUND $PWD')).output.trim()).toBe(`${round} /tmp`)
   }
   await endAll()

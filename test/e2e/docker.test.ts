@@ -3,9 +3,12 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { CliHome } from './cli-home.ts'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { CliHome, WITHOUT_KVM } from './cli-home.ts'
 import { deadline } from './deadline.ts'
+
+// An engine of its own takes its time on a busy machine.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 let engine: ChildProcess
 let folder: string
@@ -74,7 +77,7 @@ test('a session may have one of the engine’s runtimes that the configuration n
   await ok('start', 'chosen')
   expect(await ok('exec', 'chosen', '--', 'pwd')).toBe('/workspace\n')
   await ok('rm', '-f', 'chosen')
-  const doctor = await cli.run(['doctor'])
+  const doctor = await cli.run(['doctor'], { env: WITHOUT_KVM })
   expect(doctor.stdout).toMatch(/ok +backend docker: runtime runc: known to the engine/)
   expect(doctor.stdout).toMatch(/backend docker: runtime kata: the engine has no runtime kata/)
   const absent = await cli.run(['new', 'no', '--backend', 'docker', '--runtime', 'kata'])

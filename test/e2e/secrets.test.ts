@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { CliHome, SANDGLASS } from './cli-home.ts'
+import { CliHome, SANDGLASS, WITHOUT_KVM } from './cli-home.ts'
 import { deadline } from './deadline.ts'
 import { Tmux } from './tmux.ts'
 
@@ -46,7 +46,9 @@ test('keys in the file are moved by init, which starts a daemon for that, and ev
   const text = `# mine\nlog_level: warn # less\n# keys\nagent_api_keys:\n  claude: ${HIDDEN}-claude # work\n  codex: "${HIDDEN}-codex"\n# image\ndefault_image: host\nsprites_token: ${HIDDEN}-sprites\n`
   await writeFile(configFile(), text, { mode: 0o600 })
   expect(isOnDisk(HIDDEN)).toBe(true)
-  expect((await run('doctor')).stdout).toContain('agent_api_keys.claude, agent_api_keys.codex, sprites_token: in plain text')
+  expect((await cli.run(['doctor'], { env: WITHOUT_KVM })).stdout).toContain(
+    'agent_api_keys.claude, agent_api_keys.codex, sprites_token: in plain text',
+  )
   const moved = await run('init', '--agent', 'codex')
   expect(moved).toMatchObject({ code: 0, stdout: '' })
   expect(moved.stderr).toContain('moved agent_api_keys.claude into the secret store, as agent.claude\n')
@@ -56,7 +58,7 @@ test('keys in the file are moved by init, which starts a daemon for that, and ev
   expect((await stat(configFile())).mode & 0o777).toBe(0o600)
   expect(await names()).toEqual(['agent.claude', 'agent.codex', 'sprites_token'])
   expect(isOnDisk(HIDDEN)).toBe(false)
-  expect((await run('doctor')).stdout).not.toContain('in plain text')
+  expect((await cli.run(['doctor'], { env: WITHOUT_KVM })).stdout).not.toContain('in plain text')
   expect(moved.stderr).not.toContain(HIDDEN)
 })
 

@@ -16,7 +16,7 @@ describe('exec', () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     await exec(daemon, id, { cmd: 'export KEPT=1' })
-    const reply = await exec(daemon, id, { cmd: 'echo before; sleep 20 | cat', timeout_ms: 300 })
+    const reply = await exec(daemon, id, { cmd: 'echo before; sleep 20 | cat', timeout_ms: 1000 })
     expect([reply.status, reply.body]).toMatchObject([
       200,
       { timed_out: true, exit_code: 124, output: expect.stringContaining('before\n') },

@@ -137,20 +137,20 @@ describe('a daemon that is asked to stop', () => {
     const first = await start()
     const { id } = await create(first)
     const running = first
-      .call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo begun > f; sleep 4; echo ended >> f' })
+      .call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo begun > f; until test -e go; do sleep 0.05; done; echo ended >> f' })
       .catch(() => undefined)
     const following = fetch(`${first.url}/v1/events`, { headers: { authorization: `Bearer ${KEY}` } }).then(r => r.text())
     const terminal = new WebSocket(`${first.url.replace('http', 'ws')}/v1/sessions/${id}/shells/b/attach`, socketProtocols(KEY))
     await new Promise(resolve => terminal.addEventListener('open', resolve))
     const closed = new Promise<number>(resolve => terminal.addEventListener('close', event => resolve(event.code)))
     await until(async () => (await first.call('GET', `/v1/sessions/${id}/fs/stat?path=f`)).status === 200)
-    const asked = performance.now()
+    // The command ends only after the daemon has.
     expect(await endDaemon(first, 'SIGTERM')).toBe(0)
-    expect(performance.now() - asked).toBeLessThan(5000)
     expect(await following).toContain('SHUTTING_DOWN')
     expect(await closed).toBe(1012)
     await running
     const second = await start()
+    await second.call('POST', `/v1/sessions/${id}/fs/write`, { path: 'go', text: '' })
     expect(await exec(second, id, 'cat f')).toMatchObject({ output: 'begun\nended\n' })
   })
 })
@@ -194,5 +194,5 @@ describe('kill -9 of the daemon at any moment', () => {
       for (const { id } of items) if (id !== witness.id) await daemon.call('DELETE', `/v1/sessions/${id}?purge=true`)
     }
     expect(await readdir(machines)).toEqual([witness.id])
-  }, 180_000)
+  }, 400_000)
 })

@@ -161,7 +161,9 @@ export const ISOLATION: Record<string, Check> = {
         expect((await other.run(lock)).output).toBe('6: 2 3')
       })
       readFileSync('/usr/bin/shuf')
-      const seen = (await box.run('tac /dev/null; echo done > /tmp/stop; sleep 0.2; cat /tmp/seen')).output.split('\n')
+      const seen = (
+        await box.run('tac /dev/null; echo done > /tmp/stop; until grep -qx over /tmp/seen; do sleep 0.02; done; cat /tmp/seen')
+      ).output.split('\n')
       expect(seen).toContain('tac')
       for (const name of ['factor', 'shuf', 'flock', 'runner']) expect(seen).not.toContain(name)
     })
@@ -257,14 +259,16 @@ const WATCH = [
   'for fd in held: fcntl.flock(fd, fcntl.LOCK_EX)',
   'print("ready", flush=True)',
   'names = set()',
-  'while not os.path.exists("/tmp/stop"):',
+  'stopping = False',
+  'while not stopping:',
+  '  stopping = os.path.exists("/tmp/stop")',
   '  if not select.select([watch], [], [], 0.01)[0]: continue',
   '  events = os.read(watch, 65536)',
   '  while events:',
   '    size = int.from_bytes(events[12:16], "little")',
   '    names.add(events[16:16 + size].rstrip(b"\\0").decode())',
   '    events = events[16 + size:]',
-  'print("\\n".join(sorted(names)), flush=True)',
+  'print("\\n".join([*sorted(names), "over"]), flush=True)',
 ].join('\n')
 
 /** A file with a known name in a folder of its own below `dir`, where this process may make one. */

@@ -7,7 +7,7 @@ import { expect } from 'vitest'
 import { openLink } from '../../runner-link/link.ts'
 import type { Backend } from '../backend.ts'
 import { traces } from './host-view.ts'
-import { boxOf, type Check, inBox, type Subject, specOf, startsInTime, until } from './subject.ts'
+import { boxOf, type Check, inBox, type Subject, said, specOf, startsInTime, until } from './subject.ts'
 
 export const LIFECYCLE: Record<string, Check> = {
   'a started machine runs commands as the user sandbox in /workspace': async (backend, subject) => {
@@ -131,7 +131,7 @@ export const LIFECYCLE: Record<string, Check> = {
   'a daemon that is killed leaves its machines running for the next one': async (backend, subject) => {
     const spec = specOf(subject)
     const child = starter(subject, spec)
-    await once(child.stdout, 'data')
+    await said(child, 'started')
     child.kill('SIGKILL')
     await once(child, 'exit')
     const next = await subject.open()
@@ -146,14 +146,17 @@ export const LIFECYCLE: Record<string, Check> = {
   },
 
   'a daemon that is killed in the middle of a start leaves only what discard removes': async (_, subject) => {
-    for (const afterMs of [100, 150, 200, 250, 300, 350, 400]) {
+    const { patience = 1 } = subject
+    for (const afterMs of [0, 5, 10, 20, 50, 100, 200]) {
       const spec = specOf(subject)
       const child = starter(subject, spec)
-      await Promise.race([delay(afterMs), once(child.stdout, 'data')])
+      const started = said(child, 'started')
+      await said(child, 'starting')
+      await Promise.race([delay(afterMs * patience), started])
       child.kill('SIGKILL')
       await once(child, 'exit')
       const next = await subject.open()
-      await settled(next, spec.id)
+      await settled(next, spec.id, SETTLED_MS * patience)
       for (const id of await next.residents()) if (id === spec.id) await next.discard(id)
       expect(await next.residents()).not.toContain(spec.id)
       await until('nothing bears its id', () => traces(spec.id).length === 0)
@@ -166,10 +169,13 @@ function starter(subject: Subject, spec: object) {
   return spawn(program, [...args, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'inherit'] })
 }
 
+const SETTLED_MS = 10_000
+
 /** A start that was under way when its daemon died goes on without it for a moment. */
-async function settled(backend: Backend, id: string): Promise<void> {
-  await until('the start is over', async () => {
+async function settled(backend: Backend, id: string, deadlineMs: number): Promise<void> {
+  const isOver = async () => {
     const isLaunching = traces(id).some(line => line.startsWith('process'))
     return !isLaunching || (await backend.recover()).some(machine => machine.id === id)
-  })
+  }
+  await until('the start is over', isOver, deadlineMs)
 }

@@ -1,4 +1,5 @@
 // What the checks work with: a backend under test and machines of it to run commands in.
+import type { Readable } from 'node:stream'
 import { newId } from '@sandglass/contract/tables'
 import { openLink, type RunnerLink } from '../../runner-link/link.ts'
 import type { Backend, LimitKind, Machine, MachineSpec } from '../backend.ts'
@@ -113,4 +114,15 @@ export async function until(what: string, condition: () => boolean | Promise<boo
     if (Date.now() > end) throw new Error(`not in time: ${what}`)
     await new Promise(resolve => setTimeout(resolve, 5))
   }
+}
+
+/** Resolves when a starter has said the word. */
+export function said({ stdout }: { readonly stdout: Readable }, word: string): Promise<void> {
+  let text = ''
+  return new Promise(resolve => {
+    stdout.on('data', piece => {
+      text += piece
+      if (text.includes(word)) resolve()
+    })
+  })
 }

@@ -5,13 +5,16 @@ import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { pack } from 'tar-stream'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 import type { Backend, LayeredImage, RootImage } from '../backend.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { busyboxImage } from '../image.fixture.ts'
 import { openDocker } from './backend.ts'
 import { containerName, SESSION_LABEL, volumeName } from './names.ts'
 import { dockerWorld } from './world.fixture.ts'
+
+// An engine of its own takes its time on a busy machine.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const { engine, dataDir, options, subject } = await dockerWorld()
 const soon = () => AbortSignal.timeout(20_000)

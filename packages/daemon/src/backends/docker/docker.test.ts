@@ -9,6 +9,7 @@ conformance(
   'docker',
   {
     ...subject,
+    patience: 3,
     starter: [process.execPath, starter, JSON.stringify(options)],
   },
   DOCKER,

@@ -4,13 +4,16 @@ import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import Docker from 'dockerode'
 import { type Header, pack } from 'tar-stream'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import type { LayeredImage } from '../backend.ts'
 import { boxOf, specOf } from '../conformance/subject.ts'
 import { busyboxImage, busyboxLayer, imageOf } from '../image.fixture.ts'
 import { openDocker } from './backend.ts'
 import { IMAGE_LABEL } from './names.ts'
 import { dockerWorld } from './world.fixture.ts'
+
+// An engine of its own takes its time on a busy machine.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const { engine, dataDir, options, subject } = await dockerWorld()
 const soon = () => AbortSignal.timeout(30_000)

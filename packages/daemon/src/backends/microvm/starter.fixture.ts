@@ -1,9 +1,10 @@
-// Starts a machine and waits to be killed: the daemon's part in tests of its death.
+// Says that it starts a machine, and that it has, and waits to be killed: the daemon's part in tests of its death.
 import type { MachineSpec } from '../backend.ts'
 import { openMicrovm } from './backend.ts'
 
 const [options = '', spec = ''] = process.argv.slice(2)
 const backend = openMicrovm(JSON.parse(options))
+process.stdout.write('starting\n')
 await backend.start(JSON.parse(spec) as MachineSpec, AbortSignal.timeout(60_000))
 process.stdout.write('started\n')
 setInterval(() => process.stdout.write(''), 60_000)

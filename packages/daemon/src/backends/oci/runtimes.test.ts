@@ -1,6 +1,5 @@
 // What differs between OCI runtimes, and what must not.
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +10,7 @@ import { traces } from '../conformance/host-view.ts'
 import { KERNEL } from '../conformance/kernel.ts'
 import { LIFECYCLE } from '../conformance/lifecycle.ts'
 import { LIMITS_HOLD } from '../conformance/limits.ts'
-import { boxOf, inBox, specOf, until } from '../conformance/subject.ts'
+import { boxOf, inBox, said, specOf, until } from '../conformance/subject.ts'
 import { openOci } from './backend.ts'
 import { readState } from './record.ts'
 import { Runtimes } from './runtimes.ts'
@@ -237,7 +236,7 @@ describe.runIf(hasDevices).each(['crun', 'runc'])('with %s and a cgroup for each
     const child = spawn(process.execPath, [starter, own, runtime, runnerPath, JSON.stringify(spec)], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
-    await once(child.stdout, 'data')
+    await said(child, 'started')
     await until('the next launcher is in its groups', () => groups().length === 2)
     child.kill('SIGKILL')
     await until('only the machine is in its groups', () => groups().length === 1)

@@ -61,11 +61,11 @@ describe('a build that fails', () => {
   })
 
   it('because it never ends leaves no container', async () => {
-    const daemon = await daemonWithBase({ images: { build_timeout_seconds: 2 } })
+    const daemon = await daemonWithBase({ images: { build_timeout_seconds: 8 } })
     const { error } = await daemon.build({ Dockerfile: 'FROM small:1\nRUN echo begun; sleep 1000\n' })
     expect(error).toMatchObject({
       code: 'IMAGE_BUILD_FAILED',
-      message: expect.stringContaining('step 2 of 2 (RUN echo begun; sleep 1000) failed: the build took longer than 2 seconds'),
+      message: expect.stringContaining('step 2 of 2 (RUN echo begun; sleep 1000) failed: the build took longer than 8 seconds'),
     })
     expect(await client.listContainers({ all: true })).toEqual([])
     expect(await readdir(join(daemon.dataDir, 'images', 'import'))).toEqual([])
