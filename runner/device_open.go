@@ -40,7 +40,7 @@ func (run *runner) serveStdio(isAlone bool) error {
 	return nil
 }
 
-// serveCarrier serves the clients on a device for as long as the runner lives. One that fails is opened again.
+// serveCarrier serves the clients on a device for as long as the runner lives. One that fails is opened again, if it has a name.
 func (run *runner) serveCarrier(name string) error {
 	d, err := openCarrier(name)
 	if err != nil {
@@ -50,6 +50,9 @@ func (run *runner) serveCarrier(name string) error {
 		for {
 			fmt.Fprintln(os.Stderr, "runner: carrier:", run.serveDevice(d))
 			d.in.Close()
+			if strings.HasPrefix(name, fdPrefix) {
+				return
+			}
 			for d = nil; d == nil; d, _ = openCarrier(name) {
 				time.Sleep(reopenPause)
 			}
@@ -63,6 +66,10 @@ func openCarrier(name string) (*device, error) {
 	file, err := openDevice(name)
 	if err != nil {
 		return nil, fmt.Errorf("open carrier: %w", err)
+	}
+	if err := file.SetDeadline(time.Time{}); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("carrier %s cannot be waited for: %w", name, err)
 	}
 	if err := makeRaw(int(rawFD(file))); err != nil {
 		file.Close()

@@ -10,8 +10,6 @@ beforeAll(async () => {
 })
 afterAll(() => cli.close())
 
-const _run = (...args: string[]) => cli.run(args)
-
 test('init writes a private file, keeps what is there and shows no secret; config says where values come from', async () => {
   const env = { SANDGLASS_CONFIG: join(cli.home, 'made/config.yaml') }
   const first = await cli.run(['init', '--agent', 'codex', '--api-key', 'sk-very-secret', '--default-image', 'host'], { env })

@@ -7,8 +7,8 @@ const runtimes = (value: Record<string, string>) => Config.safeParse({ backends:
 
 it.each([
   ['a tag', ProcessSpec.safeParse({ argv: ['true'], tag: 'a b' }), /^must be 1 to 64 of a-z/],
-  ['a variable', SessionSpec.safeParse({ env: { '9A': '' } }), /^is not a variable name$/],
-  ['a label', SessionSpec.safeParse({ labels: { 'a b': '' } }), /^is not a label name$/],
+  ['a variable', SessionSpec.safeParse({ env: { '9A': '' } }), /^must be of a-z, A-Z, 0-9 and _/],
+  ['a label', SessionSpec.safeParse({ labels: { 'a b': '' } }), /^must be 1 to 63 of a-z/],
   ['a runtime', runtimes({ 'Run SC': '/usr/bin/runsc' }), /^must be 1 to 41 of a-z/],
   ['a path', runtimes({ runsc: 'runsc' }), /^must begin with \/$/],
 ])('what is wrong with %s is said in words', (_, { error }, words) => {

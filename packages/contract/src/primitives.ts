@@ -24,7 +24,7 @@ export const Path = z
 
 export const Env = z
   .record(
-    z.string().regex(ENV_NAME, 'is not a variable name'),
+    z.string().regex(ENV_NAME, 'must be of a-z, A-Z, 0-9 and _, not starting with a digit'),
     z.string().refine(v => !v.includes('\0'), 'must not contain NUL'),
   )
   .refine(e => Object.keys(e).length <= LIMITS.env_keys.max, `at most ${LIMITS.env_keys.max} variables`)
@@ -35,7 +35,10 @@ export const Env = z
   .describe('environment variables')
 
 export const Labels = z
-  .record(z.string().regex(LABEL_NAME, 'is not a label name'), z.string().max(256))
+  .record(
+    z.string().regex(LABEL_NAME, 'must be 1 to 63 of a-z, 0-9, ., _, / and -, starting with a letter or a digit'),
+    z.string().max(256),
+  )
   .refine(l => Object.keys(l).length <= LIMITS.labels.max, `at most ${LIMITS.labels.max} labels`)
   .describe('your own labels, for filtering lists')
 

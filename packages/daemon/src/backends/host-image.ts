@@ -1,7 +1,7 @@
 // The image `host`: the host's own programs under /usr, and nothing else of the host.
 // SECURITY: everything the sandbox sees is named here. What is not named, such as home directories, /var, /opt, keys in /etc and sockets
 // in /run, is not there; there is no list of things to hide that could be incomplete.
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { chmod, cp, lstat, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { finish } from '../finish.ts'
@@ -146,7 +146,8 @@ export async function prepareHost(imagesDir: string, hostRoot = '/'): Promise<Ho
   const name = `host-${await fingerprint(hostRoot, copied, programs)}`
   const folder = join(imagesDir, name)
   if (!(await exists(folder))) {
-    const building = `${folder}.${process.pid}.new`
+    // Each backend makes its own, all in one process.
+    const building = `${folder}.${randomBytes(6).toString('hex')}.new`
     await build(building, hostRoot, copied, programs)
     await finish(building, folder).catch(async error => {
       // Another start made it meanwhile.

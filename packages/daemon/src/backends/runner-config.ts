@@ -3,10 +3,7 @@ import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from './backend.ts'
 import { SANDBOX_ID } from './image-users.ts'
 
-/**
- * Threads of the runner that a machine may hold beyond the session's own processes. Those are held to the session's limit by an rlimit for each
- * user: a Go program that cannot get a thread dies, and the machine's limit alone would let a fork bomb take the last one.
- */
+/** Threads of the runner that a machine may hold beyond the session's own processes: a Go program that cannot get a thread dies. */
 export const RUNNER_THREADS = 32
 const MAX_SHELLS = 64
 

@@ -70,6 +70,21 @@ it('a tar that is cut off between two entries is no layer, whatever the unpacker
   expect(await readdir(join(dir, 'layers'))).toEqual([])
 })
 
+it('an unpacker that waits for the disk is not waited for once the layer is given up', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'sg-layers-'))
+  onTestFinished(() => rm(dir, { recursive: true, force: true }))
+  const unpacker = join(dir, 'unpacker')
+  await writeFile(unpacker, `#!/bin/sh\ncat >/dev/null; touch ${dir}/waits; exec sleep 60\n`, { mode: 0o755 })
+  const abort = new AbortController()
+  const limits = { maxBytes: 1e9, maxEntries: 10, reserveBytes: 0 }
+  const folders = new LayerFolders(join(dir, 'layers'), unpacker, false)
+  const unpacked = folders.unpack('app', `sha256:${'0'.repeat(64)}`, Readable.from([Buffer.alloc(1024)]), limits, abort.signal)
+  await expect.poll(() => readdir(dir)).toContain('waits')
+  abort.abort(new Error('given up'))
+  await expect(unpacked).rejects.toThrow('given up')
+  expect(await readdir(join(dir, 'layers'))).toEqual([])
+})
+
 it.runIf(canCutPower)('a layer that was unpacked when the power was cut has its files', async () => {
   const { folder, cut } = await cuttableDisk()
   const [tar, diffId] = [pack(), `sha256:${'0'.repeat(64)}`]

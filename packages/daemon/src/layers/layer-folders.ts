@@ -91,7 +91,8 @@ export class LayerFolders {
       // SECURITY: the end of the tar may have been cut off. Only a refusal that was spoken counts for more than that.
       if (!isRefused || parsed(said())?.ok !== false) throw error
     }
-    await ended
+    // At its end it waits for the disk, and dies when that is over.
+    await orAborted(ended, signal, () => child.kill('SIGKILL'))
     return outcome(image, said(), complaint(), limits)
   }
 
@@ -110,6 +111,21 @@ export class LayerFolders {
   async sweep(): Promise<void> {
     const left = existsSync(this.#dir) ? readdirSync(this.#dir).filter(name => !FOLDER.test(name)) : []
     for (const name of left) await rm(join(this.#dir, name), { recursive: true, force: true })
+  }
+}
+
+async function orAborted(work: Promise<void>, signal: AbortSignal, abandon: () => void): Promise<void> {
+  const aborted = Promise.withResolvers<never>()
+  const onAbort = () => {
+    abandon()
+    aborted.reject(signal.reason)
+  }
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort)
+  try {
+    await Promise.race([work, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
   }
 }
 

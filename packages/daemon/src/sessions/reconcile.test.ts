@@ -1,8 +1,8 @@
 import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { socketProtocols } from '@sandglass/contract'
+import { SandglassError, socketProtocols } from '@sandglass/contract'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { plainChild, temporaryFolder, until } from '../daemon.fixture.ts'
+import { daemonFixture, plainChild, temporaryFolder, until } from '../daemon.fixture.ts'
 import { type DaemonProcess, endDaemon, KEY, spawnDaemon } from '../daemon-process.fixture.ts'
 
 async function ground(): Promise<{ dataDir: string; machines: string; start(): Promise<DaemonProcess> }> {
@@ -104,6 +104,21 @@ describe('the next daemon', () => {
     expect(await get(second, stopped.id)).toMatchObject({ status: 'failed', reason: 'machine_missing' })
     expect(await get(second, ended.id)).toMatchObject({ status: 'running' })
     await until(async () => (await backend.residents()).toSorted().join() === [dead.id, ended.id].toSorted().join())
+  })
+
+  it('lets a paused session run that cannot be stopped again', async () => {
+    const [dataDir, machines] = [await temporaryFolder(), await temporaryFolder()]
+    const first = await daemonFixture({ dataDir, backends: () => [plainChild(machines)] })
+    const { id } = await first.create()
+    await first.call('POST', `/v1/sessions/${id}/pause`)
+    await first.close()
+    const stubborn = plainChild(machines)
+    const recover = stubborn.recover.bind(stubborn)
+    const pause = () => Promise.reject(new SandglassError('PAUSE_FAILED', { seconds: 10 }))
+    stubborn.recover = async () => (await recover()).map(machine => Object.assign(machine, { pause }))
+    const second = await daemonFixture({ dataDir, backends: () => [stubborn] })
+    expect((await second.call('GET', `/v1/sessions/${id}`)).body).toMatchObject({ status: 'running' })
+    expect((await second.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo runs' })).body).toMatchObject({ output: 'runs\n' })
   })
 
   it('keeps a paused session paused, and it resumes with its shell', async () => {

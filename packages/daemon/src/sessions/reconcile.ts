@@ -1,7 +1,7 @@
 // Makes the world match the store after the daemon was away: machines are found again, what was interrupted is finished or failed,
 // and what belongs to nobody goes. What a request could ask about is settled before the first is taken.
 import { setTimeout as delay } from 'node:timers/promises'
-import type { SessionState } from '@sandglass/contract'
+import { SandglassError, type SessionState } from '@sandglass/contract'
 import type { Backend, Machine } from '../backends/backend.ts'
 import { openLink } from '../runner-link/link.ts'
 import { findSession, isEnded, unendedSessions } from '../store/sessions.ts'
@@ -226,7 +226,8 @@ async function answers(machine: Machine): Promise<boolean> {
 }
 
 /** A frozen runner cannot answer: the link connects at the first request after the resume. */
-async function keepPaused(world: World, { row, machine }: Found): Promise<void> {
+async function keepPaused(world: World, found: Found): Promise<void> {
+  const { row, machine } = found
   if (!machine) {
     await transition(world, row, 'fail', {
       reason: 'machine_missing',
@@ -235,7 +236,13 @@ async function keepPaused(world: World, { row, machine }: Found): Promise<void> 
     return
   }
   // The daemon may have died between thawing the machine and storing it.
-  await machine.pause?.().catch(err => world.log.debug({ err, sessionId: row.id }, 'already frozen'))
+  const failure = await machine.pause?.().then(
+    () => null,
+    (error: unknown) => error,
+  )
+  if (failure instanceof SandglassError && failure.is('PAUSE_FAILED'))
+    return await relink(world, { ...found, row: await transition(world, row, 'resume', { reason: 'requested' }) })
+  if (failure) world.log.debug({ err: failure, sessionId: row.id }, 'already frozen')
   enlist(world, {
     row,
     machine,

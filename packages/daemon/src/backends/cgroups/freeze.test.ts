@@ -1,48 +1,40 @@
-import { execFileSync } from 'node:child_process'
-import { constants, createReadStream, openSync } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
-import { temporaryFolder } from '../../daemon.fixture.ts'
-import { freeze } from './freeze.ts'
-import type { CgroupLayout } from './layout.ts'
+import { expect, test } from 'vitest'
+import { type Freezer, stop } from './freeze.ts'
 
-const OTHERWISE = { others: [], prefix: '', daemon: '', unified: null, countsSwap: true }
-
-/** A group of a kernel that reports it frozen once it was to be so for this long without a break. `orders` is all that was written to it. */
-async function slowGroup(frozenAfterMs: number) {
-  const root = await temporaryFolder()
-  const dir = join(root, 'parent', 'group')
-  await mkdir(dir, { recursive: true })
-  await writeFile(join(dir, 'cgroup.events'), 'populated 1\nfrozen 0\n')
-  execFileSync('mkfifo', [join(dir, 'cgroup.freeze')])
-  const fd = openSync(join(dir, 'cgroup.freeze'), constants.O_RDWR)
-  const kernel = createReadStream('', { fd, encoding: 'utf8' })
-  // Reading blocks a thread until somebody writes.
-  onTestFinished(() => writeFile(join(dir, 'cgroup.freeze'), '0'))
-  onTestFinished(() => void kernel.destroy())
-  const layout: CgroupLayout = { version: 2, roots: { freezer: root }, ...OTHERWISE }
-  const group = { layout, orders: '' }
+/** A kernel that has come to a stop once that was asked of it for this long without a break. `asked` is all that was. */
+function slowKernel(canStick: boolean, stopsAfterMs: number): Freezer & { asked: string } {
   let since = Date.now()
-  kernel.on('data', async order => {
-    group.orders += order
-    if (order.includes('0')) since = Date.now()
-    else if (Date.now() - since >= frozenAfterMs) await writeFile(join(dir, 'cgroup.events'), 'populated 1\nfrozen 1\n')
-  })
-  return group
+  return {
+    canStick,
+    asked: '',
+    async ask(frozen) {
+      if (!frozen) since = Date.now()
+      this.asked += frozen ? '1' : '0'
+    },
+    is: async frozen => frozen && Date.now() - since >= stopsAfterMs,
+  }
 }
 
-test('a group that takes long to stop is let go now and then, and still given the time that it needs', async () => {
-  const group = await slowGroup(700)
-  await freeze(group.layout, 'parent', 'group')
-  expect(group.orders).toMatch(/1$/)
+test('a kernel that can stick is let go now and then, and still given the time that it needs', async () => {
+  const kernel = slowKernel(true, 1000)
+  await stop(kernel)
+  expect(kernel.asked).toMatch(/^1+(01+)+$/)
 })
 
-test('a group that does not stop goes on, and that is said', async () => {
-  const group = await slowGroup(Number.POSITIVE_INFINITY)
-  await expect(freeze(group.layout, 'parent', 'group', 500)).rejects.toMatchObject({
-    code: 'PAUSE_FAILED',
-    detail: { seconds: 0.5 },
-  })
-  await expect.poll(() => group.orders).toMatch(/1+0$/)
+test('one that cannot stick is not let go', async () => {
+  const kernel = slowKernel(false, 1000)
+  await stop(kernel)
+  expect(kernel.asked).toMatch(/^1+$/)
+})
+
+test.each([true, false])('what does not stop goes on, and that is said; can stick: %s', async canStick => {
+  const kernel = slowKernel(canStick, Number.POSITIVE_INFINITY)
+  await expect(stop(kernel, 500)).rejects.toMatchObject({ code: 'PAUSE_FAILED', detail: { seconds: 0.5 } })
+  expect(kernel.asked).toMatch(/10$/)
+})
+
+test('what cannot be looked at goes on', async () => {
+  const kernel = { ...slowKernel(true, 0), is: () => Promise.reject(new Error('too many open files')) }
+  await expect(stop(kernel)).rejects.toThrow('too many open files')
+  expect(kernel.asked).toBe('10')
 })

@@ -3,58 +3,70 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SandglassError } from '@sandglass/contract/tables'
+import { nullIfMissing } from '../missing-file.ts'
 import type { CgroupLayout } from './layout.ts'
 
 const DEADLINE_MS = 10_000
-/** For the first try; each further one has twice as long. */
 const FIRST_TRY_MS = 200
 const THAWED_MS = 10
 
-/** The two states in a file of the group, and whether the kernel says that it has come to one. */
-interface Switch {
-  readonly path: string
-  readonly frozen: string
-  readonly thawed: string
-  is(word: string): Promise<boolean>
+/** What the kernel is asked for, and whether it says that it is so. */
+export interface Freezer {
+  /** v1 can stay halfway for good when a process was just being made; letting go for a moment gets it unstuck. */
+  readonly canStick: boolean
+  ask(frozen: boolean): Promise<void>
+  is(frozen: boolean): Promise<boolean>
 }
 
-/** Resolves when the kernel says that all are stopped. If they do not within the time, all go on. */
-export async function freeze(layout: CgroupLayout, parent: string, group: string, deadlineMs = DEADLINE_MS): Promise<void> {
-  const state = switchOf(layout, parent, group)
-  const deadline = Date.now() + deadlineMs
-  // v1 can stay halfway for good when a process was just being made: letting go for a moment gets it unstuck. But a process that is to stop needs a
-  // processor first, for which it may wait long on a busy host: without a longer time for each try none would ever be long enough.
-  for (let tryMs = FIRST_TRY_MS; ; tryMs *= 2) {
-    if (await becomes(state, state.frozen, Math.min(deadline, Date.now() + tryMs))) return
-    await writeFile(state.path, state.thawed)
-    if (Date.now() >= deadline) throw new SandglassError('PAUSE_FAILED', { seconds: deadlineMs / 1000 })
-    await delay(THAWED_MS)
-  }
-}
+export const freeze = (layout: CgroupLayout, parent: string, group: string): Promise<void> =>
+  stop(freezerOf(layout, parent, group))
 
 export async function thaw(layout: CgroupLayout, parent: string, group: string): Promise<void> {
-  const state = switchOf(layout, parent, group)
-  if (!(await becomes(state, state.thawed, Date.now() + DEADLINE_MS)))
-    throw new Error('the kernel did not report it thawed in time')
+  const becomesThawed = becomes(freezerOf(layout, parent, group), false, Date.now() + DEADLINE_MS)
+  if (!(await becomesThawed)) throw new Error('the kernel did not report it thawed in time')
 }
 
-async function becomes({ path, is }: Switch, word: string, deadline: number): Promise<boolean> {
+/** Resolves when the kernel says that all are stopped. If that fails, all go on. */
+export async function stop(freezer: Freezer, deadlineMs = DEADLINE_MS): Promise<void> {
+  const deadline = Date.now() + deadlineMs
+  try {
+    // A process that is to stop needs a processor first, for which it may wait long on a busy host: each try has twice as long as the one before.
+    for (let tryMs = freezer.canStick ? FIRST_TRY_MS : deadlineMs; Date.now() < deadline; tryMs *= 2) {
+      if (await becomes(freezer, true, Math.min(deadline, Date.now() + tryMs))) return
+      await freezer.ask(false)
+      await delay(THAWED_MS)
+    }
+  } catch (error) {
+    await freezer.ask(false).catch(nullIfMissing)
+    throw error
+  }
+  throw new SandglassError('PAUSE_FAILED', { seconds: deadlineMs / 1000 })
+}
+
+async function becomes(freezer: Freezer, frozen: boolean, deadline: number): Promise<boolean> {
   for (;;) {
-    await writeFile(path, word)
-    if (await is(word)) return true
+    await freezer.ask(frozen)
+    if (await freezer.is(frozen)) return true
     if (Date.now() >= deadline) return false
     await delay(1)
   }
 }
 
-function switchOf({ version, roots }: CgroupLayout, parent: string, group: string): Switch {
+function freezerOf({ version, roots }: CgroupLayout, parent: string, group: string): Freezer {
   if (roots.freezer === undefined) throw new Error('no freezer')
-  const file = (name: string) => join(roots.freezer ?? '', parent, group, name)
+  const dir = join(roots.freezer, parent, group)
+  const read = async (name: string) => await readFile(join(dir, name), 'utf8')
   if (version === 1) {
-    const path = file('freezer.state')
-    return { path, frozen: 'FROZEN', thawed: 'THAWED', is: async word => (await readFile(path, 'utf8')).trim() === word }
+    const word = (frozen: boolean) => (frozen ? 'FROZEN' : 'THAWED')
+    return {
+      canStick: true,
+      ask: frozen => writeFile(join(dir, 'freezer.state'), word(frozen)),
+      is: async frozen => (await read('freezer.state')).trim() === word(frozen),
+    }
   }
-  const events = async () => await readFile(file('cgroup.events'), 'utf8')
-  const is = async (word: string) => (await events()).split('\n').includes(`frozen ${word}`)
-  return { path: file('cgroup.freeze'), frozen: '1', thawed: '0', is }
+  return {
+    canStick: false,
+    ask: frozen => writeFile(join(dir, 'cgroup.freeze'), frozen ? '1' : '0'),
+    is: async frozen => (await read('cgroup.events')).split('\n').includes(`frozen ${frozen ? 1 : 0}`),
+  }
 }

@@ -150,7 +150,7 @@ export const LIFECYCLE: Record<string, Check> = {
     for (const afterMs of [0, 5, 10, 20, 50, 100, 200]) {
       const spec = specOf(subject)
       const child = starter(subject, spec)
-      const started = said(child, 'started')
+      const started = said(child, 'started').catch(() => undefined) // it is killed first
       await said(child, 'starting')
       await Promise.race([delay(afterMs * patience), started])
       child.kill('SIGKILL')

@@ -119,10 +119,11 @@ export async function until(what: string, condition: () => boolean | Promise<boo
 /** Resolves when a starter has said the word. */
 export function said({ stdout }: { readonly stdout: Readable }, word: string): Promise<void> {
   let text = ''
-  return new Promise(resolve => {
+  return new Promise((resolve, reject) => {
     stdout.on('data', piece => {
       text += piece
       if (text.includes(word)) resolve()
     })
+    stdout.once('end', () => reject(new Error(`the starter ended before it said ${word}`)))
   })
 }

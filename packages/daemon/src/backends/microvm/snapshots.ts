@@ -152,13 +152,11 @@ export class Snapshots {
       kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
       await this.#untilWaiting(kept, log)
       await this.#room.take('a snapshot', full => this.#write(sockets.monitor, building, full), most)
+      await endKept(kept)
       await finish(building, path)
       await this.prune()
     } finally {
-      if (kept !== null) {
-        await end(kept.qemu, END_DEADLINE_MS)
-        await gone(kept.keeper, END_DEADLINE_MS)
-      }
+      if (kept !== null) await endKept(kept)
       await this.#end(host.groups, key)
       this.#group = null
       this.#ids.release(id)
@@ -224,4 +222,9 @@ export class Snapshots {
     const owner = createHash('sha256').update(this.#paths.dataDir).digest('hex').slice(0, 8)
     return `snapshot-${owner}-${key}`
   }
+}
+
+async function endKept({ qemu, keeper }: Kept): Promise<void> {
+  await end(qemu, END_DEADLINE_MS)
+  await gone(keeper, END_DEADLINE_MS)
 }

@@ -59,8 +59,7 @@ describe.runIf(process.getuid?.() === 0)('a disk of an image', () => {
       message: expect.stringContaining('a disk of busybox:test'),
     })
     expect(least).toBeLessThan(before - 64 * MiB)
-    // Between two looks, late ones on a busy machine, it may take more than is there.
-    expect(least).toBeGreaterThan(136 * MiB)
+    expect(least).toBeGreaterThan(200 * MiB)
     expect(disk.made()).toEqual([])
     await expect.poll(disk.free, { timeout: 10_000 }).toBeGreaterThan(before - MiB)
   })

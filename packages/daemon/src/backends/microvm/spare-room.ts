@@ -5,7 +5,7 @@ import { reservedBytes } from '../../layers/reserved-bytes.ts'
 import type { Room } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 
-const LOOK_MS = 100
+const LOOK_MS = 25
 
 export class SpareRoom {
   readonly #sessions: string

@@ -3,7 +3,7 @@ import { readdir, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { MachineRecord } from './record.ts'
 
-const OURS = /^(host|runner)-(v2-)?[0-9a-f]{16}(\.[0-9]+\.new)?$/
+const OURS = /^(host|runner)-(v2-)?[0-9a-f]{16}(\.[0-9a-f]+\.new)?$/
 
 /** The name below images/ of what a machine's runner is in. */
 export function runnerName(runnerFile: string): string {
