@@ -52,6 +52,9 @@ func sweep(j *sweepJob) {
 
 func end(j *endJob, r *result) error {
 	deadline := time.Now().Add(endDeadline)
+	if err := awaitStart(j.Folder, time.Now().Add(startPatience)); err != nil {
+		return err
+	}
 	if j.State != nil {
 		if err := killMachine(j, deadline); err != nil {
 			return err

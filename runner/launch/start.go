@@ -146,6 +146,9 @@ func (j *startJob) makeFolder() error {
 			return fmt.Errorf("make session folder: %w", err)
 		}
 	}
+	if err := lockStart(j.Folder); err != nil {
+		return err
+	}
 	return writeWhole(filepath.Join(j.Folder, "config.json"), j.Record)
 }
 
