@@ -45,7 +45,7 @@ test('a file that this machine cannot hold is refused, and a copy that is given 
   const target = join(cli.home, 'room')
   await mkdir(target)
   for (const path of ['box:sparse/bomb', 'box:sparse/.']) {
-    expect(await run('cp', path, target)).toMatchObject({ code: 3, stderr: expect.stringContaining('no room for') })
+    expect(await run('cp', path, target)).toMatchObject({ code: 3, stderr: expect.stringContaining('not enough space for') })
   }
   expect(await readdir(target)).toEqual([])
   const given = spawn(SANDGLASS, ['cp', 'box:long', target], { env: cli.env })
@@ -71,7 +71,7 @@ test.each([
   expect(await copy).toMatchObject({
     code: 3,
     stderr: expect.stringContaining(
-      'sandglass: the sandbox of session short ended in the middle of the command: it is stopped (requested)\n' +
+      'sandglass: the sandbox of session short ended while the command ran: it is stopped (requested)\n' +
         '  next: `sandglass start short` starts it again',
     ),
   })

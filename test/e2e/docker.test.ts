@@ -106,7 +106,7 @@ test('who names no backend is told when it is not the usual one, and ls shows wh
   const env = { SANDGLASS_BACKENDS_OCI_RUNTIME: '/no/such/runtime' }
   await ok('shutdown')
   const made = await cli.run(['new', 'other'], { env })
-  expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('note: made with docker') })
+  expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('note: created with the backend docker') })
   expect(await ok('ls')).toMatch(/other +running +docker +host/)
   await ok('rm', '-f', 'other')
   await ok('shutdown')

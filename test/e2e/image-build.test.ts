@@ -116,10 +116,10 @@ test('a failing step is shown with its output, also to who asked for quiet, and 
 test.each([
   [['nowhere'], 4, 'no such file or directory on this machine: nowhere'],
   [['-f', 'nowhere'], 4, 'no such file or directory on this machine: nowhere'],
-  [['app', 'src'], 2, 'one PATH is enough'],
+  [['app', 'src'], 2, 'unexpected argument src'],
   [['app', '--build-arg', 'NOT_SET'], 2, 'the environment has no NOT_SET'],
   [['app', '--max-age', 'soon'], 2, '--max-age soon is not a duration'],
-  [['app', '-t', 'UPPER'], 2, 'is no reference of an image'],
+  [['app', '-t', 'UPPER'], 2, 'is not an image reference'],
   [['app', '--name', 'x'], 2, 'unknown flag --name'],
 ])('image build %j is a mistake that is told', async (args, code, text) => {
   expect(await build(args, { cwd: cli.home })).toMatchObject({ code, stderr: expect.stringContaining(text) })

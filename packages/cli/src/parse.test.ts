@@ -34,7 +34,9 @@ test('a flag can be turned off with --no-', () => {
 
 test('one name is one name', () => {
   expect(() => oneArgument({ args: [], rest: undefined }, 'NAME')).toThrow('NAME is missing')
-  expect(() => oneArgument({ args: ['a', 'b'], rest: undefined }, 'NAME')).toThrow('b is too much')
+  expect(() => oneArgument({ args: ['a', 'b'], rest: undefined }, 'NAME')).toThrow(
+    'unexpected argument b: the command takes one NAME',
+  )
 })
 
 test('the nearest word is one that is near', () => {

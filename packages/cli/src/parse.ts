@@ -58,13 +58,13 @@ export function unknownCommand(name: string): UsageError {
 export function oneArgument({ args, rest }: Pick<Input, 'args' | 'rest'>, what: string): string {
   const [first, ...others] = [...args, ...(rest ?? [])]
   if (first === undefined) throw usage(`${what} is missing`)
-  if (others.length > 0) throw usage(`one ${what} is enough: ${others.join(' ')} is too much`)
+  if (others.length > 0) throw usage(`unexpected argument ${others[0]}: the command takes one ${what}`)
   return first
 }
 
 export function noArguments({ args, rest }: Pick<Input, 'args' | 'rest'>): void {
   const [first] = [...args, ...(rest ?? [])]
-  if (first !== undefined) throw usage(`takes no argument: ${first} is too much`)
+  if (first !== undefined) throw usage(`unexpected argument ${first}: the command takes none`)
 }
 
 export const text = (value: Input['flags'][string]): string | undefined => (typeof value === 'string' ? value : undefined)

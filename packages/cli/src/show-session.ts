@@ -21,9 +21,11 @@ export function noteDifferences(
 ): void {
   if (quiet || json) return
   if (backend !== 'oci' && (asked.backend ?? 'auto') === 'auto')
-    say(`note: made with ${backend}, since oci cannot keep every limit and wish here: sandglass doctor says why\n`)
+    say(
+      `note: created with the backend ${backend}, because oci cannot provide everything that was asked for on this host; \`sandglass doctor\` says why\n`,
+    )
   if (asked.nestedVirt && !nestedVirt)
-    say('note: made without nested virtualisation, which this host does not have: sandglass doctor says why\n')
+    say('note: created without nested virtualisation, which this host does not provide; `sandglass doctor` says why\n')
 }
 
 /** What a change led to: name and state, or what `line` makes of it. */

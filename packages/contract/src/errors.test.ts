@@ -30,7 +30,7 @@ describe('the error table', () => {
 
   it('a failed start names the session, and how to read why and to try again', () => {
     const error = new SandglassError('START_FAILED', { id: 'sess_x', name: 'demo', why: 'it panicked' })
-    expect(error.message).toBe('session demo did not start: it panicked')
+    expect(error.message).toBe('session demo failed to start: it panicked')
     expect(error.hint).toMatch(/`sandglass logs demo`.*`sandglass start demo`/)
   })
 
@@ -48,7 +48,7 @@ describe('the error table', () => {
         output,
       }).hint
     expect(failed("Err: Temporary failure resolving 'nowhere'")).toContain('images.build_network')
-    expect(failed('make: *** failed')).toContain('mend the step')
+    expect(failed('make: *** failed')).toContain('fix the step')
   })
 
   it('a code from a newer daemon becomes INTERNAL and keeps its message', () => {
@@ -64,7 +64,7 @@ describe('the error table', () => {
     ['paused', 'it is paused', '`sandglass resume demo`'],
     ['stopped', 'it is stopped', '`sandglass start demo`'],
     ['failed', 'it is failed', '`sandglass start demo`'],
-    ['timeout', 'it is over (timeout)', 'make a new one with `sandglass new`'],
+    ['timeout', 'it has ended (timeout)', 'create a new one with `sandglass new`'],
   ])('a command in a session that is %s is told the step that helps', (state, text, hint) => {
     const error = new SandglassError('WRONG_STATE', { id: 'sess_x', name: 'demo', state, event: 'exec in' })
     expect(error).toMatchObject({ message: `cannot exec in demo: ${text}`, hint })
@@ -73,7 +73,7 @@ describe('the error table', () => {
 
   it.each(FINAL_STATES)('a session that is %s is over', state => {
     expect(new SandglassError('WRONG_STATE', { id: 'sess_x', state, event: 'start' }).message).toBe(
-      `cannot start sess_x: it is over (${state})`,
+      `cannot start sess_x: it has ended (${state})`,
     )
   })
 

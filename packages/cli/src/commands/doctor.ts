@@ -15,7 +15,7 @@ const SLOW_MS = 1000
 const STATUS_WIDTH = 'missing  '.length
 
 export const command: Command = {
-  summary: 'Check what this machine can run, and how to mend the rest',
+  summary: 'Check what this machine can run, and how to fix the rest',
   usage: [''],
   about: `ok works; weaker works, but not as well as it could; missing does not, and something else does its work; failed does not.
 What follows "fix:" mends it.

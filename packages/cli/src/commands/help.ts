@@ -40,7 +40,7 @@ function meantBy(name: string, command: Command, [action, ...more]: readonly str
   const part = partOf(command, action)
   if (part !== undefined && more.length === 0) return part
   if (part !== undefined || actions.length === 0)
-    throw usage(`one COMMAND is enough: ${(part ? more : [action, ...more]).join(' ')} is too much`)
+    throw usage(`unexpected argument ${(part ? more : [action, ...more])[0]}: the command takes one COMMAND`)
   const meant = nearest(action, actions)
   const issue = `${name} is followed by ${actions.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`
   throw usage(issue, `\`sandglass help ${name}\` shows all of it`)

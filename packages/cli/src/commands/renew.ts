@@ -4,7 +4,7 @@ import { fromNow, parseDuration } from '../duration.ts'
 import { text } from '../parse.ts'
 
 export const command: Command = changeCommand(
-  'Give a session its time again, and show its new end',
+  'Restart the idle time of sessions, and show when they expire',
   (session, flags) => {
     const ttl = text(flags['ttl-seconds'])
     return session.renew({ ttlSeconds: ttl === undefined ? undefined : parseDuration(ttl, 's', '--ttl-seconds') / 1000 })

@@ -11,7 +11,7 @@ export const command: Command = {
   usage: ['NAME... [-f] [--purge]'],
   about: 'Asks first. Without a terminal to ask on, -f is needed.',
   options: {
-    force: { type: 'boolean', short: 'f', about: 'do not ask, and do not mind a session that is not there' },
+    force: { type: 'boolean', short: 'f', about: 'do not ask, and ignore sessions that do not exist' },
     purge: { type: 'boolean', about: 'also forget that it existed' },
   },
   completes: 'sessions',

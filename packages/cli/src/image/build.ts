@@ -15,7 +15,7 @@ export async function run(input: Input, context: Context): Promise<number> {
   const { flags } = input
   const { connect, json, quiet, print, say, env } = context
   const [folder = '.', ...more] = [...input.args, ...(input.rest ?? [])]
-  if (more.length > 0) throw usage(`one PATH is enough: ${more.join(' ')} is too much`)
+  if (more.length > 0) throw usage(`unexpected argument ${more[0]}: the command takes one PATH`)
   const buildArgs = argsFrom(texts(flags['build-arg']), env)
   const leftOut = (what: string) => say(`left out ${printable(what)}\n`)
   const files = await buildContext(folder, { file: text(flags.file), overlay: text(flags.overlay) }, leftOut)

@@ -51,19 +51,20 @@ export const DAEMON_ERRORS = {
     http: 500,
     exit: 3,
     text: (d: { path: string; why: string }) => `the database ${d.path} is damaged: ${d.why}`,
-    hint: 'put a backup in its place; or move it away with its -wal and -shm files, and the next start removes every sandbox it named',
+    hint: 'restore a backup; or move the file away with its -wal and -shm files: the next start then removes every sandbox that it listed',
   },
   SECRET_KEY_LOST: {
     http: 500,
     exit: 3,
-    text: (d: { path: string; why: string; store: string }) => `${d.path} ${d.why}, and ${d.store} has values that it sealed`,
-    hint: 'put the key file back from a backup; without one, move the database away with its -wal and -shm files, and the next start removes every sandbox it named',
+    text: (d: { path: string; why: string; store: string }) =>
+      `${d.path} ${d.why}, and ${d.store} holds values that were encrypted with it`,
+    hint: 'restore the key file from a backup; without one, move the database away with its -wal and -shm files: the next start then removes every sandbox that it listed',
   },
   SECRET_UNREADABLE: {
     http: 500,
     exit: 3,
-    text: (d: { what: string }) => `${d.what} cannot be opened: what is stored was changed, or sealed with another key`,
-    hint: 'set a secret again with `sandglass secret set`; a session has to be made again with its environment',
+    text: (d: { what: string }) => `${d.what} cannot be decrypted: the stored value was changed, or encrypted with another key`,
+    hint: 'set a secret again with `sandglass secret set`; create a session again with its environment',
   },
   INTERNAL: {
     http: 500,

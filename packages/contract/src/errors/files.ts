@@ -7,7 +7,9 @@ export const FILES_ERRORS = {
     exit: 3,
     text: (d: { path: string; where?: string }) => `permission denied${d.where ? ` ${d.where}` : ''}: ${d.path}`,
     hint: (d: { where?: string }) =>
-      d.where ? 'choose a place that is yours' : 'the call runs as the user sandbox; pass user root where the API offers it',
+      d.where
+        ? 'choose a folder that you may write to'
+        : 'the call runs as the user sandbox; pass user root where the API offers it',
   },
   FILE_NOT_FOUND: {
     http: 404,
@@ -63,7 +65,7 @@ export const FILES_ERRORS = {
     http: 507,
     exit: 3,
     text: (d: { path: string; bytes: number; free: number }) =>
-      `no room for ${d.path} on this machine: it has ${d.bytes} bytes or more and ${d.free} are free`,
-    hint: 'copy to a disk with more room; a sparse file arrives at its full length',
+      `not enough space for ${d.path} on this machine: it needs at least ${d.bytes} bytes, and ${d.free} are free`,
+    hint: 'copy to a disk with more space; a sparse file is copied at its full length',
   },
 } as const satisfies Record<string, ErrorRow>

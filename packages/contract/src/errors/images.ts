@@ -18,8 +18,8 @@ export const IMAGES_ERRORS = {
   IMAGE_NOT_ALLOWED: {
     http: 403,
     exit: 3,
-    text: (d: { image: string }) => `image ${d.image} is not among allowed_images`,
-    hint: `use one that is listed, or add it to allowed_images; ${AFTER_A_CHANGE}`,
+    text: (d: { image: string }) => `image ${d.image} is not in allowed_images`,
+    hint: `use an image from that list, or add this one to it; ${AFTER_A_CHANGE}`,
   },
   IMAGE_NOT_FOUND: {
     http: 404,
@@ -32,20 +32,21 @@ export const IMAGES_ERRORS = {
     http: 422,
     exit: 3,
     text: (d: { image: string; issue: string }) => `${imageCalled(d.image)} cannot be used: ${d.issue}`,
-    hint: 'nothing of it was kept',
+    hint: 'nothing was stored',
   },
   IMAGE_TOO_LARGE: {
     http: 413,
     exit: 3,
     text: (d: { image: string; what: string; max: number; next?: string }) =>
-      `${imageCalled(d.image)} has more ${d.what} than the ${d.max} it may have`,
+      `${imageCalled(d.image)} has more than the ${d.max} ${d.what} that an image may have`,
     hint: (d: { next?: string }) => d.next ?? `images.max_bytes in the configuration bounds an image; ${AFTER_A_CHANGE}`,
   },
   IMAGE_DIGEST_MISMATCH: {
     http: 502,
     exit: 3,
-    text: (d: { image: string; digest: string; issue: string }) => `${imageCalled(d.image)}: what came as ${d.digest} ${d.issue}`,
-    hint: 'it was thrown away; try again, and if it stays so, do not trust where it came from',
+    text: (d: { image: string; digest: string; issue: string }) =>
+      `${imageCalled(d.image)}: the content received for ${d.digest} ${d.issue}`,
+    hint: 'it was discarded; try again, and if this happens again, do not trust its source',
   },
   IMAGE_IN_USE: {
     http: 409,
@@ -70,7 +71,7 @@ export const IMAGES_ERRORS = {
   REGISTRY_DENIED: {
     http: 403,
     exit: 3,
-    text: (d: { registry: string; image: string; why: string }) => `${d.registry} does not let us have ${d.image}: ${d.why}`,
+    text: (d: { registry: string; image: string; why: string }) => `${d.registry} denies access to ${d.image}: ${d.why}`,
     hint: (d: { registry: string }) =>
       `check the name; a private image needs username and password for ${d.registry} under registries in the configuration; ${AFTER_A_CHANGE}`,
   },
@@ -78,7 +79,7 @@ export const IMAGES_ERRORS = {
     http: 502,
     exit: 3,
     text: (d: { registry: string; why: string; next?: string }) => `registry ${d.registry}: ${d.why}`,
-    hint: (d: { next?: string }) => d.next ?? 'try again: what has come already is not downloaded again',
+    hint: (d: { next?: string }) => d.next ?? 'try again: completed downloads are kept',
   },
 } as const satisfies Record<string, ErrorRow>
 
@@ -88,9 +89,9 @@ function failedStep({ step, steps, instruction, exit_code, why }: BuildFailure):
 }
 
 function mendBuild({ output }: BuildFailure): string {
-  if (output.length === 0) return 'mend the Dockerfile'
-  if (!NO_NETWORK.test(String(output))) return 'mend the step; those before it are not run again'
-  return `if the step found no network: images.build_network in the configuration says what steps can reach; ${AFTER_A_CHANGE}`
+  if (output.length === 0) return 'fix the Dockerfile'
+  if (!NO_NETWORK.test(String(output))) return 'fix the step and build again: the steps before it are cached'
+  return `if the step needs the network: images.build_network in the configuration sets what steps can reach; ${AFTER_A_CHANGE}`
 }
 
 /** What apt, curl, git, pip and npm say. */

@@ -42,13 +42,13 @@ export const REQUESTS_ERRORS = {
   TOO_MANY_WAITING: {
     http: 429,
     exit: 3,
-    text: (d: { what: string; limit: number }) => `too many ${d.what} wait already: ${d.limit}`,
-    hint: 'wait for some of them to end, or end what they wait for',
+    text: (d: { what: string; limit: number }) => `too many ${d.what} are waiting already (the limit is ${d.limit})`,
+    hint: 'wait until some of them end, or end what they are waiting for',
   },
   SLOW_READER: {
     http: 503,
     exit: 3,
-    text: (_: Empty) => 'the reader fell too far behind and was cut off',
+    text: (_: Empty) => 'the reader fell too far behind and was disconnected',
     hint: 'attach again: recent output is kept',
   },
   USAGE: {

@@ -14,4 +14,4 @@ export type ErrorRow = {
 export type Empty = Record<never, never>
 
 /** What makes a daemon that runs take up a changed file. */
-export const AFTER_A_CHANGE = 'after a change of the configuration run `sandglass shutdown` and try again'
+export const AFTER_A_CHANGE = 'after a change of the configuration, run `sandglass shutdown` and try again'

@@ -27,7 +27,8 @@ export const SESSIONS_ERRORS = {
   WRONG_STATE: {
     http: 409,
     exit: 5,
-    text: (d: WrongState) => `cannot ${d.event} ${d.name ?? d.id}: it is ${isOver(d.state) ? `over (${d.state})` : d.state}`,
+    text: (d: WrongState) =>
+      `cannot ${d.event} ${d.name ?? d.id}: it ${isOver(d.state) ? `has ended (${d.state})` : `is ${d.state}`}`,
     hint: wayOut,
   },
   NAME_TAKEN: {
@@ -35,7 +36,7 @@ export const SESSIONS_ERRORS = {
     exit: 5,
     text: (d: { name: string }) => `a session named ${d.name} already exists`,
     hint: ({ name }: { name: string }) =>
-      `choose another name, or end the other session with \`sandglass rm ${name}\`; one that failed or was stopped runs again with \`sandglass start ${name}\``,
+      `choose another name, or end the other session with \`sandglass rm ${name}\`; if it failed or was stopped, \`sandglass start ${name}\` starts it again`,
   },
   SHELL_EXISTS: { http: 409, exit: 5, text: (d: { name: string }) => `a shell named ${d.name} already exists` },
   SHELL_EXITED: {
@@ -50,7 +51,7 @@ export const SESSIONS_ERRORS = {
     text: (d: { backend: string; limits: string[]; why: string; accept: string[] }) =>
       `this host cannot enforce ${d.limits.join(', ')} with ${d.backend}: ${d.why}`,
     hint: (d: { backend: string; accept: string[] }) =>
-      `\`sandglass doctor\` says how to mend it; backends.${d.backend}.allow_unenforced: [${d.accept.join(', ')}] accepts that; ${AFTER_A_CHANGE}`,
+      `\`sandglass doctor\` says how to fix it; backends.${d.backend}.allow_unenforced: [${d.accept.join(', ')}] accepts sessions without; ${AFTER_A_CHANGE}`,
   },
   BACKEND_UNAVAILABLE: {
     http: 503,
@@ -68,16 +69,15 @@ export const SESSIONS_ERRORS = {
   START_FAILED: {
     http: 500,
     exit: 3,
-    text: (d: { id: string; why: string; name?: string }) => `session ${d.name ?? d.id} did not start: ${d.why}`,
+    text: (d: { id: string; why: string; name?: string }) => `session ${d.name ?? d.id} failed to start: ${d.why}`,
     hint: ({ id, name = id }: { id: string; name?: string }) =>
       `\`sandglass logs ${name}\` shows the boot log; \`sandglass start ${name}\` tries again; \`sandglass doctor\` checks the host`,
   },
   PAUSE_FAILED: {
     http: 503,
     exit: 3,
-    text: (d: { seconds: number }) =>
-      `the session could not be paused: some process of it did not stop within ${d.seconds} seconds`,
-    hint: 'it runs on; try again when the host is less busy',
+    text: (d: { seconds: number }) => `the session could not be paused: a process in it did not stop within ${d.seconds} seconds`,
+    hint: 'the session keeps running; try again when the host is less busy',
   },
   RUNNER_LOST: {
     http: 502,
@@ -94,7 +94,7 @@ export const SESSIONS_ERRORS = {
   HOST_FULL: {
     http: 503,
     exit: 3,
-    text: (d: { what: string }) => `the host has no room for another session: ${d.what}`,
+    text: (d: { what: string }) => `the host has no capacity for another session: ${d.what}`,
     hint: 'end a session with `sandglass rm`',
   },
 } as const satisfies Record<string, ErrorRow>
@@ -105,19 +105,19 @@ const isOver = (state: string) => ['completed', 'timeout', 'terminated'].include
 function wayOut({ id, name = id, state }: WrongState): string {
   if (state === 'paused') return `\`sandglass resume ${name}\``
   if (state === 'stopped' || state === 'failed') return `\`sandglass start ${name}\``
-  if (isOver(state)) return 'make a new one with `sandglass new`'
+  if (isOver(state)) return 'create a new one with `sandglass new`'
   return `\`sandglass inspect ${name}\` shows the state and its reason`
 }
 
 function lostText({ id, name = id, state = '', reason, why }: Lost): string {
-  if (!isEnded(state)) return `lost the sandbox of session ${name} in the middle of the command`
-  return `the sandbox of session ${name} ended in the middle of the command: ${why ?? `it is ${state} (${reason})`}`
+  if (!isEnded(state)) return `lost the connection to the sandbox of session ${name} while the command ran`
+  return `the sandbox of session ${name} ended while the command ran: ${why ?? `it is ${state} (${reason})`}`
 }
 
 function afterLoss({ id, name = id, state = '' }: Lost): string {
-  if (isOver(state)) return 'make a new one with `sandglass new`'
+  if (isOver(state)) return 'create a new one with `sandglass new`'
   if (isEnded(state)) return `\`sandglass start ${name}\` starts it again; \`sandglass inspect ${name}\` shows how it ended`
-  return `\`sandglass inspect ${name}\` shows whether it still runs; the command may have taken effect`
+  return `\`sandglass inspect ${name}\` shows whether it is still running; the command may have taken effect`
 }
 
 const isEnded = (state: string) => state === 'failed' || state === 'stopped' || isOver(state)

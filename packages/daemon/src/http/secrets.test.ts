@@ -139,7 +139,7 @@ describe('a row of a secret', () => {
   it('that was changed says so, and can be set again', async () => {
     const daemon = await spoil(`update secrets set ciphertext = zeroblob(length(ciphertext)) where name = 'mine'`)
     await expect(revealSecret(daemon.world, 'mine')).rejects.toMatchObject({
-      message: 'the secret mine cannot be opened: what is stored was changed, or sealed with another key',
+      message: 'the secret mine cannot be decrypted: the stored value was changed, or encrypted with another key',
       hint: expect.stringContaining('sandglass secret set'),
     })
     await put(daemon, 'mine', 'again')
@@ -220,7 +220,7 @@ describe('an environment', () => {
       await daemon.call('GET', '/v1/sessions/box?reveal_env=true'),
       await daemon.call('POST', '/v1/sessions/box/start'),
     ])
-      expect(reply).toMatchObject({ status: 500, text: expect.stringContaining(`the environment of ${id} cannot be opened`) })
+      expect(reply).toMatchObject({ status: 500, text: expect.stringContaining(`the environment of ${id} cannot be decrypted`) })
   })
 })
 

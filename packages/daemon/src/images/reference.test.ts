@@ -37,7 +37,7 @@ describe('references', () => {
     'a/',
     'http://x/y',
   ])('refuses %j and says what is wrong', given => {
-    expect(() => parseReference(given)).toThrow('is no reference of an image')
+    expect(() => parseReference(given)).toThrow('is not an image reference')
   })
 
   it('tells an id, or 12 or more of its digits, from a name', () => {

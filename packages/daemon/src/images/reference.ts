@@ -23,17 +23,17 @@ const SHORT_ID = /^(?:sha256:)?([0-9a-f]{12,64})$/
 /** INVALID_REQUEST says what is wrong with it. */
 export function parseReference(text: string): Reference {
   const { max } = LIMITS.image_reference
-  if (text.length > max) throw wrong(`${text.slice(0, 64)}…`, `it has more than ${max} characters`)
+  if (text.length > max) throw wrong(`${text.slice(0, 64)}…`, `it is longer than ${max} characters`)
   const [rest = '', digest = null, ...more] = text.split('@')
-  if (more.length > 0 || (digest !== null && !DIGEST.test(digest))) throw wrong(text, 'what follows @ is no sha256 digest')
+  if (more.length > 0 || (digest !== null && !DIGEST.test(digest))) throw wrong(text, 'the part after @ must be a sha256 digest')
   const { registry, path } = splitHost(rest)
-  if (!HOST.test(registry)) throw wrong(text, `${registry} is no host`)
+  if (!HOST.test(registry)) throw wrong(text, `${registry} is not a host name`)
   const colon = path.lastIndexOf(':')
   const tag = colon < 0 ? null : path.slice(colon + 1)
-  if (tag !== null && !TAG.test(tag)) throw wrong(text, 'what follows : is no tag')
+  if (tag !== null && !TAG.test(tag)) throw wrong(text, 'the part after : must be a tag, 1 to 128 of A-Z, a-z, 0-9, _, . and -')
   const given = colon < 0 ? path : path.slice(0, colon)
   const repository = registry === DOCKER_HUB && !given.includes('/') ? `library/${given}` : given
-  if (!REPOSITORY.test(repository)) throw wrong(text, 'names have a-z, 0-9 and ., _, - between them, in parts that / separates')
+  if (!REPOSITORY.test(repository)) throw wrong(text, 'a repository name consists of a-z and 0-9, separated by ., _, - or /')
   const what = digest === null ? `:${tag ?? 'latest'}` : `@${digest}`
   return {
     registry,
@@ -65,6 +65,6 @@ function splitHost(text: string): { registry: string; path: string } {
 
 const wrong = (text: string, why: string) =>
   new SandglassError('INVALID_REQUEST', {
-    issue: `${JSON.stringify(text)} is no reference of an image: ${why}`,
-    next: 'host, debian:12, registry.local:5000/team/app:1.0 and app@sha256:… are some',
+    issue: `${JSON.stringify(text)} is not an image reference: ${why}`,
+    next: 'examples: host, debian:12, registry.local:5000/team/app:1.0, app@sha256:…',
   })

@@ -7,7 +7,7 @@ import { daemonFixture, KEY, plainChild, type TestDaemon, until } from '../daemo
 const WHY = 'the sandbox ran out of memory'
 const OUT_OF_MEMORY = {
   code: 'RUNNER_LOST',
-  message: `the sandbox of session demo ended in the middle of the command: ${WHY}`,
+  message: `the sandbox of session demo ended while the command ran: ${WHY}`,
   hint: '`sandglass start demo` starts it again; `sandglass inspect demo` shows how it ended',
   detail: { name: 'demo', state: 'failed', reason: 'out_of_memory' },
 }
@@ -87,8 +87,8 @@ it('what is attached to a session that somebody ends is told so', async () => {
     1011,
     'RUNNER_LOST',
     {
-      message: 'the sandbox of session demo ended in the middle of the command: it is terminated (requested)',
-      hint: 'make a new one with `sandglass new`',
+      message: 'the sandbox of session demo ended while the command ran: it is terminated (requested)',
+      hint: 'create a new one with `sandglass new`',
     },
   ])
 })
@@ -102,8 +102,8 @@ it('a sandbox that still runs is told of as lost, and nobody waits for longer th
   expect(await reply).toMatchObject({
     body: {
       error: {
-        message: 'lost the sandbox of session demo in the middle of the command',
-        hint: '`sandglass inspect demo` shows whether it still runs; the command may have taken effect',
+        message: 'lost the connection to the sandbox of session demo while the command ran',
+        hint: '`sandglass inspect demo` shows whether it is still running; the command may have taken effect',
       },
     },
   })

@@ -215,7 +215,7 @@ describe('create', () => {
     expect(reply.body).toMatchObject({
       error: {
         code: 'START_FAILED',
-        message: 'session unlucky-one did not start: no more loop devices',
+        message: 'session unlucky-one failed to start: no more loop devices',
         hint: expect.stringMatching(/`sandglass logs unlucky-one`.*`sandglass start unlucky-one`/),
       },
     })

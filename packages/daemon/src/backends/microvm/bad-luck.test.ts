@@ -47,7 +47,7 @@ describe('a virtual machine that cannot be had', () => {
     const extraArgs = ['-initrd', initramfs]
     const backend = openMicrovm({ ...options, extraArgs })
     const spec = specOf(subject)
-    await expect(backend.start(spec, signal())).rejects.toThrow(/did not start:.*Kernel panic/)
+    await expect(backend.start(spec, signal())).rejects.toThrow(/failed to start:.*Kernel panic/)
     expect(await backend.residents()).toEqual([])
     expect(traces(spec.id)).toEqual([])
     expect(readdirSync(folder(spec.id))).toEqual(['logs'])

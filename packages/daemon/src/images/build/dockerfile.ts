@@ -55,7 +55,7 @@ export function parseDockerfile(name: string, text: string): Dockerfile {
   return { joiner, instructions }
 }
 
-export const wrong = (name: string, line: number, issue: string, next = 'mend the Dockerfile') =>
+export const wrong = (name: string, line: number, issue: string, next = 'fix the Dockerfile') =>
   new SandglassError('INVALID_REQUEST', { issue: `${name} line ${line} ${issue}`, next })
 
 /** Directives stand in front of everything else. Those that choose another builder have no meaning here. */
