@@ -45,12 +45,68 @@ test('lifecycle commands show the state they led to', async () => {
     stdout: expect.stringMatching(/^other {2}ends in 2h, at \d{4}-\d\d-\d\dT[\d:.]+Z\n$/),
   })
   expect(JSON.parse((await run('inspect', 'other', '--json')).stdout).ttl_seconds).toBe(7200)
-  expect(await run('stop', 'other')).toMatchObject({ code: 0, stdout: 'other  stopped\n' })
+  expect(await run('stop', 'other')).toMatchObject({
+    code: 0,
+    stdout: 'other  stopped\n',
+    stderr: expect.stringMatching(/^note: the files of other are kept until \d{4}-/),
+  })
+  expect((await run('ls')).stdout).toMatch(/other +stopped .* is removed in (7d|6d 23h)/)
   expect(await run('stop', 'other')).toMatchObject({ code: 5 })
   expect(await run('rm', 'other')).toMatchObject({ code: 2, stderr: expect.stringContaining('pass -f') })
   expect(await run('rm', '-f', 'nobody', 'other')).toMatchObject({ code: 0, stdout: 'other\n' })
   expect((await run('ls', '--all')).stdout).toMatch(/other +terminated/)
   expect((await run('ls')).stdout).not.toContain('other')
+})
+
+test('a session that is stopped or persistent has its files when its ttl is over', { timeout: 60_000 }, async () => {
+  const made = {
+    stopped: ['--on-expiry', 'end'],
+    'stopped-persistent': ['--persist'],
+    'paused-persistent': ['--persist'],
+    'idle-persistent': ['--persist'],
+    ended: [],
+  }
+  await Promise.all(
+    Object.entries(made).map(async ([name, flags]) => {
+      expect(await run('new', name, '--ttl-seconds', '8', ...flags)).toMatchObject({ code: 0 })
+      expect(await run('exec', name, '-c', 'echo kept > note')).toMatchObject({ code: 0 })
+      if (name.startsWith('stopped')) expect(await run('stop', name)).toMatchObject({ code: 0 })
+      if (name.startsWith('paused')) expect(await run('pause', name)).toMatchObject({ code: 0 })
+    }),
+  )
+  const states = async () => {
+    const all: { name: string; status: string }[] = JSON.parse((await run('ls', '--all', '--json')).stdout)
+    return Object.fromEntries(all.map(({ name, status }) => [name, status]))
+  }
+  await deadline(
+    'the ttl of every session ends',
+    async () => {
+      const now = await states()
+      return now.ended === 'timeout' && now['paused-persistent'] === 'stopped' && now['idle-persistent'] === 'stopped'
+    },
+    40_000,
+  )
+  for (const name of Object.keys(made).filter(name => name !== 'ended')) {
+    expect(await run('start', name)).toMatchObject({ code: 0, stdout: `${name}  running\n` })
+    expect(await run('exec', name, '-c', 'cat note')).toMatchObject({ code: 0, stdout: 'kept\n' })
+  }
+  expect(await run('start', 'ended')).toMatchObject({ code: 5 })
+  await run('rm', '-f', ...Object.keys(made))
+})
+
+test('a persistent session may go without a ttl', async () => {
+  const { stdout } = await run('new', 'endless', '--persist', '--ttl-seconds', 'none', '--no-start', '--json')
+  expect(JSON.parse(stdout)).toMatchObject({ ttl_seconds: null, on_expiry: 'stop', kept_until: null })
+  expect(await run('renew', 'endless')).toMatchObject({ code: 0, stdout: 'endless  does not expire\n' })
+  await run('start', 'endless')
+  expect((await run('renew', 'endless', '--ttl', '1h')).stdout).toMatch(/^endless {2}stops in 1h, at /)
+  expect((await run('renew', 'endless', '--ttl', 'none')).stdout).toBe('endless  does not expire\n')
+  expect(await run('renew', 'endless', '--ttl', '1h', '--ttl-seconds', '60')).toMatchObject({ code: 2 })
+  expect(await run('new', 'endless-not', '--ttl-seconds', 'none')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('--ttl-seconds: only a persistent session can have none\n'),
+  })
+  await run('rm', '-f', 'endless')
 })
 
 test('sizes may have a unit', async () => {

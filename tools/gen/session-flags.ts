@@ -18,6 +18,7 @@ export type SessionFlag = {
   kind: 'text' | 'number' | 'seconds' | 'megabytes' | 'boolean' | 'map' | 'mount'
   value: string
   choices?: readonly string[]
+  isNullable?: true
   about: string
 }
 
@@ -46,7 +47,8 @@ function row(field: string, property: Property): string {
   const range = inner.minimum === undefined ? '' : `, ${inner.minimum} to ${inner.maximum}`
   const about = `${property.description ?? inner.description ?? ''}${range}`
   const choices = inner.enum ? `, choices: [${inner.enum.map(quoted).join(', ')}]` : ''
-  return `{ field: ${quoted(field)}, kind: ${quoted(kind)}, value: ${quoted(VALUES[kind])}${choices}, about: ${quoted(about)} }`
+  const nullable = property.anyOf?.some(option => option.type === 'null') ? ', isNullable: true' : ''
+  return `{ field: ${quoted(field)}, kind: ${quoted(kind)}, value: ${quoted(VALUES[kind])}${choices}${nullable}, about: ${quoted(about)} }`
 }
 
 function kindOf(field: string, { type }: Property): keyof typeof VALUES {

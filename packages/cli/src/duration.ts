@@ -13,6 +13,13 @@ export function parseDuration(given: string, bare: keyof typeof UNITS, flag: str
   return total
 }
 
+/** How a flag says that there is no limit. */
+export const NONE = 'none'
+
+/** A duration in seconds, or null for `none`. */
+export const parseSecondsOrNone = (given: string, flag: string): number | null =>
+  given === NONE ? null : parseDuration(given, 's', flag) / 1000
+
 /** A length of time in its largest two units: 1h 5m. */
 export function shortDuration(ms: number): string {
   const seconds = Math.round(Math.abs(ms) / 1000)

@@ -38,6 +38,27 @@ export function showState(
   else for (const info of infos) print(`${line(info)}\n`)
 }
 
+const EXPIRY = { end: 'ends', stop: 'stops', pause: 'pauses' } as const
+
+/** What becomes of a session that is not used, and when; null for nothing. */
+export function expiryOf({
+  expiresAt,
+  keptUntil,
+  timeoutSec,
+  createdAt,
+  onExpiry,
+}: SessionInfo): { verb: string; at: string } | null {
+  if (keptUntil !== null) return { verb: 'is removed', at: keptUntil }
+  if (expiresAt === null) return null
+  const isHardEnd = timeoutSec !== null && Date.parse(expiresAt) >= Date.parse(createdAt) + timeoutSec * 1000
+  return { verb: EXPIRY[isHardEnd ? 'end' : onExpiry], at: expiresAt }
+}
+
+function shortExpiry(info: SessionInfo): string {
+  const { verb, at } = expiryOf(info) ?? { verb: '', at: null }
+  return verb === '' || verb === EXPIRY.end ? fromNow(at) : `${verb} ${fromNow(at)}`
+}
+
 const COLUMNS: Readonly<Record<string, (info: SessionInfo) => string>> = {
   ID: ({ id }) => id,
   NAME: ({ name }) => name,
@@ -45,7 +66,7 @@ const COLUMNS: Readonly<Record<string, (info: SessionInfo) => string>> = {
   BACKEND: ({ backend }) => backend,
   IMAGE: ({ image }) => image,
   CREATED: ({ createdAt }) => fromNow(createdAt),
-  EXPIRES: ({ expiresAt }) => fromNow(expiresAt),
+  EXPIRES: shortExpiry,
 }
 
 /** On a terminal that is too narrow the ids go first, since a name is enough to use a session, then backends; then images lose their beginning. */

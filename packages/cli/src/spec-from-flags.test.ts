@@ -41,6 +41,13 @@ test('flags become a request that the contract accepts', () => {
   expect(spec()).toEqual({})
 })
 
+test('none turns off the ttl and the timeout, and is no value of another flag', () => {
+  const made = spec('--persist', '--ttl-seconds', 'none', '--on-expiry', 'pause', '--timeout-sec', 'none')
+  expect(made).toEqual({ persist: true, ttl_seconds: null, on_expiry: 'pause', timeout_sec: null })
+  expect(SessionSpec.parse(made)).toEqual(made)
+  expect(() => spec('--memory-mb', 'none')).toThrow('--memory-mb none is not a size')
+})
+
 test('mounts are read-only unless they say otherwise, and their source may be relative', () => {
   const made = spec('--mount', '/srv/data:/data', '--mount', 'src:/workspace/src:rw', '--runtime', 'runc', '--nested-virt')
   expect(made).toEqual({

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { parseMegabytes } from '@sandglass/contract/tables'
 import { camelName, type SessionOptions } from '@sandglass/sdk'
 import type { Flag, Values } from './command.ts'
-import { parseDuration } from './duration.ts'
+import { NONE, parseDuration } from './duration.ts'
 import { SESSION_FLAGS, type SessionFlag } from './generated/session-flags.ts'
 import { texts, usage } from './parse.ts'
 
@@ -24,7 +24,7 @@ export const SESSION_OPTIONS: Record<string, Flag> = Object.fromEntries(
   Object.entries(SESSION_FLAGS).map(([name, flag]) => [name, optionOf(name, flag)]),
 )
 
-function optionOf(name: string, { kind, value, choices, about }: SessionFlag): Flag {
+function optionOf(name: string, { kind, value, choices, isNullable, about }: SessionFlag): Flag {
   if (kind === 'boolean') {
     const off = TURNED_OFF[name]
     return { type: 'boolean', isOn: off !== undefined, about: off ?? ABOUT[name] ?? about }
@@ -34,16 +34,26 @@ function optionOf(name: string, { kind, value, choices, about }: SessionFlag): F
   const multiple = kind === 'map' || kind === 'mount'
   const suggested = SUGGESTED[name]
   const isPath = kind === 'mount'
-  return { type: 'string', multiple, value, choices, suggested, isPath, isImage: name === 'image', about: about + more }
+  return {
+    type: 'string',
+    multiple,
+    value,
+    choices,
+    suggested,
+    isPath,
+    isImage: name === 'image',
+    about: about + more + (isNullable ? '; none turns it off' : ''),
+  }
 }
 
 /** What to create, from the flags that were given. Ranges are the daemon's to check. */
 export function specFromFlags(flags: Values): SessionOptions {
   const spec: Record<string, unknown> = {}
-  for (const [name, { field, kind }] of Object.entries(SESSION_FLAGS)) {
+  for (const [name, { field, kind, isNullable }] of Object.entries(SESSION_FLAGS)) {
     const given = flags[name]
     if (given === undefined) continue
-    spec[camelName(field)] = typeof given === 'boolean' ? given : fieldFrom(name, kind, texts(given))
+    if (isNullable && texts(given).at(-1) === NONE) spec[camelName(field)] = null
+    else spec[camelName(field)] = typeof given === 'boolean' ? given : fieldFrom(name, kind, texts(given))
   }
   return spec
 }

@@ -144,6 +144,7 @@ export const Config = z.strictObject({
       'registries by host or host:port, each with plain_http, username, password, ca_file as needed; passwords are never shown',
     ),
   session_ttl_seconds: within('session_ttl_seconds').default(LIMITS.session_ttl_seconds.default),
+  stopped_retention_seconds: within('stopped_retention_seconds').default(LIMITS.stopped_retention_seconds.default),
   defaults: Defaults.prefault({}),
   backends: z.strictObject({ oci: Oci.prefault({}), docker: Docker.prefault({}), microvm: Microvm.prefault({}) }).prefault({}),
   allow_bridge: z.boolean().default(false).describe('sessions may ask for network bridge, which no policy sees'),

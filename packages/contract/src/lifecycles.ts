@@ -47,6 +47,7 @@ export const REASONS = [
   'start_failed',
   'idle_ttl',
   'hard_timeout',
+  'retention_ended',
   'runner_exited',
   'out_of_memory',
   'machine_missing',

@@ -4,12 +4,23 @@ const KiB = 1024
 const MiB = 1024 * KiB
 
 export const LIMITS = {
-  session_ttl_seconds: { min: 1, max: 86_400, default: 1800, about: 'idle life of a session; moves forward on activity' },
+  session_ttl_seconds: {
+    min: 1,
+    max: 86_400,
+    default: 1800,
+    about: 'seconds without use after which a session expires; every use starts them again',
+  },
+  stopped_retention_seconds: {
+    min: 1,
+    max: 31_536_000,
+    default: 604_800,
+    about: 'seconds for which a stopped ephemeral session keeps its files; a persistent one keeps them until it is removed',
+  },
   session_timeout_sec: {
     min: 1,
     max: 2_592_000,
     default: null,
-    about: 'hard end of a session, counted from creation; none by default',
+    about: 'seconds after its creation at which a session ends in any state, whatever runs; none by default',
   },
   cpu_cores: { min: 0.5, max: 4, default: 0.5, about: 'cpu cores of a session' },
   memory_mb: { min: 256, max: 8192, default: 512, about: 'memory of a session in MiB, with no swap' },

@@ -44,7 +44,14 @@ export const Labels = z
 
 /** An integer or number within a row of LIMITS. */
 export function within(
-  name: 'cpu_cores' | 'memory_mb' | 'disk_mb' | 'pids_limit' | 'session_ttl_seconds' | 'session_timeout_sec',
+  name:
+    | 'cpu_cores'
+    | 'memory_mb'
+    | 'disk_mb'
+    | 'pids_limit'
+    | 'session_ttl_seconds'
+    | 'session_timeout_sec'
+    | 'stopped_retention_seconds',
 ) {
   const { min, max, about } = LIMITS[name]
   const number = name === 'cpu_cores' ? z.number() : z.int()

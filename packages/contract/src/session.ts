@@ -12,7 +12,16 @@ export const Network = z
 export const BackendName = z
   .enum(['auto', 'oci', 'docker', 'microvm'])
   .describe('what makes the machine; auto picks the first of oci, docker and microvm that this host can run')
-export const Mode = z.enum(['ephemeral', 'persistent']).describe('persistent belongs to an agent that comes back')
+export const Mode = z
+  .enum(['ephemeral', 'persistent'])
+  .describe(
+    'ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed',
+  )
+export const OnExpiry = z
+  .enum(['end', 'stop', 'pause'])
+  .describe(
+    'what happens when ttl_seconds have passed without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent end for an ephemeral session, stop for a persistent one',
+  )
 
 const AbsolutePath = z
   .string()
@@ -60,9 +69,13 @@ export const SessionSpec = z.strictObject({
     .max(16)
     .optional()
     .describe('folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise'),
-  ttl_seconds: within('session_ttl_seconds').optional(),
+  ttl_seconds: within('session_ttl_seconds')
+    .nullable()
+    .optional()
+    .describe(`${LIMITS.session_ttl_seconds.about}; a persistent session may have none`),
+  on_expiry: OnExpiry.optional(),
   timeout_sec: within('session_timeout_sec').nullable().optional(),
-  persist: z.boolean().optional().describe('true is mode persistent'),
+  persist: z.boolean().optional().describe('true is mode persistent: the files stay until the session is removed'),
   mode: Mode.optional(),
   agent_id: z
     .string()
@@ -102,12 +115,18 @@ export const Session = z.object({
   env_names: z.array(z.string()).describe('names of the environment variables'),
   env: z.record(z.string(), z.string()).optional().describe('their values, where reveal_env asks for them'),
   labels: z.record(z.string(), z.string()),
-  ttl_seconds: z.int(),
+  ttl_seconds: z.int().nullable().describe('null: it does not expire'),
+  on_expiry: OnExpiry,
   timeout_sec: z.int().nullable(),
   created_at: Timestamp,
   started_at: Timestamp.nullable(),
   last_activity_at: Timestamp,
-  expires_at: Timestamp.nullable(),
+  expires_at: Timestamp.nullable().describe(
+    'when a running or paused session expires, or ends by its timeout_sec, if it is not used; null for never',
+  ),
+  kept_until: Timestamp.nullable().describe(
+    'when a stopped or failed session is removed with its files; null in other states, and where its files stay until it is removed',
+  ),
   terminated_at: Timestamp.nullable(),
   delete_at: Timestamp.nullable(),
 })
@@ -141,7 +160,10 @@ const Preparation = z.object({
 export const PreparationList = z.object({ items: z.array(Preparation) })
 
 export const RenewRequest = z.strictObject({
-  ttl_seconds: within('session_ttl_seconds').optional().describe('a new ttl; the old one is applied again when absent'),
+  ttl_seconds: within('session_ttl_seconds')
+    .nullable()
+    .optional()
+    .describe('another ttl from here on; null for none, for persistent sessions; the one it has when absent'),
 })
 
 export const SessionStats = z.object({

@@ -25,6 +25,18 @@ test('a create whose answer is lost is sent again under the same key and makes o
   expect(server.requests[1]?.headers.authorization).toBe(`Bearer ${KEY}`)
 })
 
+test('a session without a ttl is asked for with null, and renewed so', async () => {
+  await using server = await startServer((_, reply) => json(reply, 200, SESSION))
+  const session = await connect(server.url).createSession({ persist: true, ttlSeconds: null, onExpiry: 'pause' })
+  await session.renew({ ttlSeconds: null })
+  await session.renew()
+  expect(server.requests.map(({ text }) => JSON.parse(text || '{}'))).toEqual([
+    { persist: true, ttl_seconds: null, on_expiry: 'pause' },
+    { ttl_seconds: null },
+    {},
+  ])
+})
+
 test('an exec whose answer is lost is not sent again', async () => {
   await using server = await startServer(request => void request.socket.destroy())
   const failure = await connect(server.url)

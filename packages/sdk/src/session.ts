@@ -125,15 +125,15 @@ export class Session {
   }
 
   start = (options: Cancel = {}) => this.#change('startSession', options)
-  /** Ends every process and keeps the files. */
+  /** Ends every process and keeps the files: of a persistent session until it is removed, of an ephemeral one until `info.keptUntil`. */
   stop = (options: Cancel = {}) => this.#change('stopSession', options)
   pause = (options: Cancel = {}) => this.#change('pauseSession', options)
   resume = (options: Cancel = {}) => this.#change('resumeSession', options)
   terminate = (options: Cancel = {}) => this.#change('terminateSession', options)
   refresh = (options: Cancel = {}) => this.#change('getSession', options)
 
-  /** Moves `expiresAt` forward by the session's ttl, or by another one from here on. */
-  async renew({ ttlSeconds, signal }: { ttlSeconds?: number } & Cancel = {}): Promise<SessionInfo> {
+  /** Starts the ttl of the session again, or another one from here on (null: none, for a persistent session); for a stopped session its retention. */
+  async renew({ ttlSeconds, signal }: { ttlSeconds?: number | null } & Cancel = {}): Promise<SessionInfo> {
     return this.#learn(await this.#transport.json('renewSession', { params: { id: this.#ref }, body: { ttlSeconds }, signal }))
   }
 

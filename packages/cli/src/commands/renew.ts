@@ -1,14 +1,30 @@
 import { changeCommand } from '../change-command.ts'
-import type { Command } from '../command.ts'
-import { fromNow, parseDuration } from '../duration.ts'
-import { text } from '../parse.ts'
+import type { Command, Values } from '../command.ts'
+import { fromNow, parseSecondsOrNone } from '../duration.ts'
+import { text, usage } from '../parse.ts'
+import { expiryOf } from '../show-session.ts'
+
+const TTL = {
+  type: 'string',
+  value: 'DURATION',
+  about: 'another ttl from here on, like 3600 or 1h; none for a persistent session',
+} as const
 
 export const command: Command = changeCommand(
-  'Restart the idle time of sessions, and show when they expire',
-  (session, flags) => {
-    const ttl = text(flags['ttl-seconds'])
-    return session.renew({ ttlSeconds: ttl === undefined ? undefined : parseDuration(ttl, 's', '--ttl-seconds') / 1000 })
+  'Start the ttl of a session again, or the retention of a stopped one',
+  (session, flags) => session.renew({ ttlSeconds: ttlFrom(flags) }),
+  { ttl: TTL, 'ttl-seconds': { ...TTL, about: 'the same as --ttl' } },
+  info => {
+    const { verb, at } = expiryOf(info) ?? { verb: 'does not expire', at: null }
+    return `${info.name}  ${at === null ? verb : `${verb} ${fromNow(at)}, at ${at}`}`
   },
-  { 'ttl-seconds': { type: 'string', value: 'DURATION', about: 'another ttl from here on, like 3600 or 1h' } },
-  ({ name, expiresAt }) => `${name}  ${expiresAt === null ? 'has no end' : `ends ${fromNow(expiresAt)}, at ${expiresAt}`}`,
 )
+
+function ttlFrom(flags: Values): number | null | undefined {
+  const [first, second] = (['ttl', 'ttl-seconds'] as const).flatMap(flag => {
+    const given = text(flags[flag])
+    return given === undefined ? [] : [parseSecondsOrNone(given, `--${flag}`)]
+  })
+  if (second !== undefined) throw usage('the ttl is given twice')
+  return first
+}

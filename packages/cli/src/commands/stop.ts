@@ -2,6 +2,11 @@ import { changeCommand } from '../change-command.ts'
 import type { Command } from '../command.ts'
 
 export const command: Command = {
-  ...changeCommand('Stop a session and keep its files', session => session.stop()),
+  ...changeCommand('Stop a session and keep its files', async (session, _, __, { quiet, say }) => {
+    const info = await session.stop()
+    if (info.keptUntil !== null && !quiet)
+      say(`note: the files of ${info.name} are kept until ${info.keptUntil}; \`sandglass start ${info.name}\` brings it back\n`)
+    return info
+  }),
   event: 'stop',
 }

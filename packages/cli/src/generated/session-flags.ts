@@ -5,6 +5,7 @@ export type SessionFlag = {
   kind: 'text' | 'number' | 'seconds' | 'megabytes' | 'boolean' | 'map' | 'mount'
   value: string
   choices?: readonly string[]
+  isNullable?: true
   about: string
 }
 
@@ -22,10 +23,11 @@ export const SESSION_FLAGS: Readonly<Record<string, SessionFlag>> = {
   'runtime': { field: 'runtime', kind: 'text', value: 'TEXT', about: 'OCI runtime: crun, runc or one that backends.oci.runtimes names, or for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the engine’s own' },
   'nested-virt': { field: 'nested_virt', kind: 'boolean', value: '', about: 'hardware virtualisation inside; microvm alone. Where the host has none, a session that names microvm is made without, any other is refused' },
   'mount': { field: 'mounts', kind: 'mount', value: 'SRC:DST[:rw]', about: 'folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise' },
-  'ttl-seconds': { field: 'ttl_seconds', kind: 'seconds', value: 'DURATION', about: 'idle life of a session; moves forward on activity, 1 to 86400' },
-  'timeout-sec': { field: 'timeout_sec', kind: 'seconds', value: 'DURATION', about: 'hard end of a session, counted from creation; none by default, 1 to 2592000' },
-  'persist': { field: 'persist', kind: 'boolean', value: '', about: 'true is mode persistent' },
-  'mode': { field: 'mode', kind: 'text', value: 'TEXT', choices: ['ephemeral', 'persistent'], about: 'persistent belongs to an agent that comes back' },
+  'ttl-seconds': { field: 'ttl_seconds', kind: 'seconds', value: 'DURATION', isNullable: true, about: 'seconds without use after which a session expires; every use starts them again; a persistent session may have none, 1 to 86400' },
+  'on-expiry': { field: 'on_expiry', kind: 'text', value: 'TEXT', choices: ['end', 'stop', 'pause'], about: 'what happens when ttl_seconds have passed without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent end for an ephemeral session, stop for a persistent one' },
+  'timeout-sec': { field: 'timeout_sec', kind: 'seconds', value: 'DURATION', isNullable: true, about: 'seconds after its creation at which a session ends in any state, whatever runs; none by default, 1 to 2592000' },
+  'persist': { field: 'persist', kind: 'boolean', value: '', about: 'true is mode persistent: the files stay until the session is removed' },
+  'mode': { field: 'mode', kind: 'text', value: 'TEXT', choices: ['ephemeral', 'persistent'], about: 'ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed' },
   'agent-id': { field: 'agent_id', kind: 'text', value: 'TEXT', about: "caller's name for an agent that comes back; persistent sessions default it to the session's name" },
   'env': { field: 'env', kind: 'map', value: 'NAME=VALUE', about: 'environment variables' },
   'label': { field: 'labels', kind: 'map', value: 'NAME=VALUE', about: 'your own labels, for filtering lists' },

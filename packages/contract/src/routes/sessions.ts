@@ -61,7 +61,7 @@ export const SESSIONS_ROUTES = {
   },
   terminateSession: { summary: 'End a session for good', params: sessionId, reply: session.Session, errors: found },
   renewSession: {
-    summary: 'Move expires_at forward',
+    summary: 'Start the ttl of a session again, or the retention of a stopped one',
     params: sessionId,
     body: session.RenewRequest,
     reply: session.Session,

@@ -55,6 +55,8 @@ export interface MachineSpec {
   readonly mounts: readonly HostMount[]
   /** Offers hardware virtualisation inside, where the machine is a virtual one and the host has it. */
   readonly nestedVirt: boolean
+  /** Whether the machine is asked to have pause and resume. One that cannot is refused; false leaves it to the host. */
+  readonly canPause: boolean
   /** Whether the session is to outlive its machine: a backend may keep less of one that is not. */
   readonly persist: boolean
   /** Environment of every shell and process. SECURITY: values may be secret; they never reach argv, a log or a world-readable file. */
@@ -109,7 +111,7 @@ export interface Room {
 }
 
 /** What is asked of a machine that a host may not be able to give at all, whatever the image. */
-export type MachineWishes = Pick<MachineSpec, 'readonlyRootfs' | 'network' | 'mounts' | 'nestedVirt' | 'runtime'>
+export type MachineWishes = Pick<MachineSpec, 'readonlyRootfs' | 'network' | 'mounts' | 'nestedVirt' | 'runtime' | 'canPause'>
 
 /** A Dockerfile and what belongs to it. */
 export interface ImageBuild {

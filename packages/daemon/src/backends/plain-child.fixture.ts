@@ -34,6 +34,7 @@ export function specFixture(id: string, changes: Partial<MachineSpec> = {}): Mac
     network: 'none',
     mounts: [],
     nestedVirt: false,
+    canPause: false,
     persist: false,
     env: {},
     allowUnenforced: ['cpu', 'memory', 'pids', 'disk'],

@@ -8,6 +8,7 @@ import { deleteSession, insertSession } from '../store/sessions.ts'
 import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
 import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
 import { backendOf, chooseBackend, grantedWishes } from './choose-backend.ts'
+import { type Lifetime, lifetimeOf } from './lifetime.ts'
 import { madeUpName } from './names.ts'
 import { prepareImage } from './prepare-image.ts'
 import { requireRoom, withRoom } from './room.ts'
@@ -48,10 +49,11 @@ async function create(
   log: Logger,
 ): Promise<SessionRow> {
   refuseTemplate(spec)
+  const lifetime = lifetimeOf(spec, world.config.session_ttl_seconds)
   const image = spec.image ?? world.config.default_image
   await refuseForbiddenImage(world, image)
   const name = spec.backend ?? 'auto'
-  const wishes = await grantedWishes(world, name, await wishesOf(world, spec))
+  const wishes = await grantedWishes(world, name, await wishesOf(world, spec, lifetime))
   const backend = await chooseBackend(world, name, wishes)
   const disk_mb = spec.disk_mb ?? world.config.defaults.disk_mb
   const disk = { id: newId('sess_'), backend: backend.name, disk_mb }
@@ -60,7 +62,7 @@ async function create(
   const { id, release } = await holdImage(world, image, signal)
   try {
     await prepareImage(world, backend, { image, image_id: id }, signal)
-    const row = newRow(world, spec, { ...disk, image, image_id: id, ...columns(wishes) })
+    const row = newRow(world, spec, { ...lifetime, ...disk, image, image_id: id, ...columns(wishes) })
     return await world.turns.take(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
   } finally {
     release()
@@ -142,11 +144,10 @@ type Machine = Pick<
   'id' | 'image' | 'image_id' | 'backend' | 'disk_mb' | 'network' | 'readonly_rootfs' | 'runtime' | 'nested_virt' | 'mounts'
 >
 
-function newRow(world: World, spec: SessionSpec, machine: Machine): SessionRow {
+function newRow(world: World, spec: SessionSpec, machine: Machine & Lifetime): SessionRow {
   const { config } = world
   const now = world.now()
   const name = spec.name ?? madeUpName()
-  const mode = modeOf(spec)
   const env = spec.env ?? {}
   return {
     name,
@@ -158,8 +159,7 @@ function newRow(world: World, spec: SessionSpec, machine: Machine): SessionRow {
     is_final: 0,
     reason: 'requested',
     error_message: null,
-    mode,
-    agent_id: spec.agent_id ?? (mode === 'persistent' ? name : null),
+    agent_id: spec.agent_id ?? (machine.mode === 'persistent' ? name : null),
     cwd: WORKSPACE,
     cpu_cores: spec.cpu_cores ?? config.defaults.cpu_cores,
     memory_mb: spec.memory_mb ?? config.defaults.memory_mb,
@@ -168,8 +168,6 @@ function newRow(world: World, spec: SessionSpec, machine: Machine): SessionRow {
     env_names: JSON.stringify(Object.keys(env)),
     env_sealed: Object.keys(env).length > 0 ? sealEnv(world.secretKey, machine.id, env) : null,
     labels: JSON.stringify(spec.labels ?? {}),
-    ttl_seconds: spec.ttl_seconds ?? config.session_ttl_seconds,
-    timeout_sec: spec.timeout_sec ?? null,
     created_at: now,
     started_at: null,
     last_activity_at: now,
@@ -177,11 +175,4 @@ function newRow(world: World, spec: SessionSpec, machine: Machine): SessionRow {
     terminated_at: null,
     delete_at: null,
   }
-}
-
-function modeOf({ persist, mode }: SessionSpec): 'ephemeral' | 'persistent' {
-  if (persist !== undefined && mode !== undefined && persist !== (mode === 'persistent')) {
-    throw new SandglassError('INVALID_REQUEST', { issue: `persist: ${persist} and mode: ${mode} contradict each other` })
-  }
-  return mode ?? (persist ? 'persistent' : 'ephemeral')
 }

@@ -1,5 +1,5 @@
-// Ends sessions whose lease or hard end has come, and removes what is past its retention. Every question is answered by an index.
-import { LIMITS } from '@sandglass/contract'
+// Acts on sessions whose ttl, hard end or retention is over, and removes ended ones. Every query is answered by an index.
+import { LIMITS, type Reason } from '@sandglass/contract'
 import { pruneEvents } from '../store/events.ts'
 import { pruneIdempotency } from '../store/idempotency.ts'
 import { deleteSession, dueSessions, nextExpiry, retiredSessions } from '../store/sessions.ts'
@@ -9,6 +9,9 @@ import { forEachAtOnce } from './for-each-at-once.ts'
 import { getSession } from './get.ts'
 import { flushLeases, hardEnd, touch } from './lease.ts'
 import { discardLeftovers, discardOrRemember } from './leftovers.ts'
+import { freeze } from './pause.ts'
+import { stop } from './stop.ts'
+import { isUnseen } from './unseen.ts'
 import type { World } from './world.ts'
 
 const BATCH = 200
@@ -31,7 +34,14 @@ export async function sweep(world: World): Promise<number | null> {
 export async function expireDue(world: World): Promise<void> {
   await flushLeases(world)
   const due = await dueSessions(world.store, world.now(), BATCH)
-  await forEachAtOnce(due, AT_ONCE, row => expireOne(world, row.id))
+  await forEachAtOnce(due, AT_ONCE, async ({ id }) => {
+    try {
+      await expireOne(world, id)
+    } catch (err) {
+      // A machine that cannot be stopped or paused must not keep the other sessions from expiring.
+      world.log.error({ err, sessionId: id }, 'session could not expire; the next sweep tries again')
+    }
+  })
   await flushLeases(world)
 }
 
@@ -40,12 +50,25 @@ async function expireOne(world: World, id: string): Promise<void> {
     const row = await getSession(world, id)
     const now = world.now()
     if (row.expires_at === null || row.expires_at > now) return
-    const isHard = isPastHardEnd(row, now)
+    if (isPastHardEnd(row, now)) return expireWith(world, row, 'end', 'hard_timeout')
+    if (row.status === 'stopped') return expireWith(world, row, 'end', 'retention_ended')
     const live = world.live.get(id)
-    // A command or stream under way holds the lease, though never the hard end.
-    if (live && live.holds > 0 && !isHard) return touch(world, live)
-    await end(world, id, 'expire', isHard ? 'hard_timeout' : 'idle_ttl', world.log)
+    // A command or stream under way holds the lease.
+    if (live && live.holds > 0) return touch(world, live)
+    await expireWith(world, row, row.on_expiry, 'idle_ttl')
   })
+}
+
+async function expireWith(world: World, row: SessionRow, what: SessionRow['on_expiry'], reason: Reason): Promise<void> {
+  if (what === 'end') await end(world, row.id, 'expire', reason, world.log)
+  else if (what === 'pause') await freeze(world, row, 'pause', reason, world.log)
+  else await stopUnlessUnseen(world, row, reason)
+}
+
+/** A machine that its backend cannot tell of now would count as failed. It is stopped once the backend answers. */
+async function stopUnlessUnseen(world: World, row: SessionRow, reason: Reason): Promise<void> {
+  const live = world.live.get(row.id)
+  if (live === undefined || !isUnseen(live)) await stop(world, row, reason, world.log)
 }
 
 function isPastHardEnd(row: SessionRow, now: number): boolean {

@@ -1,22 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { daemonFixture, type TestDaemon, until } from '../daemon.fixture.ts'
-import { expireDue, sweep } from './expire.ts'
+import { type TestDaemon, until } from '../daemon.fixture.ts'
+import { clocked } from './clocked.fixture.ts'
+import { sweep } from './expire.ts'
 import { flushLeases } from './lease.ts'
 
-/** A daemon whose clock stands still until it is moved. */
-async function clocked(
-  start = Date.parse('2030-01-01T00:00:00Z'),
-): Promise<{ daemon: TestDaemon; pass(seconds: number): Promise<void> }> {
-  let now = start
-  const daemon = await daemonFixture({ now: () => now })
-  return {
-    daemon,
-    async pass(seconds) {
-      now += seconds * 1000
-      await expireDue(daemon.world)
-    },
-  }
-}
 type Shown = { status: string; reason: string; expires_at: string; last_activity_at: string; ttl_seconds: number }
 const get = async (daemon: TestDaemon, id: string) => (await daemon.call('GET', `/v1/sessions/${id}`)).body as Shown
 const stored = (daemon: TestDaemon, id: string) =>
@@ -114,15 +101,6 @@ describe('a lease', () => {
     })
     await exec(daemon, id, 'true')
     expect((await get(daemon, id)).expires_at).toBe('2030-01-01T00:10:30.000Z')
-  })
-
-  it('of a stopped session runs out, unless it is persistent', async () => {
-    const { daemon, pass } = await clocked()
-    const ephemeral = await daemon.create({ start: false, ttl_seconds: 60 })
-    const persistent = await daemon.create({ start: false, ttl_seconds: 60, persist: true })
-    await pass(3600)
-    expect((await get(daemon, ephemeral.id)).status).toBe('timeout')
-    expect((await get(daemon, persistent.id)).status).toBe('stopped')
   })
 
   it('costs the store nothing per command, and is written within a second', async () => {

@@ -1,7 +1,9 @@
-// The lease: each activity moves a session's end by its own ttl. A command or stream under way holds it, and the hard end
-// holds against everything. Activity is remembered here and written at most once a second for all sessions together, so that
+// The lease: each activity moves a session's end by its own ttl. A command or stream under way holds it; the hard end comes
+// whatever runs. Activity is remembered here and written at most once a second for all sessions together, so that
 // a command costs the store nothing; a daemon that dies loses at most that second.
-import { writeLeases } from '../store/sessions.ts'
+
+import type { SessionState } from '@sandglass/contract'
+import { LEASED, writeLeases } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
 import type { LiveSession } from './live.ts'
 import type { World } from './world.ts'
@@ -42,7 +44,7 @@ export function touch(world: World, session: LiveSession): void {
   const now = world.now()
   const { row } = session
   row.last_activity_at = now
-  row.expires_at = idleEnd(row, now)
+  row.expires_at = dueAt(world, row, row.status, now)
   world.leases.mark(session)
 }
 
@@ -59,9 +61,20 @@ export function hold(world: World, session: LiveSession): () => void {
   }
 }
 
-/** When a session ends if nothing more happens: never later than its hard end. */
-export function idleEnd(row: SessionRow, lastActivity: number): number {
-  return Math.min(lastActivity + row.ttl_seconds * 1000, hardEnd(row) ?? Number.MAX_SAFE_INTEGER)
+/** When the sweep acts on a session that is in `status` from `now` on and is not used: never later than its hard end. Null for never. */
+export function dueAt({ config }: World, row: SessionRow, status: SessionState, now: number): number | null {
+  const seconds = idleSeconds(row, status, config.stopped_retention_seconds)
+  if (seconds === undefined) return null
+  const end = Math.min(seconds === null ? Infinity : now + seconds * 1000, hardEnd(row) ?? Infinity)
+  return end === Infinity ? null : end
+}
+
+/** How long a session stays in a state without use; null for as long as it likes, and undefined for states that are left by themselves. */
+function idleSeconds(row: SessionRow, status: SessionState, retention: number): number | null | undefined {
+  if (status === 'stopped') return row.mode === 'persistent' ? null : retention
+  if (!LEASED.includes(status)) return undefined
+  // A paused session has already become what its expiry would make of it.
+  return status === 'paused' && row.on_expiry === 'pause' ? null : row.ttl_seconds
 }
 
 export function hardEnd(row: SessionRow): number | null {
@@ -71,8 +84,7 @@ export function hardEnd(row: SessionRow): number | null {
 export async function flushLeases(world: World): Promise<void> {
   const writes = world.leases
     .take()
-    .flatMap(({ row: { id, last_activity_at, expires_at, cwd } }) =>
-      expires_at === null ? [] : [{ id, last_activity_at, expires_at, cwd }],
-    )
+    .filter(({ row }) => LEASED.includes(row.status))
+    .map(({ row: { id, last_activity_at, expires_at, cwd } }) => ({ id, last_activity_at, expires_at, cwd }))
   if (writes.length > 0) await writeLeases(world.store, writes)
 }

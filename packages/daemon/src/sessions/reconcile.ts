@@ -179,7 +179,7 @@ async function finishStop(world: World, row: SessionRow, machine: Machine | unde
     await transition(world, row, 'fail', { reason: 'machine_missing', error_message: (error as Error).message })
     throw error
   }
-  await transition(world, row, 'halt', { reason: 'requested' })
+  await transition(world, row, 'halt', { reason: row.reason })
 }
 
 async function relink(world: World, { row, machine, later }: Found): Promise<void> {

@@ -32,14 +32,21 @@ export function showSession(row: SessionRow): Session {
     env_names: JSON.parse(row.env_names),
     labels: JSON.parse(row.labels),
     ttl_seconds: row.ttl_seconds,
+    on_expiry: row.on_expiry,
     timeout_sec: row.timeout_sec,
     created_at: iso(row.created_at),
     started_at: isoOrNull(row.started_at),
     last_activity_at: iso(row.last_activity_at),
-    expires_at: isoOrNull(row.expires_at),
+    expires_at: isoOrNull(row.status === 'stopped' ? null : row.expires_at),
+    kept_until: isoOrNull(keptUntil(row)),
     terminated_at: isoOrNull(row.terminated_at),
     delete_at: isoOrNull(row.delete_at),
   }
+}
+
+function keptUntil({ status, expires_at, delete_at }: SessionRow): number | null {
+  if (status === 'stopped') return expires_at
+  return status === 'failed' ? delete_at : null
 }
 
 /** SECURITY: whoever holds the key may read the values; that it was done is in the log. */

@@ -1,4 +1,5 @@
-// POST …/stop: every process ends, files stay.
+// POST …/stop, and the expiry of a session that stops then: every process ends, files stay.
+import type { Reason } from '@sandglass/contract'
 import type { Logger } from '../log.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { release } from './bring-up.ts'
@@ -12,20 +13,22 @@ const GRACE_MS = 1000
 
 export async function stopSession(world: World, ref: string, log: Logger): Promise<SessionRow> {
   const { id } = await getSession(world, ref)
-  return world.turns.take(id, async () => {
-    const found = await getSession(world, id)
-    const live = world.live.get(id)
-    const row = await transition(world, found, 'stop', { reason: 'requested' }, log)
-    try {
-      if (live && found.status === 'running') await askToEnd(live)
-      if (live) release(world, live)
-      await live?.machine.stop()
-    } catch (error) {
-      await transition(world, row, 'fail', { reason: 'machine_missing', error_message: (error as Error).message }, log)
-      throw error
-    }
-    return transition(world, row, 'halt', { reason: 'requested' }, log)
-  })
+  return world.turns.take(id, async () => stop(world, await getSession(world, id), 'requested', log))
+}
+
+/** The caller has the turn. */
+export async function stop(world: World, found: SessionRow, reason: Reason, log: Logger): Promise<SessionRow> {
+  const live = world.live.get(found.id)
+  const row = await transition(world, found, 'stop', { reason }, log)
+  try {
+    if (live && found.status === 'running') await askToEnd(live)
+    if (live) release(world, live)
+    await live?.machine.stop()
+  } catch (error) {
+    await transition(world, row, 'fail', { reason: 'machine_missing', error_message: (error as Error).message }, log)
+    throw error
+  }
+  return transition(world, row, 'halt', { reason }, log)
 }
 
 /** The runner passes SIGTERM on, and exits after the grace. One that does not answer is ended all the same. */

@@ -3,7 +3,7 @@ import { FINAL_STATES, nextState, type Reason, type SessionEvent, type SessionSt
 import type { Logger } from '../log.ts'
 import { changeState } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
-import { hardEnd, idleEnd } from './lease.ts'
+import { dueAt } from './lease.ts'
 import type { World } from './world.ts'
 
 const RETENTION_MS = 7 * 24 * 3600 * 1000
@@ -27,7 +27,7 @@ export async function transition(
 ): Promise<SessionRow> {
   const status = nextState(row.id, row.status, event, row.name)
   const now = world.now()
-  const patch = { error_message: null, cwd: row.cwd, ...change, status, ...timesOf(row, status, now) }
+  const patch = { error_message: null, cwd: row.cwd, ...change, status, ...timesOf(world, row, status, now) }
   const { row: stored } = await world.ballast.whenFull(() => changeState(world.store, row, patch, now))
   const live = world.live.get(row.id)
   if (live) live.row = stored
@@ -40,25 +40,20 @@ export async function transition(
   return stored
 }
 
-/** States that are left by themselves have no lease; ended and failed ones have a retention instead. */
+/** An ended session has a retention. A failed one still has its files: a persistent session keeps them until it is removed. */
 function timesOf(
+  world: World,
   row: SessionRow,
   status: SessionState,
   now: number,
 ): Pick<SessionRow, 'expires_at' | 'last_activity_at' | 'terminated_at' | 'delete_at'> {
   const ended = status === 'failed' || FINAL_STATES.includes(status)
   return {
-    expires_at: expiryIn(row, status, now),
-    last_activity_at: LEASED.includes(status) ? now : row.last_activity_at,
+    expires_at: dueAt(world, row, status, now),
+    last_activity_at: TOUCHED.includes(status) ? now : row.last_activity_at,
     terminated_at: ended ? (row.terminated_at ?? now) : null,
-    delete_at: ended ? now + RETENTION_MS : null,
+    delete_at: ended && !(status === 'failed' && row.mode === 'persistent') ? now + RETENTION_MS : null,
   }
 }
 
-const LEASED: readonly SessionState[] = ['running', 'paused', 'stopped']
-
-/** A stopped persistent session waits for its agent to come back: only a hard end ends it. */
-function expiryIn(row: SessionRow, status: SessionState, now: number): number | null {
-  if (!LEASED.includes(status)) return null
-  return status === 'stopped' && row.mode === 'persistent' ? hardEnd(row) : idleEnd(row, now)
-}
+const TOUCHED: readonly SessionState[] = ['running', 'paused', 'stopped']

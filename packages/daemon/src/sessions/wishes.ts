@@ -3,9 +3,10 @@ import { SandglassError, type SessionSpec } from '@sandglass/contract'
 import type { MachineWishes } from '../backends/backend.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { allowedMounts, stillAllowedMounts } from './host-mounts.ts'
+import type { Lifetime } from './lifetime.ts'
 import type { World } from './world.ts'
 
-export async function wishesOf(world: World, spec: SessionSpec): Promise<MachineWishes> {
+export async function wishesOf(world: World, spec: SessionSpec, { on_expiry }: Lifetime): Promise<MachineWishes> {
   const { config } = world
   const network = spec.network ?? config.defaults.network
   refuseBridge(world, network)
@@ -14,6 +15,7 @@ export async function wishesOf(world: World, spec: SessionSpec): Promise<Machine
     readonlyRootfs: spec.readonly_rootfs ?? config.defaults.readonly_rootfs,
     runtime: spec.runtime ?? null,
     nestedVirt: spec.nested_virt ?? false,
+    canPause: on_expiry === 'pause',
     mounts: await allowedMounts(world, spec.mounts),
   }
 }
@@ -26,6 +28,7 @@ export async function wishesOfRow(world: World, row: SessionRow): Promise<Machin
     readonlyRootfs: row.readonly_rootfs === 1,
     runtime: row.runtime,
     nestedVirt: row.nested_virt === 1,
+    canPause: row.on_expiry === 'pause',
     mounts: await stillAllowedMounts(world, JSON.parse(row.mounts)),
   }
 }

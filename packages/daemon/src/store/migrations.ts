@@ -76,7 +76,21 @@ const BUILDS = [
   'create index image_builds_age on image_builds (built_at)',
 ]
 
-const MIGRATIONS: readonly (readonly string[])[] = [FIRST, IMAGES, SECRETS, BUILDS]
+const LIFETIMES = [
+  // SQLite cannot drop the constraint `not null` from a column, so a second column takes its place.
+  'alter table sessions add column ttl integer',
+  'update sessions set ttl = ttl_seconds',
+  'alter table sessions drop column ttl_seconds',
+  'alter table sessions rename column ttl to ttl_seconds',
+  "alter table sessions add column on_expiry text not null default 'end'",
+  "update sessions set on_expiry = 'stop' where mode = 'persistent'",
+  // Stopped sessions no longer expire; ephemeral ones are kept for a week after their last use.
+  `update sessions set expires_at = min(last_activity_at + 604800000, ifnull(created_at + timeout_sec * 1000, 9007199254740991))
+    where status = 'stopped' and mode = 'ephemeral'`,
+  "update sessions set delete_at = null where status = 'failed' and mode = 'persistent'",
+]
+
+const MIGRATIONS: readonly (readonly string[])[] = [FIRST, IMAGES, SECRETS, BUILDS, LIFETIMES]
 
 /** Brings the schema up to date, each step in a transaction; refuses a database that a later version wrote. */
 export async function migrate(db: Kysely<Tables>): Promise<void> {

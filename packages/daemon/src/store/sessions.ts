@@ -67,13 +67,16 @@ export async function patchSession(db: Store, id: string, patch: Partial<Session
   await db.updateTable('sessions').set(patch).where('id', '=', id).execute()
 }
 
-export type LeaseWrite = { id: string; last_activity_at: number; expires_at: number; cwd: string }
+/** States in which use of the session moves its end. */
+export const LEASED: readonly SessionState[] = ['running', 'paused']
 
-/** Many leases in one transaction. A session whose state has no lease any more is left alone. */
+export type LeaseWrite = { id: string; last_activity_at: number; expires_at: number | null; cwd: string }
+
+/** Many leases in one transaction. A session that has left the states with a lease is not changed. */
 export async function writeLeases(db: Store, writes: readonly LeaseWrite[]): Promise<void> {
   await db.transaction().execute(async trx => {
     for (const { id, ...lease } of writes) {
-      await trx.updateTable('sessions').set(lease).where('id', '=', id).where('expires_at', 'is not', null).execute()
+      await trx.updateTable('sessions').set(lease).where('id', '=', id).where('status', 'in', LEASED).execute()
     }
   })
 }

@@ -51,6 +51,7 @@ function row(changes: Partial<SessionRow> = {}): SessionRow {
     env_sealed: null,
     labels: '{}',
     ttl_seconds: 60,
+    on_expiry: 'end',
     timeout_sec: null,
     created_at: 1000,
     started_at: null,
@@ -100,6 +101,41 @@ describe('the store', () => {
     const { path } = await storeFixture()
     new Database(path).exec("update meta set value = '999' where name = 'schema'").close()
     await expect(openStore(path)).rejects.toThrow('schema 999')
+  })
+
+  it('opens a database of schema 4 with its sessions, whose stopped ones no longer expire', async () => {
+    const path = join(await temporaryFolder(), 'x.db')
+    const old = new Database(path)
+    old.exec(await readFile(join(import.meta.dirname, 'schema-4.fixture.sql'), 'utf8'))
+    const columns = row({ last_activity_at: 5000, expires_at: 65_000 })
+    const names = old.prepare("select name from pragma_table_info('sessions')").pluck().all()
+    const insert = old.prepare(`insert into sessions (${names}) values (${names.map(name => `@${name}`)})`)
+    const add = (id: string, changes: Partial<SessionRow>) => insert.run({ ...columns, id, name: id, live_name: id, ...changes })
+    add('running', {})
+    add('persistent', { mode: 'persistent' })
+    add('stopped', { status: 'stopped' })
+    add('timed', { status: 'stopped', timeout_sec: 10 })
+    add('kept', { status: 'stopped', mode: 'persistent', expires_at: null })
+    add('failed', { status: 'failed', mode: 'persistent', delete_at: 9000, expires_at: null })
+    old.exec("insert into session_labels values ('running', 'team', 'a')")
+    old.exec("insert into events values (7, 'running', 'session.running', 'running', 'started', null, 1000)")
+    old.close()
+
+    const db = await openStore(path)
+    onTestFinished(() => db.destroy())
+    const found = await db.selectFrom('sessions').selectAll().orderBy('id').execute()
+    expect(Object.fromEntries(found.map(r => [r.id, [r.ttl_seconds, r.on_expiry, r.expires_at, r.delete_at]]))).toEqual({
+      running: [60, 'end', 65_000, null],
+      persistent: [60, 'stop', 65_000, null],
+      stopped: [60, 'end', 604_805_000, null],
+      timed: [60, 'end', 11_000, null],
+      kept: [60, 'stop', null, null],
+      failed: [60, 'stop', null, null],
+    })
+    expect((await countByState(db)).get('stopped')).toBe(3)
+    expect((await listSessions(db, { all: true, label: { name: 'team', value: 'a' } }, { limit: 9, offset: 0 })).total).toBe(1)
+    expect((await eventsAfter(db, 0, 'running', 9)).map(({ id }) => id)).toEqual([7])
+    await insertSession(db, row({ ttl_seconds: null }), null)
   })
 
   it('stores a state and its event together or not at all', async () => {

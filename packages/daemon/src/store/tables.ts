@@ -47,11 +47,14 @@ interface SessionTable {
   env_names: string
   env_sealed: Buffer | null
   labels: string
-  ttl_seconds: number
+  /** Null: it does not expire. */
+  ttl_seconds: number | null
+  on_expiry: 'end' | 'stop' | 'pause'
   timeout_sec: number | null
   created_at: number
   started_at: number | null
   last_activity_at: number
+  /** When the sweep acts on the session: the end of its ttl, of its hard limit, or of its retention when it is stopped. */
   expires_at: number | null
   terminated_at: number | null
   delete_at: number | null

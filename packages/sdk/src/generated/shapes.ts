@@ -11,9 +11,9 @@ export type Replies = {
     containerId: string | null
     status: 'creating' | 'running' | 'paused' | 'stopping' | 'stopped' | 'starting' | 'failed' | 'completed' | 'timeout' | 'terminated'
     /** why the session is in this state */
-    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'runner_exited' | 'out_of_memory' | 'machine_missing' | 'interrupted_create' | 'work_done'
+    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'machine_missing' | 'interrupted_create' | 'work_done'
     errorMessage: string | null
-    /** persistent belongs to an agent that comes back */
+    /** ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed */
     mode: 'ephemeral' | 'persistent'
     agentId: string | null
     /** working directory of the main shell after its last command */
@@ -44,14 +44,20 @@ export type Replies = {
     /** their values, where reveal_env asks for them */
     env?: Record<string, string>
     labels: Record<string, string>
-    ttlSeconds: number
+    /** null: it does not expire */
+    ttlSeconds: number | null
+    /** what happens when ttl_seconds have passed without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent end for an ephemeral session, stop for a persistent one */
+    onExpiry: 'end' | 'stop' | 'pause'
     timeoutSec: number | null
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string
     startedAt: string | null
     /** UTC time, ISO 8601 with milliseconds */
     lastActivityAt: string
+    /** when a running or paused session expires, or ends by its timeout_sec, if it is not used; null for never */
     expiresAt: string | null
+    /** when a stopped or failed session is removed with its files; null in other states, and where its files stay until it is removed */
+    keptUntil: string | null
     terminatedAt: string | null
     deleteAt: string | null
   }
@@ -374,7 +380,7 @@ export type Replies = {
     /** session.<new state> */
     type: string
     status: 'creating' | 'running' | 'paused' | 'stopping' | 'stopped' | 'starting' | 'failed' | 'completed' | 'timeout' | 'terminated'
-    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'runner_exited' | 'out_of_memory' | 'machine_missing' | 'interrupted_create' | 'work_done'
+    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'machine_missing' | 'interrupted_create' | 'work_done'
     errorMessage: string | null
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string
@@ -432,12 +438,14 @@ export type Bodies = {
       /** false makes it writable, where its files can be those of its owner */
       readonly?: boolean
     }[]
-    /** idle life of a session; moves forward on activity */
-    ttlSeconds?: number
+    /** seconds without use after which a session expires; every use starts them again; a persistent session may have none */
+    ttlSeconds?: number | null
+    /** what happens when ttl_seconds have passed without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent end for an ephemeral session, stop for a persistent one */
+    onExpiry?: 'end' | 'stop' | 'pause'
     timeoutSec?: number | null
-    /** true is mode persistent */
+    /** true is mode persistent: the files stay until the session is removed */
     persist?: boolean
-    /** persistent belongs to an agent that comes back */
+    /** ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed */
     mode?: 'ephemeral' | 'persistent'
     /** caller's name for an agent that comes back; persistent sessions default it to the session's name */
     agentId?: string
@@ -449,8 +457,8 @@ export type Bodies = {
     start?: boolean
   }
   renewSession: {
-    /** a new ttl; the old one is applied again when absent */
-    ttlSeconds?: number
+    /** another ttl from here on; null for none, for persistent sessions; the one it has when absent */
+    ttlSeconds?: number | null
   }
   exec: {
     /** command line, evaluated in the shell: cd, export, functions and jobs persist */

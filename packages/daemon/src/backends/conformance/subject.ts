@@ -57,6 +57,7 @@ export function specOf(subject: Pick<Subject, 'allowUnenforced' | 'runtime'>, ch
     network: 'none',
     mounts: [],
     nestedVirt: false,
+    canPause: false,
     persist: false,
     env: {},
     allowUnenforced: subject.allowUnenforced,

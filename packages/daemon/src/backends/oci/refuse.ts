@@ -9,7 +9,10 @@ import { unusable } from './runtimes.ts'
 const IN_MEMORY = /^\/(tmp|run)\//
 const ROOT_OR_VM = 'run the daemon as root, or use --backend microvm'
 
-export async function refuseWishes(host: Host, { readonlyRootfs, network, mounts, nestedVirt }: MachineWishes): Promise<void> {
+export async function refuseWishes(
+  host: Host,
+  { readonlyRootfs, network, mounts, nestedVirt, canPause }: MachineWishes,
+): Promise<void> {
   const problem = unusable(host, 'runsc', host)
   if (problem) throw unsupported(problem.why, `${problem.fix}, or use another --runtime`)
   if (!readonlyRootfs && host.noWritableRoot !== null)
@@ -17,6 +20,11 @@ export async function refuseWishes(host: Host, { readonlyRootfs, network, mounts
   if (network !== 'none')
     throw unsupported(`network ${network} with oci`, 'use --backend docker or --backend microvm, which have it')
   if (nestedVirt) throw unsupported('nested virtualisation with oci', 'use --backend microvm, which has it with KVM')
+  if (canPause && host.cgroups?.roots.freezer === undefined)
+    throw unsupported(
+      'on_expiry pause: the daemon has no cgroup to freeze processes with',
+      '`sandglass doctor` says how to give it one; or use --on-expiry stop',
+    )
   for (const mount of mounts) await refuseMount(host, mount)
 }
 
