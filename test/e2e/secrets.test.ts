@@ -49,12 +49,10 @@ test('keys in the file are moved by init, which starts a daemon for that, and ev
   expect((await cli.run(['doctor'], { env: WITHOUT_KVM })).stdout).toContain(
     'agent_api_keys.claude, agent_api_keys.codex, sprites_token: in plain text',
   )
-  const moved = await run('init', '--agent', 'codex')
+  const moved = await run('init', '--default-image', 'host')
   expect(moved).toMatchObject({ code: 0, stdout: '' })
   expect(moved.stderr).toContain('moved agent_api_keys.claude into the secret store, as agent.claude\n')
-  expect(await readFile(configFile(), 'utf8')).toBe(
-    '# mine\nlog_level: warn # less\n# keys\n# image\ndefault_image: host\ndefault_agent: codex\n',
-  )
+  expect(await readFile(configFile(), 'utf8')).toBe('# mine\nlog_level: warn # less\n# keys\n# image\ndefault_image: host\n')
   expect((await stat(configFile())).mode & 0o777).toBe(0o600)
   expect(await names()).toEqual(['agent.claude', 'agent.codex', 'sprites_token'])
   expect(isOnDisk(HIDDEN)).toBe(false)
@@ -66,22 +64,22 @@ test('keys stay in the file when the daemon does not take them', async () => {
   const file = join(cli.home, 'broken.yaml')
   const text = `sprites_token: ${HIDDEN}-kept\nno_such_key: 1\ndata_dir: ${join(cli.home, 'elsewhere')}\n`
   await writeFile(file, text, { mode: 0o600 })
-  const failed = await run('init', '--config', file, '--agent', 'codex')
+  const failed = await run('init', '--config', file, '--default-image', 'host')
   expect(failed).toMatchObject({ code: 2, stderr: expect.stringContaining('no_such_key') })
-  expect(await readFile(file, 'utf8')).toBe(`${text}default_agent: codex\n`)
+  expect(await readFile(file, 'utf8')).toBe(`${text}default_image: host\n`)
   expect(failed.stderr).not.toContain(HIDDEN)
   await writeFile(file, '')
 })
 
-test('keys that init is given go to the store and not to the file', async () => {
-  const before = await readFile(configFile(), 'utf8')
-  const given = await cli.run(['init', '--agent', 'opencode', '--api-key', '-'], { input: `${HIDDEN}-opencode\n` })
-  expect(given).toMatchObject({ code: 0, stderr: expect.stringContaining('kept agent.opencode\n') })
-  expect(await readFile(configFile(), 'utf8')).toBe(before.replace('codex', 'opencode'))
-  expect(await names()).toContain('agent.opencode')
-  expect(isOnDisk(HIDDEN)).toBe(false)
-  const remote = await cli.run(['init', '--sprites-token', '-'], { input: HIDDEN, env: { SANDGLASS_URL: 'http://127.0.0.1:1' } })
+test('keys that lie in the file are not given to a daemon elsewhere', async () => {
+  const file = join(cli.home, 'remote.yaml')
+  await writeFile(file, `sprites_token: ${HIDDEN}\n`, { mode: 0o600 })
+  const remote = await cli.run(['init', '--config', file, '--default-image', 'host'], {
+    env: { SANDGLASS_URL: 'http://127.0.0.1:1' },
+  })
   expect(remote).toMatchObject({ code: 2, stderr: expect.stringContaining('SANDGLASS_URL') })
+  expect(await readFile(file, 'utf8')).toContain(HIDDEN)
+  await writeFile(file, '')
 })
 
 test('a secret is set from stdin, listed by name, and removed', async () => {

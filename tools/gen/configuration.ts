@@ -4,7 +4,7 @@ import { page, quote, table } from './markdown.ts'
 
 export function configurationPage(): string {
   const defaults: unknown = Config.parse({})
-  const rows = CONFIG_KEYS.map(key => [
+  const rows = CONFIG_KEYS.filter(key => !key.isLater).map(key => [
     quote(key.path),
     quote(`--${key.flag}`),
     quote(key.variable),

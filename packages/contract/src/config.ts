@@ -175,6 +175,9 @@ export const Config = z.strictObject({
 })
 export type Config = z.infer<typeof Config>
 
+/** Keys of the specifications that nothing uses yet: accepted, and not shown in help, reference and lists. */
+export const LATER_KEYS = ['default_agent', 'agent_api_keys', 'sprites_token'] as const
+
 /** Keys whose values are secret: shown as *** wherever configuration is printed. */
 export const SECRET_KEYS = ['api_key', 'agent_api_keys', 'sprites_token'] as const
 /** And fields of the values of others that are. */

@@ -38,7 +38,6 @@ export const SessionSpec = z.strictObject({
   name: SessionName.optional().describe('human name, unique among sessions that have not ended; made up when absent'),
   image: z.string().min(1).max(512).optional().describe('image to start from; default_image when absent'),
   backend: BackendName.optional(),
-  template_id: z.string().max(64).optional().describe('template to start from; tmpl_default when absent'),
   cpu_cores: within('cpu_cores').optional(),
   memory_mb: within('memory_mb').optional(),
   disk_mb: within('disk_mb').optional(),
@@ -82,7 +81,9 @@ export const SessionSpec = z.strictObject({
     .min(1)
     .max(128)
     .optional()
-    .describe("caller's name for an agent that comes back; persistent sessions default it to the session's name"),
+    .describe(
+      "the caller's name for the agent that uses the session, stored and shown; the name of a persistent session when absent",
+    ),
   env: Env.optional(),
   labels: Labels.optional(),
   start: z.boolean().optional().describe('false creates the session stopped'),

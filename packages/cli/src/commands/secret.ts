@@ -11,8 +11,7 @@ import { table } from '../table.ts'
 export const command: Command = {
   summary: 'Keep values in the encrypted secret store',
   usage: ['set NAME', 'ls', 'rm NAME... [-f]'],
-  about: `set asks for the value without showing it, or reads it from stdin, where one newline at the end is dropped. A value is never shown again.
-agent.claude, agent.codex, agent.opencode and sprites_token are the keys that agents and the Sprites backend use.`,
+  about: `set asks for the value without showing it, or reads it from stdin, where one newline at the end is dropped. A value is never shown again.`,
   options: { force: { type: 'boolean', short: 'f', about: 'rm: do not ask, and ignore secrets that do not exist' } },
   completes: ['set', 'ls', 'rm'],
   changes: ['set', 'rm'],

@@ -47,9 +47,4 @@ export const CONFIG_FLAGS: Readonly<Record<string, Flag>> = {
   'mount-roots': { type: 'string', multiple: true, value: 'LIST', about: 'folders of the host below which sessions may ask for mounts; none by default' },
   'slow-reader-seconds': { type: 'string', multiple: true, value: 'N', about: 'a stream reader that takes nothing for this long is cut off' },
   'log-level': { type: 'string', multiple: true, choices: ['error', 'warn', 'info', 'debug', 'silent'], about: 'least severe log line that is written' },
-  'default-agent': { type: 'string', multiple: true, choices: ['claude', 'codex', 'opencode'], about: 'agent of a task that names none' },
-  'agent-api-keys-claude': { type: 'string', multiple: true, value: 'TEXT', about: 'API key of each agent; never shown, and better kept as a secret, where sandglass init moves it' },
-  'agent-api-keys-codex': { type: 'string', multiple: true, value: 'TEXT', about: 'API key of each agent; never shown, and better kept as a secret, where sandglass init moves it' },
-  'agent-api-keys-opencode': { type: 'string', multiple: true, value: 'TEXT', about: 'API key of each agent; never shown, and better kept as a secret, where sandglass init moves it' },
-  'sprites-token': { type: 'string', multiple: true, value: 'TEXT', about: 'token of the Sprites backend; never shown, and better kept as a secret, where sandglass init moves it' },
 }

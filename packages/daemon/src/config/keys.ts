@@ -1,5 +1,5 @@
 // Every configuration key as a flat list, read off the contract's schema: its flag, its variable, and what kind of value it takes.
-import { CONFIG_ALIASES, Config, SECRET_KEYS } from '@sandglass/contract'
+import { CONFIG_ALIASES, Config, LATER_KEYS, SECRET_KEYS } from '@sandglass/contract'
 import { z } from 'zod'
 
 export type ConfigKey = {
@@ -12,6 +12,8 @@ export type ConfigKey = {
   kind: 'text' | 'number' | 'boolean' | 'list'
   about: string
   isSecret: boolean
+  /** Nothing uses it yet, so that help and reference leave it out. */
+  isLater: boolean
 }
 
 export const CONFIG_KEYS: readonly ConfigKey[] = leaves(Config, '')
@@ -46,8 +48,13 @@ function leaf(inner: z.core.$ZodType, path: string, about: string): ConfigKey {
             ? 'list'
             : 'text',
     about,
-    isSecret: SECRET_KEYS.some(secret => path === secret || path.startsWith(`${secret}.`)),
+    isSecret: SECRET_KEYS.some(isAbove(path)),
+    isLater: LATER_KEYS.some(isAbove(path)),
   }
+}
+
+function isAbove(path: string): (key: string) => boolean {
+  return key => path === key || path.startsWith(`${key}.`)
 }
 
 function unwrapped(schema: z.core.$ZodType): z.core.$ZodType {

@@ -1,4 +1,4 @@
-// What `serve --print-config` shows: every key, its value and where that came from.
+// What `serve --print-config` shows: every key that does something or is set, its value and where that came from.
 import { SECRET_FIELDS } from '@sandglass/contract'
 import { CONFIG_KEYS } from './keys.ts'
 import type { Loaded } from './load.ts'
@@ -8,12 +8,11 @@ export type PrintedKey = { value: unknown; origin: string }
 /** SECURITY: a secret's value is replaced here, so that no caller can print it by mistake. */
 export function printedConfig(loaded: Loaded): Record<string, PrintedKey> {
   return Object.fromEntries(
-    CONFIG_KEYS.map(key => {
-      const value = shown(loaded, key.path)
-      return [
-        key.path,
-        { value: key.isSecret && value !== null ? '***' : masked(value), origin: loaded.origins.get(key.path) ?? 'default' },
-      ]
+    CONFIG_KEYS.flatMap(({ path, isSecret, isLater }) => {
+      const origin = loaded.origins.get(path) ?? 'default'
+      if (isLater && origin === 'default') return []
+      const value = shown(loaded, path)
+      return [[path, { value: isSecret && value !== null ? '***' : masked(value), origin }]]
     }),
   )
 }

@@ -41,7 +41,7 @@ describe('a request', () => {
     ['a bad name', 'GET', '/v1/sessions/Not-a-name', undefined, 'id must be a session id or name'],
     ['a body that is not JSON', 'POST', '/v1/sessions', '{"a":', 'not JSON'],
     ['a body that is no object', 'POST', '/v1/sessions', '[]', 'object'],
-    ['an unknown template', 'POST', '/v1/sessions', { template_id: 'tmpl_other' }, 'template_id: '],
+    ['a template, of which there are none yet', 'POST', '/v1/sessions', { template_id: 'tmpl_other' }, 'template_id'],
     ['contradicting modes', 'POST', '/v1/sessions', { persist: true, mode: 'ephemeral' }, 'contradict'],
     ['a broken cursor', 'GET', '/v1/sessions?cursor=xyz', undefined, 'cursor: '],
     ['a bad idempotency key', 'POST', '/v1/sessions', {}, 'Idempotency-Key'],

@@ -1,5 +1,5 @@
 // POST /v1/sessions: a row first, then its machine, so that a crash between the two is found by reconcile.
-import { DEFAULT_TEMPLATE, newId, SandglassError, type SessionSpec } from '@sandglass/contract'
+import { DEFAULT_TEMPLATE, newId, type SessionSpec } from '@sandglass/contract'
 import type { MachineWishes } from '../backends/backend.ts'
 import { holdImage, refuseForbiddenImage } from '../images/hold.ts'
 import type { Logger } from '../log.ts'
@@ -48,7 +48,6 @@ async function create(
   wanted: AbortSignal,
   log: Logger,
 ): Promise<SessionRow> {
-  refuseTemplate(spec)
   const lifetime = lifetimeOf(spec, world.config.session_ttl_seconds)
   const image = spec.image ?? world.config.default_image
   await refuseForbiddenImage(world, image)
@@ -120,14 +119,6 @@ async function discardLog(world: World, { id, backend: name }: SessionRow, log: 
     await backendOf(world, name).discard(id)
   } catch (err) {
     log.warn({ err, sessionId: id }, 'a start that was refused left something')
-  }
-}
-
-function refuseTemplate(spec: SessionSpec): void {
-  if (spec.template_id !== undefined && spec.template_id !== DEFAULT_TEMPLATE) {
-    throw new SandglassError('INVALID_REQUEST', {
-      issue: `template_id: no template ${spec.template_id}; ${DEFAULT_TEMPLATE} is the one there is`,
-    })
   }
 }
 

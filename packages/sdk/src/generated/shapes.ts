@@ -411,8 +411,6 @@ export type Bodies = {
     image?: string
     /** what makes the machine; auto picks the first of oci, docker and microvm that this host can run */
     backend?: 'auto' | 'oci' | 'docker' | 'microvm'
-    /** template to start from; tmpl_default when absent */
-    templateId?: string
     /** cpu cores of a session */
     cpuCores?: number
     /** memory of a session in MiB, with no swap */
@@ -447,7 +445,7 @@ export type Bodies = {
     persist?: boolean
     /** ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed */
     mode?: 'ephemeral' | 'persistent'
-    /** caller's name for an agent that comes back; persistent sessions default it to the session's name */
+    /** the caller's name for the agent that uses the session, stored and shown; the name of a persistent session when absent */
     agentId?: string
     /** environment variables */
     env?: Record<string, string>
