@@ -5,6 +5,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSy
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { carryDocs } from './pack/carry-docs.ts'
 import { carryTables } from './pack/carry-tables.ts'
 import { checkWhole } from './pack/check.ts'
 import { emit } from './pack/emit.ts'
@@ -23,6 +24,7 @@ try {
     if (existsSync(`packages/${folder}/README.md`)) cpSync(`packages/${folder}/README.md`, join(stage, folder, 'README.md'))
   }
   carryTables(join(stage, 'contract/src'), join(stage, 'sdk/src'))
+  carryDocs(stage, Object.keys(manifests))
   carryRunners(join(stage, 'daemon/runner'))
   const folders = Object.keys(manifests).map(folder => join(stage, folder))
   folders.forEach(checkWhole)

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { citedPages } from '../../tools/pack/carry-docs.ts'
 import { filesIn, specifiersIn } from '../../tools/pack/specifiers.ts'
 import { CliHome } from './cli-home.ts'
 import { leftovers } from './leftovers.ts'
@@ -40,6 +41,16 @@ describe('the packages as they are published', () => {
       expect(names.filter(name => name.endsWith('.ts') && !name.endsWith('.d.ts'))).toEqual([])
       expect(names.filter(name => /\.(test|fixture)\.|conformance|plain-child/.test(name))).toEqual([])
     }
+  })
+
+  it('bring the pages that their messages name, and the command line those of all', () => {
+    const installed = (name: string) => join(app, 'node_modules/@sandglass', name)
+    const cited = readdirSync('packages').map(name => [name, citedPages(installed(name))] as const)
+    expect(cited.flatMap(([, pages]) => pages)).toContain('docs/reference/configuration.md')
+    for (const [name, pages] of cited)
+      for (const page of pages)
+        for (const holder of [name, 'cli'])
+          expect(readFileSync(join(installed(holder), page), 'utf8')).toBe(readFileSync(page, 'utf8'))
   })
 
   it.each([

@@ -1,7 +1,8 @@
-// A package that would not work is not made: what its code imports, or looks for beside itself, is in it or among its dependencies.
+// A package that would not work is not made: what its code imports, looks for beside itself or names as a page is in it or among its dependencies.
 import { existsSync, readFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join, relative } from 'node:path'
+import { citedPages } from './carry-docs.ts'
 import { filesIn, specifiersIn } from './specifiers.ts'
 
 /** It knows where the runner is in a package, and where in a clone. */
@@ -23,5 +24,6 @@ export function checkWhole(folder: string): void {
         .filter(name => !name.startsWith('.') || !existsSync(join(dirname(path), name)))
         .map(name => `${relative(folder, path)} wants ${name}`)
     })
+  for (const page of citedPages(folder)) if (!existsSync(join(folder, page))) lost.push(`a message names ${page}`)
   if (lost.length > 0) throw new Error(`${folder} is not whole:\n${lost.join('\n')}`)
 }
