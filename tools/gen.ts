@@ -1,4 +1,4 @@
-// Writes what is generated from the contract and the command table. `--check` writes nothing and fails on a difference.
+// Writes what is generated from the contract, the command table and .changes/. `--check` writes nothing and fails on a difference.
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { openapi } from '@sandglass/contract'
 import { apiPage } from './api.ts'
 import { backendsPage } from './backends.ts'
+import { changelogPage } from './changelog.ts'
 import { cliPage } from './cli.ts'
 import { configFlags } from './config-flags.ts'
 import { configurationPage } from './configuration.ts'
@@ -15,6 +16,7 @@ import { sessionFlags } from './session-flags.ts'
 const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
 
 export const PAGES: Record<string, () => string | Promise<string>> = {
+  'CHANGELOG.md': changelogPage,
   'docs/backends.md': backendsPage,
   'docs/reference/api.md': apiPage,
   'docs/reference/cli.md': cliPage,
