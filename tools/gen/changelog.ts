@@ -11,4 +11,8 @@ export function changelogPage(): string {
 }
 
 /** In one line, with links as they lead from the folder above. */
-const entry = (text: string) => text.trim().replaceAll(/\s*\n\s*/g, ' ').replaceAll('](../', '](')
+const entry = (text: string) =>
+  text
+    .trim()
+    .replaceAll(/\s*\n\s*/g, ' ')
+    .replaceAll('](../', '](')

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { Config } from './config.ts'
-import { openapi } from './openapi.ts'
 import { OPAQUE_FIELDS, PATHS, type RouteName } from './paths.ts'
 import { ROUTES, type Route } from './routes.ts'
 
@@ -46,50 +45,6 @@ describe('the routes', () => {
     const records = new Set<string>()
     collectRecords(Config, records)
     expect([...records]).toEqual(['registries', 'runtimes', 'agent_api_keys'])
-  })
-})
-
-describe('openapi', () => {
-  const document = openapi('0.0.0') as {
-    openapi: string
-    paths: Record<
-      string,
-      Record<
-        string,
-        { operationId: string; parameters?: { name: string; in: string; required: boolean; schema: object }[]; responses: object }
-      >
-    >
-    components: { schemas: object }
-  }
-  const operations = Object.entries(document.paths).flatMap(([path, item]) =>
-    Object.entries(item).map(([method, op]) => ({ path, method, ...op })),
-  )
-
-  it('is version 3.1 with one operation per route', () => {
-    expect(document.openapi).toBe('3.1.0')
-    expect(operations.map(o => o.operationId).toSorted()).toEqual(NAMES.toSorted())
-  })
-
-  it('declares each path parameter once, as required', () => {
-    for (const { path, parameters = [] } of operations) {
-      const declared = parameters.filter(p => p.in === 'path')
-      expect(declared.map(p => p.name)).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(m => m[1]))
-      expect(declared.every(p => p.required)).toBe(true)
-    }
-  })
-
-  it('every operation has exactly one success', () => {
-    for (const op of operations) expect(Object.keys(op.responses).filter(s => /^[12]/.test(s))).toHaveLength(1)
-  })
-
-  it('every $ref leads somewhere', () => {
-    const text = JSON.stringify(document)
-    for (const [, ref] of text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g))
-      expect(document.components.schemas).toHaveProperty(ref ?? '')
-  })
-
-  it('can be sent as JSON unchanged', () => {
-    expect(JSON.parse(JSON.stringify(document))).toEqual(document)
   })
 })
 
