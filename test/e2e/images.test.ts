@@ -97,7 +97,7 @@ describe('a pull', () => {
     registry.push('app', 'huge', declared)
     registry.put('/v2/app/manifests/huge', Buffer.from(JSON.stringify(manifest)))
     daemon = new RealDaemon(['--config', configFor(registry)])
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=140m,mode=700', 'tmpfs', daemon.dataDir])
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=210m,mode=700', 'tmpfs', daemon.dataDir])
     letGo = async () => {
       await daemon.stop()
       // A launcher that waited for a start lets go of the folder a moment after the daemon.

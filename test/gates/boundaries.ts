@@ -57,6 +57,7 @@ export const BOUNDARIES: Boundary[] = [
     files: `${DAEMON}/backends/oci/`,
     may: [
       `${DAEMON}/backends/`,
+      `${DAEMON}/disk-policy.ts`,
       `${DAEMON}/finish.ts`,
       // The class of socket decides how a file's body is buffered on its way; it knows nothing of the protocol.
       `${DAEMON}/runner-link/runner-socket.ts`,
@@ -71,6 +72,7 @@ export const BOUNDARIES: Boundary[] = [
     files: `${DAEMON}/backends/`,
     may: [
       `${DAEMON}/backends/`,
+      `${DAEMON}/disk-policy.ts`,
       `${DAEMON}/finish.ts`,
       `${DAEMON}/layers/`,
       `${DAEMON}/runner-link/`,
@@ -103,6 +105,12 @@ export const BOUNDARIES: Boundary[] = [
     because: 'what is sealed and opened stands on its rows and its key file, and knows nothing of who asks',
   },
   {
+    files: `${DAEMON}/disk-policy.ts`,
+    may: [],
+    typesOnly: [`${CONTRACT}/`],
+    because: 'sessions, images and backends share one disk, so what divides it knows none of them',
+  },
+  {
     files: `${DAEMON}/finish.ts`,
     may: ['node:'],
     because: 'images and backends both make files that are made once',
@@ -115,6 +123,7 @@ export const BOUNDARIES: Boundary[] = [
   {
     files: `${DAEMON}/images/`,
     may: [
+      `${DAEMON}/disk-policy.ts`,
       `${DAEMON}/finish.ts`,
       `${DAEMON}/joined-work.ts`,
       `${DAEMON}/layers/`,
@@ -132,6 +141,7 @@ export const BOUNDARIES: Boundary[] = [
     may: [
       `${DAEMON}/backends/backend.ts`,
       `${DAEMON}/backends/unenforced.ts`,
+      `${DAEMON}/disk-policy.ts`,
       `${DAEMON}/images/`,
       `${DAEMON}/joined-work.ts`,
       `${DAEMON}/runner-link/`,

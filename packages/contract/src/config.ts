@@ -23,6 +23,21 @@ const Defaults = z.strictObject({
   readonly_rootfs: z.boolean().default(true).describe('read-only root filesystem unless a session asks otherwise'),
 })
 
+const Overcommit = z.strictObject({
+  disk: z
+    .number()
+    .min(1)
+    .max(1000)
+    .default(8)
+    .describe('how many times the free disk space may be promised to the disks of sessions; 1 promises nothing twice'),
+  disk_floor_mb: z
+    .int()
+    .min(LIMITS.disk_floor_mb.min)
+    .max(LIMITS.disk_floor_mb.max)
+    .optional()
+    .describe(LIMITS.disk_floor_mb.about),
+})
+
 const AllowUnenforced = z
   .array(z.enum(UNENFORCEABLE))
   .default([])
@@ -146,6 +161,7 @@ export const Config = z.strictObject({
   session_ttl_seconds: within('session_ttl_seconds').default(LIMITS.session_ttl_seconds.default),
   stopped_retention_seconds: within('stopped_retention_seconds').default(LIMITS.stopped_retention_seconds.default),
   defaults: Defaults.prefault({}),
+  overcommit: Overcommit.prefault({}),
   backends: z.strictObject({ oci: Oci.prefault({}), docker: Docker.prefault({}), microvm: Microvm.prefault({}) }).prefault({}),
   allow_bridge: z.boolean().default(false).describe('sessions may ask for network bridge, which no policy sees'),
   mount_roots: z

@@ -50,6 +50,7 @@ export const REASONS = [
   'retention_ended',
   'runner_exited',
   'out_of_memory',
+  'disk_pressure',
   'machine_missing',
   'interrupted_create',
   'work_done',

@@ -25,6 +25,13 @@ export const LIMITS = {
   cpu_cores: { min: 0.5, max: 4, default: 0.5, about: 'cpu cores of a session' },
   memory_mb: { min: 256, max: 8192, default: 512, about: 'memory of a session in MiB, with no swap' },
   disk_mb: { min: 1024, max: 51_200, default: 1024, about: 'disk of a session in MiB' },
+  disk_floor_mb: {
+    min: 64,
+    max: 1_048_576,
+    default: null,
+    about:
+      'free disk space in MiB that neither sessions nor images get; when absent 5 % of the filesystem, at least 64 MiB and at most 2 GiB',
+  },
   pids_limit: { min: 64, max: 32_768, default: 256, about: "processes and threads in a session; the runner's own come on top" },
   exec_command_bytes: { max: MiB, about: 'length of an exec command line' },
   exec_output_bytes: { max: 64 * MiB, default: MiB, about: 'exec output kept; the middle is cut beyond it' },

@@ -14,6 +14,7 @@ import { openImages } from './images/open.ts'
 import type { Logger } from './log.ts'
 import { openSecretKey } from './secrets/key-file.ts'
 import { Changes } from './sessions/changes.ts'
+import { DiskWatch } from './sessions/disk-watch.ts'
 import { sweep } from './sessions/expire.ts'
 import { flushLeases, Leases } from './sessions/lease.ts'
 import { LiveSessions } from './sessions/live.ts'
@@ -53,6 +54,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     const api: Api = { world, apiKey: loaded.config.api_key ?? dataDir.apiKey(), version: version() }
     const { removals } = await reconcile(world)
     await openImages(world)
+    const diskWatch = new DiskWatch(world)
+    diskWatch.start()
     world.reaper.start(() => sweep(world))
     world.leases.onDue(() => flush(world))
     const app = createApp(api)
@@ -70,6 +73,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         await closeListeners(listeners)
         await app.close()
         await removals
+        await diskWatch.stop()
         await closeWorld(world)
         dataDir.lock.release()
         log.info('stopped; sessions keep running')

@@ -8,6 +8,7 @@ import { SandglassError } from '@sandglass/contract'
 import { CONFIG_KEYS } from './config/keys.ts'
 import { type Loaded, loadConfig } from './config/load.ts'
 import { printedConfig } from './config/print.ts'
+import { diskPolicy } from './disk-policy.ts'
 import { findRunner } from './runner-binary.ts'
 import { tellSystemdReady } from './systemd-ready.ts'
 
@@ -120,7 +121,7 @@ async function openBackends({ config }: Loaded, dataDir: string) {
       runtime: oci.runtime,
       runtimes: oci.runtimes,
       runnerPath,
-      isDiskPromised: !oci.allow_unenforced.includes('disk'),
+      disk: diskPolicy(config, 'oci'),
     }),
     openDocker({ dataDir, runnerPath, endpoint, tlsCa, tlsCert, tlsKey, runtimes: docker.runtimes }),
     openMicrovm({
@@ -133,7 +134,7 @@ async function openBackends({ config }: Loaded, dataDir: string) {
       diskFormat: microvm.disk_format,
       bridge: microvm.bridge ?? null,
       extraArgs: microvm.qemu_extra_args,
-      isDiskPromised: !microvm.allow_unenforced.includes('disk'),
+      disk: diskPolicy(config, 'microvm'),
     }),
   ]
 }

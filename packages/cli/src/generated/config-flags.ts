@@ -26,6 +26,8 @@ export const CONFIG_FLAGS: Readonly<Record<string, Flag>> = {
   'defaults-max-exec-timeout-ms': { type: 'string', multiple: true, value: 'N', about: 'longest exec timeout that may be asked for' },
   'defaults-network': { type: 'string', multiple: true, choices: ['none', 'bridge'], about: 'what the sandbox may reach: none is loopback only; bridge is a real interface, for docker and microvm where allow_bridge is set' },
   'defaults-readonly-rootfs': { type: 'string', multiple: true, choices: ['true', 'false'], about: 'read-only root filesystem unless a session asks otherwise' },
+  'overcommit-disk': { type: 'string', multiple: true, value: 'N', about: 'how many times the free disk space may be promised to the disks of sessions; 1 promises nothing twice' },
+  'overcommit-disk-floor-mb': { type: 'string', multiple: true, value: 'SIZE', about: 'free disk space in MiB that neither sessions nor images get; when absent 5 % of the filesystem, at least 64 MiB and at most 2 GiB' },
   'backends-oci-runtime': { type: 'string', multiple: true, value: 'TEXT', about: 'crun, runc, one of runtimes, a path to another OCI runtime, or auto: crun, else runc' },
   'backends-oci-runtimes': { type: 'string', multiple: true, value: 'TEXT', about: 'further OCI runtimes that a session may ask for by name, with their paths' },
   'backends-oci-allow-unenforced': { type: 'string', multiple: true, value: 'LIST', about: 'limits that sessions may go without where this host cannot enforce them; any other is refused' },

@@ -94,8 +94,8 @@ export const SESSIONS_ERRORS = {
   HOST_FULL: {
     http: 503,
     exit: 3,
-    text: (d: { what: string }) => `the host has no capacity for another session: ${d.what}`,
-    hint: 'end a session with `sandglass rm`',
+    text: (d: { what: string }) => `the host is full: ${d.what}`,
+    hint: '`sandglass rm` removes a session with its disk, `sandglass image rm` an image',
   },
 } as const satisfies Record<string, ErrorRow>
 

@@ -57,7 +57,7 @@ export const SESSIONS_ROUTES = {
     summary: 'Thaw a paused session',
     params: sessionId,
     reply: session.Session,
-    errors: [...found, 'WRONG_STATE', 'UNSUPPORTED'],
+    errors: [...found, 'WRONG_STATE', 'UNSUPPORTED', 'HOST_FULL'],
   },
   terminateSession: { summary: 'End a session for good', params: sessionId, reply: session.Session, errors: found },
   renewSession: {

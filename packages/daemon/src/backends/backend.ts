@@ -104,8 +104,9 @@ export interface MachineStats {
   readonly pidsLimit: number | null
 }
 
-/** Bytes of the host's disk that are free, and those that each session's disk may still take of them. */
+/** The filesystem with the disks of sessions, in bytes: its size, what is free, and by how much each session's disk may still grow. */
 export interface Room {
+  readonly total: number
   readonly free: number
   readonly promised: ReadonlyMap<string, number>
 }
@@ -171,8 +172,8 @@ export interface Backend {
   start(spec: MachineSpec, signal: AbortSignal): Promise<Machine>
   /** Finds machines that outlived the daemon and still run. */
   recover(): Promise<Machine[]>
-  /** Absent where a session's files take no disk of the host. */
-  room?(): Promise<Room>
+  /** Absent where a session's files take no disk of the host. A look at a disk counts for a few seconds, unless `isFresh`. */
+  room?(isFresh?: boolean): Promise<Room>
   /** Ids of everything this backend holds for sessions: running, stopped, or left by a crash. */
   residents(): Promise<string[]>
   /** Ends whatever runs under this id and removes its disk and folder. Idempotent. */
@@ -197,8 +198,10 @@ export interface Machine {
   stats(): Promise<MachineStats>
   /** Why it is gone, in a sentence, when isRunning() says it is. */
   epitaph(): Promise<{ outOfMemory: boolean; text: string }>
-  /** Absent where the technology cannot freeze. */
-  pause?(): Promise<void>
+  /** Bytes in the host's memory that are still to be written to its disk, paused or not. Absent where a pause keeps them in the machine. */
+  unwritten?(): Promise<number>
+  /** Throws when it did not stop in time. Absent where the technology cannot freeze. */
+  pause?(deadlineMs?: number): Promise<void>
   resume?(): Promise<void>
   /** Ends every process; files stay. Idempotent. */
   stop(): Promise<void>

@@ -25,16 +25,17 @@ export class DiskRoom {
   }
 
   /** Whoever creates a session waits for this: calls that the kernel answers at once are not handed to another thread. */
-  async read(): Promise<Room> {
+  async read(isFresh = false): Promise<Room> {
+    if (isFresh) this.#looks.clear()
     const looks = await Promise.all(readdirSync(this.#sessions).map(async id => [id, await this.#look(id)] as const))
     // A disk that is not there yet may be there the next moment.
     this.#looks = new Map(looks.filter(([, look]) => look.promised > 0))
     // After the disks: what one takes meanwhile is then counted twice, and never not at all.
-    const { bavail, bsize } = statfsSync(this.#sessions)
+    const { blocks, bavail, bsize } = statfsSync(this.#sessions)
     const promised = looks
       .map(([id, look]) => [id, look.promised] as const)
       .filter(([id, bytes]) => bytes > 0 || this.#hasMachine(id))
-    return { free: bavail * bsize, promised: new Map(promised) }
+    return { total: blocks * bsize, free: bavail * bsize, promised: new Map(promised) }
   }
 
   /** False for what one that did not start has left to read: its next start takes a disk afresh. */

@@ -1,8 +1,9 @@
-import { mkdir, open } from 'node:fs/promises'
+import { mkdir, open, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { DiskRoom } from '../backends/disk-room.ts'
 import { daemonFixture, plainChild, temporaryFolder } from '../daemon.fixture.ts'
+import { diskLines, NO_OVERCOMMIT } from '../disk-policy.ts'
 import { reserveBytes } from './image-world.ts'
 
 const MiB = 1024 * 1024
@@ -13,7 +14,8 @@ it('a session counts once in what images leave alone, however many backends look
   await using disk = await open(join(sessions, 'a', 'disk.ext4'), 'w')
   await disk.truncate(1024 * MiB)
   const backend = () => Object.assign(plainChild(sessions), { room: () => new DiskRoom(sessions).read() })
-  const { world } = await daemonFixture()
+  const { world } = await daemonFixture({ flags: { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] } })
   const backends = new Map(['oci', 'microvm'].map(name => [name, backend()]))
-  expect(await reserveBytes({ ...world, backends })).toBe((1024 + 64) * MiB)
+  const { blocks, bsize } = await statfs(world.dataDir)
+  expect(await reserveBytes({ ...world, backends })).toBe(diskLines(NO_OVERCOMMIT, blocks * bsize).pause + 128 * MiB)
 })

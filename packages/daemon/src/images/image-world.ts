@@ -3,8 +3,8 @@ import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config, Image } from '@sandglass/contract'
 import type { Backend } from '../backends/backend.ts'
+import { diskPolicy, reservedBytes } from '../disk-policy.ts'
 import type { JoinedWork } from '../joined-work.ts'
-import { reservedBytes } from '../layers/reserved-bytes.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/open.ts'
 import { Blobs } from './blobs.ts'
@@ -57,17 +57,17 @@ export function imageState(dataDir: string): ImageState {
   }
 }
 
-/** Bytes of the disk that images leave alone: those that the sessions' disks may still take. */
-export async function reserveBytes({ backends, config }: ImageWorld): Promise<number> {
+/** Bytes of the disk that images leave free. */
+export async function reserveBytes({ backends, config, images }: ImageWorld): Promise<number> {
   // By session: backends whose disks are in one folder each tell of all that is in there.
   const promised = new Map<string, number>()
   for (const backend of backends.values()) {
-    const { name } = backend
-    const settings = name in config.backends ? config.backends[name as keyof Config['backends']] : undefined
-    if (settings?.allow_unenforced.includes('disk')) continue
+    if (diskPolicy(config, backend.name).overcommit === Number.POSITIVE_INFINITY) continue
     for (const [id, bytes] of (await backend.room?.())?.promised ?? []) promised.set(id, bytes)
   }
-  return reservedBytes(promised.values())
+  const { blocks, bsize } = await statfs(images.importDir)
+  const { disk, disk_floor_mb } = config.overcommit
+  return reservedBytes({ overcommit: disk, floorMb: disk_floor_mb }, blocks * bsize, promised.values())
 }
 
 export async function freeBytes(dir: string): Promise<number> {

@@ -68,7 +68,7 @@ async function expireWith(world: World, row: SessionRow, what: SessionRow['on_ex
 /** A machine that its backend cannot tell of now would count as failed. It is stopped once the backend answers. */
 async function stopUnlessUnseen(world: World, row: SessionRow, reason: Reason): Promise<void> {
   const live = world.live.get(row.id)
-  if (live === undefined || !isUnseen(live)) await stop(world, row, reason, world.log)
+  if (live === undefined || !isUnseen(live)) await stop(world, row, { reason }, world.log)
 }
 
 function isPastHardEnd(row: SessionRow, now: number): boolean {

@@ -3,6 +3,7 @@ import { nextState, type Reason, SandglassError } from '@sandglass/contract'
 import type { Logger } from '../log.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { getSession } from './get.ts'
+import { requireFreeDisk } from './room.ts'
 import { transition } from './transition.ts'
 import type { World } from './world.ts'
 
@@ -30,6 +31,7 @@ export async function freeze(
       what: `${verb}: the daemon has no cgroup to freeze processes with`,
       next: '`sandglass doctor` says how to give it one',
     })
+  if (verb === 'resume') await requireFreeDisk(world, row)
   await act.call(machine)
   return transition(world, row, verb, { reason }, log)
 }

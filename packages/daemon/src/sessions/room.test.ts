@@ -23,7 +23,7 @@ class SmallBackend extends PlainChildBackend {
     this.asked += 1
     if (this.asked === 2) this.bothCame.resolve()
     if (this.asked === 4) this.bothAsked.resolve()
-    return { free: 1500 * MiB, promised: new Map(this.folders) }
+    return { total: 1500 * MiB, free: 1500 * MiB, promised: new Map(this.folders) }
   }
 
   override async prepare(image: RootImage) {
@@ -42,7 +42,7 @@ class SmallBackend extends PlainChildBackend {
 
 async function smallDaemon() {
   const backend = new SmallBackend({ forTests: true, folder: await temporaryFolder(), runnerPath: RUNNER_PATH })
-  const flags = { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] }
+  const flags = { 'backends-oci-allow-unenforced': ['cpu,memory,pids'], 'overcommit-disk': ['1'] }
   return { backend, daemon: await daemonFixture({ backends: () => [backend], flags }) }
 }
 
@@ -59,4 +59,18 @@ it('a session that there is no room for is refused before its image is made read
   expect(refused).toMatchObject({ status: 503, body: { error: { code: 'HOST_FULL' } } })
   expect(backend.prepared).toBe(0)
   expect((await daemon.call('POST', '/v1/sessions', { disk_mb: 2048, start: false })).status).toBe(201)
+})
+
+it('with overcommit.disk more is promised than is free, and a session that does not fit says what is needed', async () => {
+  const backend = new SmallBackend({ forTests: true, folder: await temporaryFolder(), runnerPath: RUNNER_PATH })
+  const flags = { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] }
+  const daemon = await daemonFixture({ backends: () => [backend], flags })
+  backend.bothCame.resolve()
+  backend.bothAsked.resolve()
+  for (let i = 0; i < 5; i++) await daemon.create({ disk_mb: 2048 })
+  const refused = await daemon.call('POST', '/v1/sessions', { disk_mb: 2048 })
+  expect(refused).toMatchObject({
+    status: 503,
+    body: { error: { code: 'HOST_FULL', message: expect.stringContaining('with overcommit.disk 8') } },
+  })
 })

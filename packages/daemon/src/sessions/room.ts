@@ -1,23 +1,22 @@
-// Room on the host's disk. SECURITY: a disk takes its place only as the sandbox writes. If more were promised than there is, one
-// sandbox within its own limit would leave the others, the database and the log without a byte.
+// Admission by disk space. SECURITY: a disk takes its place only as the sandbox writes. How much more is promised than there is, the operator
+// decides (`overcommit.disk`); what keeps the host's disk from running full then is disk-watch.ts.
 import { SandglassError } from '@sandglass/contract'
+import { diskLines, diskPolicy, reservedBytes } from '../disk-policy.ts'
 import type { SessionRow } from '../store/tables.ts'
-import { allowedUnenforced } from './allowed-limits.ts'
 import { backendOf } from './choose-backend.ts'
+import { freeAfterWrites } from './disk-space.ts'
 import type { World } from './world.ts'
 
 const MiB = 1024 * 1024
-/** What the daemon itself may need: the database, logs, images. */
-const RESERVE_BYTES = 64 * MiB
 
 /** Throws HOST_FULL where a first start would now: making its image ready takes time, and room as well. */
 export async function requireRoom(world: World, disk: Disk): Promise<void> {
-  if (isPromised(world, disk)) await ownBytes(world, disk)
+  await ownBytes(world, disk)
 }
 
-/** Does the work of a start with the session's disk promised to it, or throws HOST_FULL. An operator who allows disks to go unenforced has no such promise. */
+/** Does the work of a start with the session's disk promised to it, or throws HOST_FULL. */
 export async function withRoom<T>(world: World, row: SessionRow, work: () => Promise<T>): Promise<T> {
-  if (isPromised(world, row)) await world.turns.take('room on the disk', () => promise(world, row))
+  await world.turns.take('room on the disk', () => promise(world, row))
   try {
     return await work()
   } finally {
@@ -25,9 +24,20 @@ export async function withRoom<T>(world: World, row: SessionRow, work: () => Pro
   }
 }
 
-type Disk = Pick<SessionRow, 'id' | 'backend' | 'disk_mb'>
+/** Throws HOST_FULL while a session that writes would be paused. */
+export async function requireFreeDisk(world: World, { backend }: Pick<SessionRow, 'backend'>): Promise<void> {
+  const room = await backendOf(world, backend).room?.()
+  if (!room) return
+  const { pause } = diskLines(diskPolicy(world.config, backend), room.total)
+  const free = await freeAfterWrites(world, room.free, pause)
+  if (free < pause) throw new SandglassError('HOST_FULL', { what: shortage(free, pause) })
+}
 
-const isPromised = ({ config }: World, { backend }: Disk) => !allowedUnenforced(config, backend).includes('disk')
+/** For messages. */
+export const shortage = (free: number, pause: number) =>
+  `its disk has ${Math.max(0, Math.floor(free / MiB))} MiB free, and sessions may write while it has ${inMb(pause)} MiB`
+
+type Disk = Pick<SessionRow, 'id' | 'backend' | 'disk_mb'>
 
 async function promise(world: World, row: Disk): Promise<void> {
   const bytes = await ownBytes(world, row)
@@ -42,9 +52,15 @@ async function ownBytes(world: World, row: Disk): Promise<number | null> {
   const own = room.promised.get(row.id) ?? row.disk_mb * MiB
   // Of one that is being started the folder may be there before the disk: what it was promised counts, not what is seen.
   const promised = new Map([...room.promised, ...world.promised, [row.id, own]])
-  const needed = [...promised.values()].reduce((sum, bytes) => sum + bytes, RESERVE_BYTES)
-  if (needed > room.free) {
-    const what = `its disk would need ${inMb(needed - room.free)} MiB more than is free (${inMb(room.free)} MiB), with what the disks of other sessions may still take`
+  const policy = diskPolicy(world.config, row.backend)
+  const needed = reservedBytes(policy, room.total, promised.values())
+  const free = await freeAfterWrites(world, room.free, needed)
+  if (needed > free) {
+    const { pause } = diskLines(policy, room.total)
+    const what =
+      free < pause
+        ? shortage(free, pause)
+        : `its disk has ${inMb(free)} MiB free, and ${inMb(needed)} MiB are needed with overcommit.disk ${policy.overcommit}`
     throw new SandglassError('HOST_FULL', { what })
   }
   return own

@@ -1,11 +1,10 @@
 // POST …/stop, and the expiry of a session that stops then: every process ends, files stay.
-import type { Reason } from '@sandglass/contract'
 import type { Logger } from '../log.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { release } from './bring-up.ts'
 import { getSession } from './get.ts'
 import type { LiveSession } from './live.ts'
-import { transition } from './transition.ts'
+import { type Change, transition } from './transition.ts'
 import type { World } from './world.ts'
 
 /** How long programs have to end by themselves. */
@@ -13,22 +12,28 @@ const GRACE_MS = 1000
 
 export async function stopSession(world: World, ref: string, log: Logger): Promise<SessionRow> {
   const { id } = await getSession(world, ref)
-  return world.turns.take(id, async () => stop(world, await getSession(world, id), 'requested', log))
+  return world.turns.take(id, async () => stop(world, await getSession(world, id), { reason: 'requested' }, log))
 }
 
-/** The caller has the turn. */
-export async function stop(world: World, found: SessionRow, reason: Reason, log: Logger): Promise<SessionRow> {
+/** The caller holds the session's mutex. Programs of a session that is not asked to end are killed at once. */
+export async function stop(
+  world: World,
+  found: SessionRow,
+  change: Change,
+  log: Logger,
+  { isAsked = true }: { isAsked?: boolean } = {},
+): Promise<SessionRow> {
   const live = world.live.get(found.id)
-  const row = await transition(world, found, 'stop', { reason }, log)
+  const row = await transition(world, found, 'stop', change, log)
   try {
-    if (live && found.status === 'running') await askToEnd(live)
+    if (live && isAsked && found.status === 'running') await askToEnd(live)
     if (live) release(world, live)
     await live?.machine.stop()
   } catch (error) {
     await transition(world, row, 'fail', { reason: 'machine_missing', error_message: (error as Error).message }, log)
     throw error
   }
-  return transition(world, row, 'halt', { reason }, log)
+  return await transition(world, row, 'halt', change, log)
 }
 
 /** The runner passes SIGTERM on, and exits after the grace. One that does not answer is ended all the same. */

@@ -11,7 +11,7 @@ export type Replies = {
     containerId: string | null
     status: 'creating' | 'running' | 'paused' | 'stopping' | 'stopped' | 'starting' | 'failed' | 'completed' | 'timeout' | 'terminated'
     /** why the session is in this state */
-    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'machine_missing' | 'interrupted_create' | 'work_done'
+    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'disk_pressure' | 'machine_missing' | 'interrupted_create' | 'work_done'
     errorMessage: string | null
     /** ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed */
     mode: 'ephemeral' | 'persistent'
@@ -380,7 +380,7 @@ export type Replies = {
     /** session.<new state> */
     type: string
     status: 'creating' | 'running' | 'paused' | 'stopping' | 'stopped' | 'starting' | 'failed' | 'completed' | 'timeout' | 'terminated'
-    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'machine_missing' | 'interrupted_create' | 'work_done'
+    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'disk_pressure' | 'machine_missing' | 'interrupted_create' | 'work_done'
     errorMessage: string | null
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string

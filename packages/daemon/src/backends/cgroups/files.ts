@@ -22,6 +22,14 @@ export async function readStats(layout: CgroupLayout | null, parent: string, gro
   return layout.version === 1 ? await statsV1(read) : await statsV2(read)
 }
 
+/** Bytes of files that the machine has written and the kernel still holds in memory; 0 where nothing counts them. */
+export async function unwrittenBytes(layout: CgroupLayout | null, parent: string, group: string): Promise<number> {
+  if (layout === null) return 0
+  const stat = await readIn(layout, parent, group, 'memory', 'memory.stat')
+  const names = layout.version === 1 ? ['total_dirty', 'total_writeback'] : ['file_dirty', 'file_writeback']
+  return names.reduce((sum, name) => sum + (field(stat, name) ?? 0), 0)
+}
+
 /** How many processes the kernel killed because the machine ran out of memory; null where nothing counts them. */
 export async function oomKills(layout: CgroupLayout | null, parent: string, group: string): Promise<number | null> {
   if (layout === null) return null

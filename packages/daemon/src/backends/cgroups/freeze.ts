@@ -18,8 +18,8 @@ export interface Freezer {
   is(frozen: boolean): Promise<boolean>
 }
 
-export const freeze = (layout: CgroupLayout, parent: string, group: string): Promise<void> =>
-  stop(freezerOf(layout, parent, group))
+export const freeze = (layout: CgroupLayout, parent: string, group: string, deadlineMs?: number): Promise<void> =>
+  stop(freezerOf(layout, parent, group), deadlineMs)
 
 export async function thaw(layout: CgroupLayout, parent: string, group: string): Promise<void> {
   const becomesThawed = becomes(freezerOf(layout, parent, group), false, Date.now() + DEADLINE_MS)

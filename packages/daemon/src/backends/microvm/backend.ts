@@ -58,7 +58,7 @@ class MicrovmBackend implements Backend {
     this.#paths = microvmPaths(options.dataDir)
     this.#ids = new MachineIds(options.dataDir)
     this.#room = new DiskRoom(this.#paths.sessions)
-    const spare = new SpareRoom(this.#paths.sessions, options.isDiskPromised)
+    const spare = new SpareRoom(this.#paths.sessions, options.disk)
     this.#images = new ImageDisks(this.#paths, options.runnerPath, spare, async () => {
       return new Set((await this.#records()).flatMap(record => record.disks))
     })
@@ -128,8 +128,8 @@ class MicrovmBackend implements Backend {
     return (await sessionFolders(this.#paths.sessions, this.name)).filter(this.#paths.isId)
   }
 
-  async room(): Promise<Room> {
-    return await this.#room.read()
+  async room(isFresh?: boolean): Promise<Room> {
+    return await this.#room.read(isFresh)
   }
 
   async discard(id: string): Promise<void> {

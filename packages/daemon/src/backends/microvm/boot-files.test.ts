@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { NO_OVERCOMMIT } from '../../disk-policy.ts'
 import { openMicrovm } from './backend.ts'
 import { MODULE_SETS, prepareBoot } from './boot-files.ts'
 import { findKernel } from './find-kernel.ts'
@@ -98,7 +99,7 @@ describe('the modules of a kernel', () => {
       diskFormat: 'qcow2',
       bridge: null,
       extraArgs: [],
-      isDiskPromised: true,
+      disk: NO_OVERCOMMIT,
     }).probe()
     expect(probe).toMatchObject({
       available: false,

@@ -4,6 +4,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { temporaryFolder } from '../../daemon.fixture.ts'
+import { NO_OVERCOMMIT } from '../../disk-policy.ts'
 import { imageOf } from '../image.fixture.ts'
 import { RUNNER_PATH } from '../plain-child.fixture.ts'
 import { ImageDisks } from './image-disks.ts'
@@ -23,7 +24,7 @@ it("a copy of the host's programs that takes long is not begun again, and counts
   const disks = new ImageDisks(
     microvmPaths(dataDir),
     'no-runner',
-    new SpareRoom(dataDir, false),
+    new SpareRoom(dataDir, NO_OVERCOMMIT),
     async () => new Set(),
     () => now,
   )
@@ -48,7 +49,7 @@ it("a copy of the host's programs that takes long is not begun again, and counts
 it.each(['-9999999999999', '99999999999999999'])('an image with a file of the time %s becomes a disk', async mtime => {
   const dataDir = await temporaryFolder()
   const paths = microvmPaths(dataDir)
-  const disks = new ImageDisks(paths, RUNNER_PATH, new SpareRoom(dataDir, false), async () => new Set())
+  const disks = new ImageDisks(paths, RUNNER_PATH, new SpareRoom(dataDir, NO_OVERCOMMIT), async () => new Set())
   const image = await imageOf(dataDir, [{ entries: [{ name: 'f', content: 'x', pax: { mtime } }] }])
   const tools = { mksquashfs: 'mksquashfs', sqfstar: 'sqfstar' }
   const made = await disks.prepare(tools, image, AbortSignal.timeout(20_000), () => undefined)

@@ -27,8 +27,8 @@ export function microvmMachine(
 ): Machine {
   const { id, group } = record
   const sockets = paths.sockets(id)
-  const look = async () => {
-    const inside = await readStats(sockets.control, AbortSignal.timeout(STATS_DEADLINE_MS))
+  const look = async (deadlineMs = STATS_DEADLINE_MS) => {
+    const inside = await readStats(sockets.control, AbortSignal.timeout(deadlineMs))
     if (groups === null || group === null) return inside
     // What the machine costs, the emulation of its devices included: that is what is limited.
     return { ...inside, cpuUsageUsec: await groups.cpuUsageUsec(group) }
@@ -45,8 +45,8 @@ export function microvmMachine(
     isRunning: async () => isAlive(state),
     stats: async () => frozen ?? (await look()),
     epitaph: () => epitaph(paths, id, state),
-    pause: async () => {
-      const last = await look()
+    pause: async deadlineMs => {
+      const last = await look(deadlineMs)
       await monitor(sockets.monitor, command => command('stop'))
       frozen = last
     },

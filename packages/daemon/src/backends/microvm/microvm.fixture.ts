@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { NO_OVERCOMMIT } from '../../disk-policy.ts'
 import type { Backend } from '../backend.ts'
 import { type HostProcess, hostProcesses } from '../conformance/host-view.ts'
 import { specOf, until } from '../conformance/subject.ts'
@@ -29,7 +30,7 @@ export async function testMicrovm(changes: Partial<MicrovmOptions> = {}): Promis
     diskFormat: 'qcow2',
     bridge: null,
     extraArgs: [],
-    isDiskPromised: true,
+    disk: NO_OVERCOMMIT,
     ...changes,
   }
   await oneAtATime(async () => {

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { isAbsolute, join } from 'node:path'
 import { promisify } from 'node:util'
+import type { DiskPolicy } from '../../disk-policy.ts'
 import type { Probe } from '../backend.ts'
 import { findProgram } from '../find-program.ts'
 import { nullIfMissing } from '../missing-file.ts'
@@ -31,8 +32,7 @@ export interface MicrovmOptions {
   readonly diskFormat: DiskFormat
   readonly bridge: string | null
   readonly extraArgs: readonly string[]
-  /** Whether what the disks of sessions may still take is left alone; not where the operator lets disks go unenforced. */
-  readonly isDiskPromised: boolean
+  readonly disk: DiskPolicy
 }
 
 /** What a machine is made with here. */

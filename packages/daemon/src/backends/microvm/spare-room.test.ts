@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync, statfsSync, truncateSync, w
 import { join } from 'node:path'
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { temporaryFolder } from '../../daemon.fixture.ts'
+import { NO_OVERCOMMIT } from '../../disk-policy.ts'
 import type { RootImage } from '../backend.ts'
 import { hostProcesses } from '../conformance/host-view.ts'
 import { specOf } from '../conformance/subject.ts'
@@ -27,14 +28,14 @@ function promise(dataDir: string, bytes: number): void {
   truncateSync(disk, bytes)
 }
 
-/** 400 MiB, of which a session was promised 200. */
-async function smallDisk(isPromised: boolean) {
+/** 480 MiB, of which 128 are kept free and a session was promised 200. */
+async function smallDisk(overcommit: number) {
   const dataDir = await temporaryFolder()
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=400m,mode=700', 'tmpfs', dataDir])
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=480m,mode=700', 'tmpfs', dataDir])
   onTestFinished(() => void execFileSync('umount', ['--lazy', dataDir]))
   promise(dataDir, 200 * MiB)
   const paths = microvmPaths(dataDir)
-  const room = new SpareRoom(paths.sessions, isPromised)
+  const room = new SpareRoom(paths.sessions, { ...NO_OVERCOMMIT, overcommit })
   const disks = new ImageDisks(paths, RUNNER_PATH, room, async () => new Set())
   return {
     prepare: (image: RootImage) => disks.prepare(tools, image, AbortSignal.timeout(60_000), () => undefined),
@@ -49,7 +50,7 @@ const image = async (mib: number) =>
 /** Only root can mount the small disk. */
 describe.runIf(process.getuid?.() === 0)('a disk of an image', () => {
   it('that takes what a session was promised is given up, and gives back what it took', async () => {
-    const disk = await smallDisk(true)
+    const disk = await smallDisk(1)
     const before = disk.free()
     let least = before
     const looks = setInterval(() => (least = Math.min(least, disk.free())), 10)
@@ -59,24 +60,24 @@ describe.runIf(process.getuid?.() === 0)('a disk of an image', () => {
       message: expect.stringContaining('a disk of busybox:test'),
     })
     expect(least).toBeLessThan(before - 64 * MiB)
-    expect(least).toBeGreaterThan(200 * MiB)
+    expect(least).toBeGreaterThan(300 * MiB)
     expect(disk.made()).toEqual([])
     await expect.poll(disk.free, { timeout: 10_000 }).toBeGreaterThan(before - MiB)
   })
 
   it("that is one of the host's programs is given up likewise", async () => {
-    const disk = await smallDisk(true)
+    const disk = await smallDisk(1)
     await expect(disk.prepare({ kind: 'host' })).rejects.toMatchObject({ code: 'HOST_FULL' })
     expect(disk.made()).toEqual([])
-    expect(disk.free()).toBeGreaterThan(390 * MiB)
+    expect(disk.free()).toBeGreaterThan(470 * MiB)
   })
 
   it('that there is room for is made, and any where nothing is promised', async () => {
-    for (const [isPromised, mib] of [
-      [true, 50],
-      [false, 300],
+    for (const [overcommit, mib] of [
+      [1, 50],
+      [Number.POSITIVE_INFINITY, 300],
     ] as const) {
-      const disk = await smallDisk(isPromised)
+      const disk = await smallDisk(overcommit)
       expect(disk.made).toThrow('ENOENT')
       await disk.prepare(await image(mib))
       expect(disk.made()).toHaveLength(1)

@@ -1,7 +1,7 @@
-// The part of the host's disk that no session was promised. SECURITY: the backend's own large files take of this alone: a sandbox within its limit
-// that finds no byte on the host loses what it wrote.
+// The part of the host's disk that is neither kept free nor promised to sessions. SECURITY: the backend's own large files take of this alone: a
+// sandbox within its limit that finds no byte on the host loses what it wrote.
 import { SandglassError } from '@sandglass/contract/tables'
-import { reservedBytes } from '../../layers/reserved-bytes.ts'
+import { type DiskPolicy, reservedBytes } from '../../disk-policy.ts'
 import type { Room } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 
@@ -9,13 +9,12 @@ const LOOK_MS = 25
 
 export class SpareRoom {
   readonly #sessions: string
-  readonly #isPromised: boolean
+  readonly #policy: DiskPolicy
   readonly #room: DiskRoom
 
-  /** With nothing promised to sessions, everything may be taken. */
-  constructor(sessions: string, isPromised: boolean) {
+  constructor(sessions: string, policy: DiskPolicy) {
     this.#sessions = sessions
-    this.#isPromised = isPromised
+    this.#policy = policy
     this.#room = new DiskRoom(sessions)
   }
 
@@ -37,11 +36,15 @@ export class SpareRoom {
 
   /** Throws HOST_FULL without room for so many bytes more. */
   async require(what: string, bytes = 0): Promise<void> {
-    if (!this.#isPromised || spareBytes(await this.#room.read()) >= bytes) return
+    if (this.#spare(await this.#room.read()) >= bytes) return
     // What a session has written counts twice until its disk is looked at again.
-    if (spareBytes(await new DiskRoom(this.#sessions).read()) >= bytes) return
-    throw new SandglassError('HOST_FULL', { what: `${what} would take what the disks of sessions may still need` })
+    if (this.#spare(await new DiskRoom(this.#sessions).read()) >= bytes) return
+    throw new SandglassError('HOST_FULL', {
+      what: `${what} would take disk space that is kept free, or that sessions may still need`,
+    })
+  }
+
+  #spare({ free, total, promised }: Room): number {
+    return free - reservedBytes(this.#policy, total, promised.values())
   }
 }
-
-const spareBytes = ({ free, promised }: Room): number => free - reservedBytes(promised.values())

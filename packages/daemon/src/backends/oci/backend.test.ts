@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
+import { NO_OVERCOMMIT } from '../../disk-policy.ts'
 import { specOf } from '../conformance/subject.ts'
 import { busyboxImage } from '../image.fixture.ts'
 import { openOci } from './backend.ts'
@@ -58,10 +59,12 @@ describe('the oci backend', () => {
     mkdirSync(folder)
     writeFileSync(join(folder, 'disk.ext4'), '')
     truncateSync(join(folder, 'disk.ext4'), 2 ** 43)
-    const prepare = async (isDiskPromised: boolean) =>
-      (await openOci({ dataDir, runtime: 'auto', runnerPath, isDiskPromised })).prepare(image, AbortSignal.timeout(20_000))
-    await expect(prepare(true)).rejects.toThrow('no room for image busybox:test')
-    await prepare(false)
+    const prepare = async (overcommit: number) => {
+      const backend = await openOci({ dataDir, runtime: 'auto', runnerPath, disk: { ...NO_OVERCOMMIT, overcommit } })
+      await backend.prepare(image, AbortSignal.timeout(20_000))
+    }
+    await expect(prepare(1)).rejects.toThrow('no room for image busybox:test')
+    await prepare(Number.POSITIVE_INFINITY)
     rmSync(folder, { recursive: true })
   })
 

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { LIMITS, SandglassError } from '@sandglass/contract/tables'
+import { type DiskPolicy, NO_OVERCOMMIT } from '../../disk-policy.ts'
 import type { Unpacked, UnpackLimits } from '../../layers/layer-folders.ts'
 import type {
   Backend,
@@ -46,8 +47,8 @@ export interface OciOptions {
   /** Further runtimes that a session may ask for, by name. */
   readonly runtimes?: Readonly<Record<string, string>>
   readonly runnerPath: string
-  /** Whether the host is to have what each session's disk may still take; true where absent. */
-  readonly isDiskPromised?: boolean
+  /** Nothing is promised twice where absent. */
+  readonly disk?: DiskPolicy
 }
 
 const START_DEADLINE_MS = 30_000
@@ -88,7 +89,7 @@ class OciBackend implements Backend {
     this.#launcher = launcher
     this.#ending = new Ending(paths, runtimes, launcher)
     this.#runnerFile = options.runnerPath
-    this.#images = new RootImages(paths, launcher, this.#runnerFile, inUserNamespace(), options.isDiskPromised ?? true)
+    this.#images = new RootImages(paths, launcher, this.#runnerFile, inUserNamespace(), options.disk ?? NO_OVERCOMMIT)
     this.#examined = examined
     this.#slots = new IdSlots(examined.host?.pool ?? { slots: 0, ranges: () => [] }, paths.dataDir)
   }
@@ -173,8 +174,8 @@ class OciBackend implements Backend {
     return [...new Set([...folders, ...runtimes])].filter(this.#paths.isId)
   }
 
-  async room(): Promise<Room> {
-    return await this.#room.read()
+  async room(isFresh?: boolean): Promise<Room> {
+    return await this.#room.read(isFresh)
   }
 
   async discard(id: string): Promise<void> {

@@ -1,7 +1,7 @@
 // One running machine of the oci backend.
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine } from '../backend.ts'
-import { oomKills, pidRefusals, readStats } from '../cgroups/files.ts'
+import { oomKills, pidRefusals, readStats, unwrittenBytes } from '../cgroups/files.ts'
 import { freeze, thaw } from '../cgroups/freeze.ts'
 import { isAlive } from '../process-state.ts'
 import type { OciPaths } from './paths.ts'
@@ -26,10 +26,11 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
     isRunning: async () => isAlive(state),
     stats: () => readStats(cgroups, paths.cgroupParent, group),
     epitaph: () => epitaph(host, paths, group),
+    unwritten: () => unwrittenBytes(cgroups, paths.cgroupParent, group),
     ...(cgroups?.roots.freezer === undefined
       ? {}
       : {
-          pause: () => freeze(cgroups, paths.cgroupParent, group),
+          pause: deadlineMs => freeze(cgroups, paths.cgroupParent, group, deadlineMs),
           resume: () => thaw(cgroups, paths.cgroupParent, group),
         }),
     stop: () => ends.stop(id),

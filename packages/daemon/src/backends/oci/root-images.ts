@@ -3,9 +3,9 @@ import { mkdir, readdir, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { LIMITS } from '@sandglass/contract/tables'
+import { type DiskPolicy, reservedBytes } from '../../disk-policy.ts'
 import { LayerFolders, type Unpacked, type UnpackLimits } from '../../layers/layer-folders.ts'
 import { openLayer } from '../../layers/layer-tar.ts'
-import { reservedBytes } from '../../layers/reserved-bytes.ts'
 import type { LayeredImage, RootImage } from '../backend.ts'
 import { DiskRoom } from '../disk-room.ts'
 import { type HostRootfs, type Layer, prepareHost } from '../host-image.ts'
@@ -44,17 +44,17 @@ export class RootImages {
   readonly #launcher: Launcher
   readonly #folders: LayerFolders
   readonly #rootless: boolean
-  readonly #isDiskPromised: boolean
+  readonly #disk: DiskPolicy
   /** By id; made once for all who start from it at the same time. */
   readonly #ready = new Map<string, Promise<Rootfs>>()
   #hostRoot: HostRootfs | null = null
   #hostFreshUntil = 0
 
-  constructor(paths: OciPaths, launcher: Launcher, runnerFile: string, rootless: boolean, isDiskPromised: boolean) {
+  constructor(paths: OciPaths, launcher: Launcher, runnerFile: string, rootless: boolean, disk: DiskPolicy) {
     this.#paths = paths
     this.#launcher = launcher
     this.#rootless = rootless
-    this.#isDiskPromised = isDiskPromised
+    this.#disk = disk
     this.#folders = new LayerFolders(join(paths.images, LAYERS), runnerFile, rootless)
   }
 
@@ -129,10 +129,8 @@ export class RootImages {
     if (this.#folders.has(diffId)) return
     const tar = openLayer(blob, { image: image.reference, diffId, compression })
     // SECURITY: a sandbox within its limit that finds no byte on the host loses what it wrote.
-    const { promised } = this.#isDiskPromised
-      ? await new DiskRoom(this.#paths.sessions).read()
-      : { promised: new Map<string, number>() }
-    const limits = { ...STORED, reserveBytes: reservedBytes(promised.values()) }
+    const { total, promised } = await new DiskRoom(this.#paths.sessions).read()
+    const limits = { ...STORED, reserveBytes: reservedBytes(this.#disk, total, promised.values()) }
     await this.#folders.unpack(image.reference, diffId, tar, limits, signal)
   }
 

@@ -1,0 +1,41 @@
+import { expect, it } from 'vitest'
+import type { Machine, MachineSpec, Room } from '../backends/backend.ts'
+import { RUNNER_PATH } from '../backends/plain-child.fixture.ts'
+import { PlainChildBackend } from '../backends/plain-child.ts'
+import { daemonFixture, temporaryFolder, until } from '../daemon.fixture.ts'
+
+/** Admits everything, on a disk that never has as much free as is to be kept free. */
+class FullBackend extends PlainChildBackend {
+  readonly pause: Machine['pause']
+
+  constructor(folder: string, pause?: Machine['pause']) {
+    super({ forTests: true, folder, runnerPath: RUNNER_PATH })
+    this.pause = pause
+  }
+
+  async room(): Promise<Room> {
+    return { total: 1, free: Number.MAX_SAFE_INTEGER, promised: new Map() }
+  }
+
+  override async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
+    return Object.assign(await super.start(spec, signal), { pause: this.pause })
+  }
+}
+
+it.each([
+  ['a machine that cannot be paused', undefined],
+  ['a machine that is not paused in time', () => Promise.reject(new Error('still writing'))],
+])('%s is stopped when the disk is full, and its files stay', async (_, pause) => {
+  const backend = new FullBackend(await temporaryFolder(), pause)
+  const daemon = await daemonFixture({ backends: () => [backend], flags: { 'overcommit-disk-floor-mb': ['1048576'] } })
+  const { id } = await daemon.create()
+  const stopped = await until(async () => {
+    const { body } = await daemon.call('GET', `/v1/sessions/${id}`)
+    return (body as { status: string }).status === 'stopped' && body
+  })
+  expect(stopped).toMatchObject({
+    reason: 'disk_pressure',
+    error_message: expect.stringMatching(/the host is full.*`sandglass start /),
+  })
+  expect(await backend.residents()).toEqual([id])
+})
