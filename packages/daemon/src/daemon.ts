@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { join } from 'node:path'
 import type { Backend } from './backends/backend.ts'
+import { removeUnplaced } from './backends/session-folders.ts'
 import type { Loaded } from './config/load.ts'
 import { type DataDir, openDataDir } from './data-dir/open.ts'
 import type { Api } from './http/api.ts'
@@ -92,6 +93,7 @@ async function openWorld(
 ): Promise<World> {
   const store = await openStore(loaded.storePath)
   const secretKey = await openKey(store, loaded, dataDir)
+  await removeUnplaced(join(dataDir.path, 'sessions'))
   return {
     config: loaded.config,
     store,

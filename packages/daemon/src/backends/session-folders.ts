@@ -4,8 +4,10 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { readJson, writeJson } from './json-file.ts'
+import { namesIn } from './missing-file.ts'
 
 const Owned = z.object({ backend: z.string() })
+const UNPLACED = /\.[0-9a-f]{8}\.new$/
 
 /** Ids of the folders that belong to a backend. One whose record is missing or says nothing belongs to `oci`, which clears up what is unclear. */
 export async function sessionFolders(sessionsDir: string, backend: string): Promise<string[]> {
@@ -26,6 +28,15 @@ export async function placeRecord(folder: string, record: z.infer<typeof Owned>)
     await rename(join(fresh, 'config.json'), join(folder, 'config.json'))
     await rm(fresh, { recursive: true, force: true })
   }
+}
+
+/**
+ * Removes the folders of placeRecord calls that a kill cut short. SECURITY: their records hold tokens of runners. Only for the start of a daemon,
+ * which has the data folder locked and has not begun to place records.
+ */
+export async function removeUnplaced(sessionsDir: string): Promise<void> {
+  for (const name of await namesIn(sessionsDir))
+    if (UNPLACED.test(name)) await rm(join(sessionsDir, name), { recursive: true, force: true })
 }
 
 /** Leaves of a session that did not start what it said. Without a record the folder is nobody's machine; it goes with the session. */
