@@ -9,10 +9,13 @@ package launch
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 )
 
@@ -32,6 +35,7 @@ type job struct {
 type result struct {
 	Ok     bool              `json:"ok"`
 	Error  string            `json:"error,omitempty"`
+	Killed bool              `json:"killed,omitempty"` // a signal ended the runtime: the job itself may be fine
 	State  *state            `json:"state,omitempty"`
 	Probed *probed           `json:"probed,omitempty"`
 	Looked map[string]looked `json:"looked,omitempty"`
@@ -65,7 +69,7 @@ func Main() int {
 	runtime.LockOSThread()
 	r := &result{}
 	if err := work(r); err != nil {
-		r.Error = err.Error()
+		r.Error, r.Killed = err.Error(), wasKilled(err)
 	} else {
 		r.Ok = true
 	}
@@ -73,6 +77,16 @@ func Main() int {
 		return 1
 	}
 	return 0
+}
+
+// wasKilled tells whether a program that the job ran was ended by a signal.
+func wasKilled(err error) bool {
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) {
+		return false
+	}
+	status, ok := ended.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
 }
 
 func named(job string, args []string) error {

@@ -29,7 +29,7 @@ import { inUserNamespace } from './enter-userns.ts'
 import { IdSlots } from './id-ranges.ts'
 import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
 import { kernelProfile } from './kernel-ways.ts'
-import { LaunchError, Launcher } from './launcher.ts'
+import { againIfKilled, LaunchError, Launcher } from './launcher.ts'
 import { ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
 import { type Examined, examine, type Host } from './probe.ts'
@@ -47,7 +47,6 @@ export interface OciOptions {
   /** Further runtimes that a session may ask for, by name. */
   readonly runtimes?: Readonly<Record<string, string>>
   readonly runnerPath: string
-  /** Nothing is promised twice where absent. */
   readonly disk?: DiskPolicy
 }
 
@@ -142,7 +141,7 @@ class OciBackend implements Backend {
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
-    return await this.#turns.take(spec.id, async () => await this.#start(spec, signal))
+    return await this.#turns.take(spec.id, () => againIfKilled(signal, () => this.#start(spec, signal)))
   }
 
   async runtimes(): Promise<readonly RuntimeReport[]> {

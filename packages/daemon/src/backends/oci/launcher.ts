@@ -20,6 +20,8 @@ export interface Probed {
 interface Result {
   readonly ok: boolean
   readonly error?: string
+  /** A signal ended the runtime. */
+  readonly killed?: boolean
   readonly state?: MachineState
   readonly probed?: Probed
   readonly looked?: Looked
@@ -31,6 +33,24 @@ interface Result {
 /** A launcher job failed, in the launcher's own words. */
 export class LaunchError extends Error {
   override readonly name = 'LaunchError'
+  /** The launcher or the runtime was ended by a signal: the same job may work with others. */
+  readonly wasKilled: boolean
+
+  constructor(message: string, wasKilled = false) {
+    super(message)
+    this.wasKilled = wasKilled
+  }
+}
+
+/** A launcher or runtime that waits for its job can be killed while nobody looks. What was begun is undone by then. */
+export async function againIfKilled<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    const cause = error instanceof Error ? error.cause : null
+    if (signal.aborted || !(cause instanceof LaunchError && cause.wasKilled)) throw error
+    return await work()
+  }
 }
 
 const MAX_REPLY = 1024 * 1024
@@ -104,7 +124,7 @@ export class Launcher {
     try {
       const result = await converse(child, job(group))
       signal.throwIfAborted()
-      if (!result.ok) throw new LaunchError(result.error ?? 'unknown')
+      if (!result.ok) throw new LaunchError(result.error ?? 'unknown', result.killed)
       return result
     } finally {
       signal.removeEventListener('abort', kill)
@@ -172,6 +192,7 @@ async function converse(child: ChildProcessWithoutNullStreams, job: object): Pro
     if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) await once(child, 'exit')
     throw new LaunchError(
       `the launcher ended without an answer (${child.signalCode ?? child.exitCode ?? 'not started'}) ${complaint.trim()}`.trim(),
+      child.signalCode !== null,
     )
   }
   return JSON.parse(reply) as Result

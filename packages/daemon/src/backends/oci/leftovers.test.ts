@@ -77,6 +77,38 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher
   })
 })
 
+describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a runtime that is killed', () => {
+  /** The one that waits for the machine to come: its launcher has its disk. */
+  async function waitingRuntime(own: string): Promise<number> {
+    const spares = () => readdirSync(join(own, 'disks')).filter(name => name.startsWith(SPARE_DISK))
+    await expect.poll(spares).toHaveLength(1)
+    const group = /[0-9a-f]{16}/.exec(spares()[0] ?? '')?.[0] ?? never()
+    const found = hostProcesses().find(({ pid, argv }) => argv.includes(' run --detach ') && inGroup(pid, group))
+    return (found ?? never()).pid
+  }
+
+  it('while it waits, or in the middle of a start, is not noticed by the start', async () => {
+    const own = mkdtempSync(join(dataDir, 'own-'))
+    const backend = await openOci({ dataDir: own, runtime: 'auto', runnerPath })
+    onTestFinished(async () => {
+      for (const id of await backend.residents()) await backend.discard(id)
+    })
+    await backend.start(specOf(subject), AbortSignal.timeout(20_000))
+    process.kill(await waitingRuntime(own), 'SIGKILL')
+    const second = await backend.start(specOf(subject), AbortSignal.timeout(20_000))
+    expect(await second.isRunning()).toBe(true)
+
+    const pid = await waitingRuntime(own)
+    process.kill(pid, 'SIGSTOP')
+    const spec = specOf(subject)
+    const third = backend.start(spec, AbortSignal.timeout(20_000))
+    // The last step before the runtime has its configuration.
+    await expect.poll(() => existsSync(join(own, 'run', `${spec.id}.sock`))).toBe(true)
+    process.kill(pid, 'SIGKILL')
+    expect(await (await third).isRunning()).toBe(true)
+  })
+})
+
 describe('without the runtime that started it', () => {
   it('a machine can still be discarded', async () => {
     const machine = await start()
