@@ -174,6 +174,12 @@ export const Config = z.strictObject({
     .max(LIMITS.slow_reader_seconds.max)
     .default(LIMITS.slow_reader_seconds.default)
     .describe(LIMITS.slow_reader_seconds.about),
+  slow_body_seconds: z
+    .int()
+    .min(LIMITS.slow_body_seconds.min)
+    .max(LIMITS.slow_body_seconds.max)
+    .default(LIMITS.slow_body_seconds.default)
+    .describe(LIMITS.slow_body_seconds.about),
   log_level: z
     .enum(['error', 'warn', 'info', 'debug', 'silent'])
     .default('info')

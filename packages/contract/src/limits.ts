@@ -77,6 +77,13 @@ export const LIMITS = {
   processes_kept: { max: 256, about: 'ended processes whose result and recent output are kept' },
   process_output_kept: { max: 256 * KiB, about: 'recent output kept per process stream for re-attachment' },
   slow_reader_seconds: { min: 1, max: 30, default: 30, about: 'a stream reader that takes nothing for this long is cut off' },
+  slow_body_seconds: {
+    min: 1,
+    max: 3600,
+    default: 60,
+    about: 'a request is ended when no byte of its body has come for this long; a slow body that keeps coming is not',
+  },
+  json_body_seconds: { max: 300, about: 'time in which a JSON request body has to come' },
   events_kept: { max: 100_000, about: 'session events kept for resumable streams' },
   terminal_size: { min: 1, max: 1000, about: 'rows and columns of a terminal' },
 } as const

@@ -39,6 +39,12 @@ export const REQUESTS_ERRORS = {
     text: (d: { limit: number }) => `request body is larger than ${d.limit} bytes`,
     hint: 'send file contents with PUT /v1/sessions/{id}/files, which takes any size',
   },
+  BODY_TIMEOUT: {
+    http: 408,
+    exit: 3,
+    text: (d: { what: string; seconds: number }) => `the request body did not come: ${d.what} in ${d.seconds} seconds`,
+    hint: 'send it again; slow_body_seconds in the configuration is the longest time without a byte',
+  },
   TOO_MANY_WAITING: {
     http: 429,
     exit: 3,

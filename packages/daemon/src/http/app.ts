@@ -5,6 +5,7 @@ import type { Logger } from '../log.ts'
 import { explainLoss } from '../sessions/explain-loss.ts'
 import type { Api, Call, Handlers } from './api.ts'
 import { bearerKey, keyChecker } from './auth.ts'
+import { watchBody } from './body-deadline.ts'
 import { admitOrigin } from './cors.ts'
 import { toSandglassError } from './errors.ts'
 import { handlersOf } from './handlers.ts'
@@ -42,6 +43,13 @@ export function createApp(api: Api): FastifyInstance {
   app.addHook('onRequest', async (request, response) => {
     const { name } = request.routeOptions.config
     if (admit(request, response, name ? ROUTES[name] : null)) return response.code(204).send()
+    const totalMs = name !== undefined && isRaw(name) ? null : LIMITS.json_body_seconds.max * 1000
+    watchBody(request, response, { stallMs: api.world.config.slow_body_seconds * 1000, totalMs }, error =>
+      response
+        .header('connection', 'close')
+        .code(error.httpStatus)
+        .send({ error: error.toWire(request.id) }),
+    )
   })
   app.addHook('onResponse', async (request, response) => {
     const route = request.routeOptions.config.name ?? 'none'

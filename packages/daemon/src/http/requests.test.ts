@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { ERRORS } from '@sandglass/contract'
@@ -197,4 +198,45 @@ it.each([
       .end(Buffer.alloc(8_000_000, 'x'))
   })
   expect(await answered).toBe(status)
+})
+
+describe('a body that does not come', () => {
+  /** Sends the head of a request and one byte of its body, then more while it answers, and gives all that comes back. */
+  async function stalled({ url }: TestDaemon, method: string, path: string, more = 0): Promise<{ text: string; sent: number }> {
+    const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1' })
+    const type = method === 'PUT' ? 'application/octet-stream' : 'application/json'
+    const head = [`${method} ${path} HTTP/1.1`, 'host: localhost', `authorization: Bearer ${KEY}`, `content-type: ${type}`]
+    socket.write(`${[...head, 'content-length: 1000'].join('\r\n')}\r\n\r\n{`)
+    let [text, sent] = ['', 0]
+    socket.on('data', data => {
+      text += data
+    })
+    const drip = setInterval(() => sent < more && socket.write('x') && sent++, 200)
+    await once(socket, 'close')
+    clearInterval(drip)
+    return { text, sent }
+  }
+
+  it.each([
+    ['of JSON', 'POST', '/v1/sessions'],
+    ['of JSON, for a path that does not exist', 'POST', '/v1/nothing'],
+    ['of a file', 'PUT', '/files?path=slow'],
+  ])('%s ends the request with 408, and what it wrote is not kept', async (_, method, path) => {
+    const daemon = await daemonFixture({ flags: { 'slow-body-seconds': ['1'] } })
+    const { id } = await daemon.create()
+    const { text } = await stalled(daemon, method, path.startsWith('/files') ? `/v1/sessions/${id}${path}` : path)
+    expect(text).toContain('HTTP/1.1 408')
+    expect(text).toContain('"code":"BODY_TIMEOUT"')
+    expect((await daemon.call('GET', `/v1/sessions/${id}/fs/stat?path=slow`)).status).toBe(404)
+    expect((await daemon.call('GET', '/v1/sessions')).status).toBe(200)
+  })
+
+  it('slowly, but goes on, is waited for', async () => {
+    const daemon = await daemonFixture({ flags: { 'slow-body-seconds': ['1'] } })
+    const { id } = await daemon.create()
+    const began = performance.now()
+    const { sent } = await stalled(daemon, 'PUT', `/v1/sessions/${id}/files?path=slow`, 10)
+    expect(sent).toBe(10)
+    expect(performance.now() - began).toBeGreaterThan(2500)
+  })
 })
