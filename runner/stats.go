@@ -27,6 +27,10 @@ func answerStats(run *runner, _ *request) (fields, []byte, error) {
 	reply := fields{
 		"shells": len(shells), "processes": running, "uptime_ms": time.Since(run.startedAt).Milliseconds(), "cwd": text(cwd),
 		"disk_used_bytes": (disk.Blocks - disk.Bfree) * block, "disk_limit_bytes": disk.Blocks * block,
+		"disk_free_bytes": disk.Bavail * block,
+	}
+	if disk.Files > 0 { // some filesystems have no bound on files
+		reply["disk_free_files"] = disk.Ffree
 	}
 	addExact(reply, "cwd", cwd)
 	return reply, nil, nil

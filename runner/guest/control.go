@@ -63,7 +63,7 @@ func (c *control) serve(s *session) {
 		}
 		switch r.Type {
 		case "stats":
-			answer := groupStats()
+			answer := groupStats(s.pid)
 			answer["id"], answer["type"] = r.ID, "stats"
 			c.send(answer)
 		case "clock":

@@ -64,13 +64,32 @@ func limit(path, value string) error {
 	return nil
 }
 
-// groupStats is what the session uses and may use.
-func groupStats() map[string]any {
+// groupStats is what the session uses and may use. The runner's threads are left out of the sandbox's processes.
+func groupStats(runner int) map[string]any {
+	own := threads(runner)
 	return map[string]any{
 		"cpu_usage_usec": field("cpu.stat", "usage_usec"), "memory_bytes": number("memory.current") - field("memory.stat", "inactive_file"),
 		"memory_limit": number("memory.max"), "memory_peak_bytes": number("memory.peak"), "oom_kills": field("memory.events", "oom_kill"),
 		"pids": number("pids.current"), "pids_limit": number("pids.max"),
+		"pid_refusals": field("pids.events", "max"), "sandbox_pids": without(number("pids.current"), own),
+		"sandbox_pids_peak": without(number("pids.peak"), own),
 	}
+}
+
+// without is 0 where the file is not there, or was read before a thread started.
+func without(all, own int64) int64 {
+	if all < own {
+		return 0
+	}
+	return all - own
+}
+
+func threads(pid int) int64 {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return 0
+	}
+	return int64(len(entries))
 }
 
 func number(file string) int64 {

@@ -106,6 +106,8 @@ func (s *session) wait() error {
 		switch {
 		case s.isEnded:
 			say("the session was ended")
+		case status.Signaled() && field("memory.events", "oom_kill") > 0:
+			say("the session ran out of memory: the kernel killed the runner")
 		case status.Signaled():
 			say("the runner was killed by signal %d", status.Signal())
 		default:

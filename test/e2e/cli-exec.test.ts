@@ -39,6 +39,23 @@ test('exit codes are passed on, and 125 is kept for Sandglass', async () => {
   expect((await run('exec', 'box', 'ls', '-la')).stderr).toContain('go behind --')
 })
 
+test('a command that the memory limit ended says so, with the limit and how to raise it', async () => {
+  const [code, hog] = [137, 'b = bytearray(700 << 20)']
+  const stderr = expect.stringMatching(
+    /session box reached its memory limit of 512 MiB, and the kernel killed a process in it\n {2}next: sandglass resize box --memory-mb 1024, or/,
+  )
+  expect(await sh(`python3 -c '${hog}'`)).toMatchObject({ code, stderr })
+  expect(await run('exec', 'box', '--', 'python3', '-c', hog)).toMatchObject({ code, stderr })
+  const limit_hit = { limit: 'memory_mb', value: 512 }
+  for (const argv of [
+    ['-c', `python3 -c '${hog}'`],
+    ['--', 'python3', '-c', hog],
+  ]) {
+    const ran = await run('exec', 'box', '--json', ...argv)
+    expect([ran.code, JSON.parse(ran.stdout)]).toMatchObject([code, { exit_code: code, limit_hit }])
+  }
+})
+
 test('a program has its own stdout and stderr, user, folder and variables', async () => {
   const ran = await run(
     'exec',

@@ -2,7 +2,7 @@
 
 /**
  * Channels of the WebSockets for processes and shells. Each binary message is one channel byte and its payload:
- * bytes for stdin, stdout and stderr; JSON for exit ({exit_code, timed_out}), resize ({cols, rows}),
+ * bytes for stdin, stdout and stderr; JSON for exit ({exit_code, timed_out, limit_hit}), resize ({cols, rows}),
  * signal ({signal}) and error (a wire error). A port's WebSocket has no channels: its messages are raw bytes, and an empty one
  * from the client ends that direction.
  */

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { PROCESS_TAG } from './ids.ts'
 import { LIMITS } from './limits.ts'
-import { Env, Path, queryInt, ShellName, SIGNALS, Size, Timestamp, User } from './primitives.ts'
+import { Env, NullableLimitHit, Path, queryInt, ShellName, SIGNALS, Size, Timestamp, User } from './primitives.ts'
 
 const utf8Length = (text: string) => new TextEncoder().encode(text).length
 
@@ -33,6 +33,9 @@ export const ExecResult = z.object({
   timed_out: z.boolean(),
   shell_exited: z.boolean().describe('the command ended its shell; the next exec starts a fresh one'),
   duration_ms: z.number(),
+  limit_hit: NullableLimitHit.describe(
+    'limit that the session reached since its last failed command; null for none, and for a command that succeeded',
+  ),
 })
 export type ExecResult = z.infer<typeof ExecResult>
 
@@ -99,6 +102,9 @@ export const Process = z.object({
   tty: z.boolean(),
   created_at: Timestamp,
   ended_at: Timestamp.nullable(),
+  limit_hit: NullableLimitHit.describe(
+    'limit that the session reached between the start and the failure of the process; null for none that is known',
+  ),
 })
 export type Process = z.infer<typeof Process>
 export const ProcessList = z.object({ items: z.array(Process) })

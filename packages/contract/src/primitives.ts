@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { ENV_NAME, LABEL_NAME, SESSION_ID, SESSION_NAME, SHELL_NAME } from './ids.ts'
 import { issueText } from './issue-text.ts'
+import { LIMITS_HIT } from './limit-hit.ts'
 import { LIMITS } from './limits.ts'
 
 z.config({ customError: issueText })
@@ -62,6 +63,11 @@ export function within(
 /** Query strings carry text; these turn it into what it stands for. */
 export const queryInt = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
 export const queryBool = z.enum(['true', 'false', '1', '0', '']).transform(v => v === 'true' || v === '1' || v === '')
+
+/** A limit of the session that was reached; null for none that can be told. */
+export const NullableLimitHit = z
+  .object({ limit: z.enum(LIMITS_HIT), value: z.int().describe('the limit as the session had it') })
+  .nullable()
 
 export const Ok = z.object({ ok: z.literal(true) })
 export const Size = z.strictObject({

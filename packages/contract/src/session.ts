@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { REASONS, SESSION_STATES } from './lifecycles.ts'
 import { LIMITS } from './limits.ts'
-import { Env, Labels, queryBool, queryInt, SessionId, SessionName, Timestamp, within } from './primitives.ts'
+import { Env, Labels, NullableLimitHit, queryBool, queryInt, SessionId, SessionName, Timestamp, within } from './primitives.ts'
 
 export const Network = z
   .enum(['none', 'bridge'])
@@ -100,6 +100,7 @@ export const Session = z.object({
   status: z.enum(SESSION_STATES),
   reason: z.enum(REASONS).describe('why the session is in this state'),
   error_message: z.string().nullable(),
+  limit_hit: NullableLimitHit.describe('limit that ended the session; null for none'),
   mode: Mode,
   agent_id: z.string().nullable(),
   cwd: z.string().describe('working directory of the main shell after its last command'),

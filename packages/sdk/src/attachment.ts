@@ -1,5 +1,5 @@
 // A terminal on a shell, or the standard streams of a process.
-import { CHANNELS, type RouteName, SandglassError } from '@sandglass/contract/tables'
+import { CHANNELS, type LimitHit, type RouteName, SandglassError } from '@sandglass/contract/tables'
 import { toCamel } from './case.ts'
 import { wireError } from './decode-error.ts'
 import { type ByteSocket, openSocket } from './socket.ts'
@@ -7,7 +7,8 @@ import type { Transport } from './transport.ts'
 import type { Cancel, SignalName, TerminalSize } from './wire-types.ts'
 
 export type Output = { stream: 'stdout' | 'stderr'; data: Uint8Array<ArrayBuffer> }
-export type Exit = { exitCode: number; timedOut: boolean }
+/** `limitHit` is a limit that the session reached before the program failed; null for none that is known. */
+export type Exit = { exitCode: number; timedOut: boolean; limitHit: LimitHit | null }
 
 /** Iterating gives the output; `exit` says how it ended. Closing, or leaving the loop, detaches and ends nothing inside. */
 export class Attachment implements AsyncIterable<Output, Exit | undefined> {

@@ -4,6 +4,7 @@ import type { Context } from '../command.ts'
 import { toJson } from '../show-session.ts'
 import { BROKEN_PIPE, onBrokenPipe, written } from './broken-pipe.ts'
 import { forwardInterrupts } from './interrupts.ts'
+import { limitNote } from './limit-note.ts'
 import { pipedStdin } from './piped-stdin.ts'
 import { ShellKey } from './shell-key.ts'
 import { timeoutNote } from './timeout-note.ts'
@@ -41,10 +42,11 @@ export async function runInShell(
     setTimeout(() => process.exit(BROKEN_PIPE), PATIENCE_MS).unref()
     key.press()
   })
-  const { exitCode, timedOut, shellExited } = await show(session.execStream(line, options))
+  const { exitCode, timedOut, shellExited, limitHit } = await show(session.execStream(line, options))
   if (process.stdout.errored) return BROKEN_PIPE
   if (timedOut) context.say(timeoutNote(options.timeoutMs ?? LIMITS.exec_timeout_ms.default, MORE_TIME))
   else if (shellExited) context.say('sandglass: the command ended its shell; the next one starts a fresh shell\n')
+  if (limitHit) context.say(limitNote(session.id, limitHit))
   return exitCode
 }
 

@@ -7,6 +7,7 @@ import { createSafeOutput } from '../terminal/safe-output.ts'
 import { BROKEN_PIPE, onBrokenPipe, written } from './broken-pipe.ts'
 import { Collected } from './collected.ts'
 import { forwardInterrupts } from './interrupts.ts'
+import { limitNote } from './limit-note.ts'
 import { sendStdin } from './send-stdin.ts'
 import { timeoutNote } from './timeout-note.ts'
 
@@ -25,8 +26,13 @@ export async function runProcess(
   const attached = await session.processes.attach(started.pid)
   if (options.tty) {
     const code = await runTerminal(attached, options.tty)
-    if (code === 'detached') context.say(`detached; process ${started.pid} goes on\n`)
-    return code === 'detached' ? 0 : code
+    if (code === 'detached') {
+      context.say(`detached; process ${started.pid} goes on\n`)
+      return 0
+    }
+    const { limitHit } = await attached.exit
+    if (limitHit) context.say(limitNote(session.id, limitHit))
+    return code
   }
   const farewell = `left it alone; process ${started.pid} goes on in the session`
   using _interrupts = forwardInterrupts({ send: () => signal(attached, 'INT'), farewell }, context)
@@ -34,6 +40,7 @@ export async function runProcess(
   if (options.stdin) void sendStdin(attached, context.report)
   const exit = context.json ? await collect(attached, started, since, context) : await carry(attached, isRaw)
   if (exit.timedOut) context.say(timeoutNote(options.timeoutMs ?? 0, 'allow more with --timeout; without the flag there is none'))
+  if (exit.limitHit && !context.json) context.say(limitNote(session.id, exit.limitHit))
   return process.stdout.errored ? BROKEN_PIPE : exit.exitCode
 }
 

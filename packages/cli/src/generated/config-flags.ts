@@ -48,5 +48,6 @@ export const CONFIG_FLAGS: Readonly<Record<string, Flag>> = {
   'allow-bridge': { type: 'string', multiple: true, choices: ['true', 'false'], about: 'sessions may ask for network bridge, which no policy sees' },
   'mount-roots': { type: 'string', multiple: true, value: 'LIST', about: 'folders of the host below which sessions may ask for mounts; none by default' },
   'slow-reader-seconds': { type: 'string', multiple: true, value: 'N', about: 'a stream reader that takes nothing for this long is cut off' },
+  'slow-body-seconds': { type: 'string', multiple: true, value: 'N', about: 'a request is ended when no byte of its body has come for this long; a slow body that keeps coming is not' },
   'log-level': { type: 'string', multiple: true, choices: ['error', 'warn', 'info', 'debug', 'silent'], about: 'least severe log line that is written' },
 }

@@ -104,6 +104,21 @@ export interface MachineStats {
   readonly pidsLimit: number | null
 }
 
+/** How often a machine reached its limits so far; null where nothing counts it. */
+export interface LimitEvents {
+  readonly oomKills: number | null
+  readonly pidRefusals: number | null
+  /** Processes and threads without the runner's own, now and at most so far. One user of a sandbox may be refused more before the machine is. */
+  readonly pids: number | null
+  readonly pidsPeak: number | null
+}
+
+/** Why a machine is gone, in a sentence, and the limit that ended it. */
+export interface Epitaph {
+  readonly limit: 'memory_mb' | 'pids_limit' | null
+  readonly text: string
+}
+
 /** The filesystem with the disks of sessions, in bytes: its size, what is free, and by how much each session's disk may still grow. */
 export interface Room {
   readonly total: number
@@ -196,8 +211,10 @@ export interface Machine {
   dial(): Promise<Duplex>
   isRunning(): Promise<boolean>
   stats(): Promise<MachineStats>
-  /** Why it is gone, in a sentence, when isRunning() says it is. */
-  epitaph(): Promise<{ outOfMemory: boolean; text: string }>
+  /** Quicker than stats: asked after every command that failed. */
+  limitEvents(): Promise<LimitEvents>
+  /** Asked when isRunning() says that it is gone. */
+  epitaph(): Promise<Epitaph>
   /** Bytes in the host's memory that are still to be written to its disk, paused or not. Absent where a pause keeps them in the machine. */
   unwritten?(): Promise<number>
   /** Throws when it did not stop in time. Absent where the technology cannot freeze. */

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { RunnerSocket } from '../runner-link/runner-socket.ts'
-import type { Backend, LimitKind, Machine, MachineSpec, MachineStats, Probe, RootImage } from './backend.ts'
+import type { Backend, Epitaph, LimitEvents, LimitKind, Machine, MachineSpec, MachineStats, Probe, RootImage } from './backend.ts'
 import type { ProcessId } from './process-tree.ts'
 import { endTree, hasStopped, isAlive, processId, signalTree, treeUsage } from './process-tree.ts'
 
@@ -167,8 +167,12 @@ class PlainChildMachine implements Machine {
     return { ...usage, memoryLimit: null, memoryPeakBytes: null, oomKills: null, pidsLimit: null }
   }
 
-  async epitaph(): Promise<{ outOfMemory: boolean; text: string }> {
-    return { outOfMemory: false, text: 'the runner process ended' }
+  async limitEvents(): Promise<LimitEvents> {
+    return { oomKills: null, pidRefusals: null, pids: null, pidsPeak: null }
+  }
+
+  async epitaph(): Promise<Epitaph> {
+    return { limit: null, text: 'the runner process ended' }
   }
 
   async pause(): Promise<void> {

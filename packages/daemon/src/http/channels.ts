@@ -1,6 +1,6 @@
 // WebSockets to shells, processes and ports. Both directions have backpressure: what one side does not take, the other is not asked for.
 import type { Duplex } from 'node:stream'
-import { CHANNELS, SandglassError, SIGNALS, Size, SOCKET_FAILED } from '@sandglass/contract'
+import { CHANNELS, type LimitHit, SandglassError, SIGNALS, Size, SOCKET_FAILED } from '@sandglass/contract'
 import type { RawData, WebSocket } from 'ws'
 import { z } from 'zod'
 import type { Logger } from '../log.ts'
@@ -18,12 +18,21 @@ export type PumpOptions = {
   slowSeconds: number
   /** Adds to an error what is known of it. */
   explain: (error: unknown) => Promise<unknown>
+  /** Which limit a program met that ended with this code. */
+  limitHit: (exitCode: number) => Promise<LimitHit | null>
   log: Logger
 }
 
-export const pumpOptions = (world: World, { live }: HeldStream, log: Logger): PumpOptions => ({
+/** What a port's socket has no use for, a program's adds: `limitHit`. */
+export const pumpOptions = (
+  world: World,
+  { live }: HeldStream,
+  log: Logger,
+  limitHit: PumpOptions['limitHit'] = async () => null,
+): PumpOptions => ({
   slowSeconds: world.config.slow_reader_seconds,
   explain: error => explainLoss(world, live.row.id, error),
+  limitHit,
   log,
 })
 
@@ -38,7 +47,8 @@ export function pumpChannels(socket: WebSocket, held: HeldStream, options: PumpO
           for await (const bytes of body) await send(framed(CHANNELS[message.type], bytes))
         } else if (message.type === 'exit') {
           const { exit_code, timed_out = false } = message
-          await send(framed(CHANNELS.exit, Buffer.from(JSON.stringify({ exit_code, timed_out }))))
+          const limit_hit = await options.limitHit(Number(exit_code))
+          await send(framed(CHANNELS.exit, Buffer.from(JSON.stringify({ exit_code, timed_out, limit_hit }))))
           return
         }
       }

@@ -7,6 +7,7 @@ import { touchImage } from '../store/images.ts'
 import type { SessionRow } from '../store/tables.ts'
 import { allowedUnenforced } from './allowed-limits.ts'
 import { backendOf } from './choose-backend.ts'
+import { type LimitMemory, newLimitMemory } from './limit-hits.ts'
 import type { LiveSession } from './live.ts'
 import { rootImage } from './root-image.ts'
 import { sessionEnv } from './show.ts'
@@ -52,7 +53,12 @@ export const startedOn = (machine: Machine, now: number) =>
   }) as const
 
 /** Connects to a machine that runs and counts it among the live ones. */
-export async function adopt(world: World, row: SessionRow, machine: Machine): Promise<LiveSession> {
+export async function adopt(
+  world: World,
+  row: SessionRow,
+  machine: Machine,
+  limits: LimitMemory = newLimitMemory(),
+): Promise<LiveSession> {
   const link = openLink(machine)
   try {
     await link.connect()
@@ -60,7 +66,7 @@ export async function adopt(world: World, row: SessionRow, machine: Machine): Pr
     link.close()
     throw error
   }
-  return enlist(world, { row, machine, link, holds: 0, execMs: new Map() })
+  return enlist(world, { row, machine, link, holds: 0, execMs: new Map(), limits })
 }
 
 export function enlist(world: World, live: LiveSession): LiveSession {

@@ -150,6 +150,7 @@ function newRow(world: World, spec: SessionSpec, machine: Machine & Lifetime): S
     is_final: 0,
     reason: 'requested',
     error_message: null,
+    limit_hit: null,
     agent_id: spec.agent_id ?? (machine.mode === 'persistent' ? name : null),
     cwd: WORKSPACE,
     cpu_cores: spec.cpu_cores ?? config.defaults.cpu_cores,

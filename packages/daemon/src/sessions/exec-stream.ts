@@ -6,6 +6,7 @@ import type { Message } from '../runner-link/wire.ts'
 import { OutputCleaner } from './clean-output.ts'
 import { execDone, execFields } from './exec.ts'
 import { holdForExec } from './exec-hold.ts'
+import { limitHit } from './limit-hits.ts'
 import { type LiveSession, runningSession } from './live.ts'
 import type { World } from './world.ts'
 
@@ -33,6 +34,7 @@ async function* events(
 ): AsyncGenerator<ExecEvent, void, undefined> {
   const cleaner = new OutputCleaner(isRaw)
   const release = holdForExec(world, live, fields)
+  const { seen } = live.limits
   let stream: RunnerStream | undefined
   let isOver = false
   try {
@@ -46,7 +48,7 @@ async function* events(
         yield* chunk(world, cleaner.end())
         const done = execDone(live, fields.shell, message)
         world.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
-        yield { event: 'done', data: done }
+        yield { event: 'done', data: { ...done, limit_hit: await limitHit(world, live, done.exit_code, seen) } }
         return
       }
     }

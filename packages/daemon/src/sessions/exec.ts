@@ -3,6 +3,7 @@ import { DEFAULT_SHELL, type ExecRequest, type ExecResult, LIMITS, SandglassErro
 import { boundedCwd } from './bounded-cwd.ts'
 import { cleanOutput } from './clean-output.ts'
 import { holdForExec } from './exec-hold.ts'
+import { limitHit } from './limit-hits.ts'
 import { type LiveSession, runningSession } from './live.ts'
 import type { World } from './world.ts'
 
@@ -10,12 +11,14 @@ export async function execCommand(world: World, ref: string, request: ExecReques
   const fields = execFields(world, request)
   const live = await runningSession(world, ref, 'exec in')
   const release = holdForExec(world, live, fields)
+  const { seen } = live.limits
   const timed = world.metrics.execSeconds.startTimer()
   try {
     const { message, body } = await live.link.request('exec', fields)
     const done = execDone(live, fields.shell, message)
     world.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
-    return { ...done, output: await cleanOutput(body, request.raw_output === true) }
+    const limit_hit = await limitHit(world, live, done.exit_code, seen)
+    return { ...done, limit_hit, output: await cleanOutput(body, request.raw_output === true) }
   } catch (error) {
     world.metrics.execs.inc({ outcome: 'error' })
     throw error
@@ -46,7 +49,7 @@ export function execDone(
   live: LiveSession,
   shell: string,
   message: { readonly [field: string]: unknown },
-): Omit<ExecResult, 'output'> {
+): Omit<ExecResult, 'output' | 'limit_hit'> {
   const { exit_code, truncated, timed_out, shell_exited, duration_ms } = message
   if (!Number.isInteger(exit_code) || typeof message.cwd !== 'string' || typeof duration_ms !== 'number') {
     throw new SandglassError('RUNNER_LOST', { id: live.row.id }, { cause: new Error('the result of a command lacks a field') })

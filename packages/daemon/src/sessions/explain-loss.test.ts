@@ -7,7 +7,7 @@ import { daemonFixture, KEY, plainChild, type TestDaemon, until } from '../daemo
 const WHY = 'the sandbox ran out of memory'
 const OUT_OF_MEMORY = {
   code: 'RUNNER_LOST',
-  message: `the sandbox of session demo ended while the command ran: ${WHY}`,
+  message: `the sandbox of session demo ended while the command ran: ${WHY}; memory_mb is 512`,
   hint: '`sandglass start demo` starts it again; `sandglass inspect demo` shows how it ended',
   detail: { name: 'demo', state: 'failed', reason: 'out_of_memory' },
 }
@@ -19,7 +19,7 @@ async function daemonWithDemo(): Promise<TestDaemon> {
       const backend = plainChild(folder)
       const start = backend.start.bind(backend)
       backend.start = async (...args): Promise<Machine> =>
-        Object.assign(await start(...args), { epitaph: async () => ({ outOfMemory: true, text: WHY }) })
+        Object.assign(await start(...args), { epitaph: async () => ({ limit: 'memory_mb', text: WHY }) })
       return [backend]
     },
   })
@@ -56,6 +56,8 @@ it('a command whose sandbox dies is told of the session by its name, with the re
   const reply = daemon.call('POST', '/v1/sessions/demo/exec', { cmd: 'sleep 30' })
   await killSandbox(daemon)
   expect(await reply).toMatchObject({ status: 502, body: { error: OUT_OF_MEMORY } })
+  const shown = await daemon.call('GET', '/v1/sessions/demo')
+  expect(shown.body).toMatchObject({ reason: 'out_of_memory', limit_hit: { limit: 'memory_mb', value: 512 } })
 })
 
 it.each([

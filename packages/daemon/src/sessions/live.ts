@@ -4,6 +4,7 @@ import type { Machine } from '../backends/backend.ts'
 import type { RunnerLink } from '../runner-link/link.ts'
 import { findSession } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
+import type { LimitMemory } from './limit-hits.ts'
 import type { World } from './world.ts'
 
 export type LiveSession = {
@@ -15,6 +16,7 @@ export type LiveSession = {
   holds: number
   /** How long the commands under way in each shell may take together. */
   readonly execMs: Map<string, number>
+  readonly limits: LimitMemory
 }
 
 export class LiveSessions {

@@ -1,7 +1,9 @@
 // Processes of a session: programs with their own stdin, stdout and stderr.
-import { type RouteBody, type RouteReply, SandglassError } from '@sandglass/contract'
+import { type LimitHit, type RouteBody, type RouteReply, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
 import { ask, askStream, type HeldStream } from './ask.ts'
+import { processLimitHit, rememberProcess, sharedReading } from './limit-hits.ts'
+import { runningSession } from './live.ts'
 import { parsed, RunnerProcess } from './runner-shapes.ts'
 import type { World } from './world.ts'
 
@@ -10,18 +12,27 @@ export async function startProcess(
   ref: string,
   spec: RouteBody<'startProcess'>,
 ): Promise<RouteReply<'startProcess'>> {
+  const { seen } = (await runningSession(world, ref, 'reach')).limits
   const { message, live } = await ask(world, ref, 'process.start', spec)
-  return parsed(live.row.id, RunnerProcess, message.process)
+  const process = parsed(live.row.id, RunnerProcess, message.process)
+  rememberProcess(live, process.pid, seen)
+  return { ...process, limit_hit: null }
 }
 
 export async function listProcesses(world: World, ref: string): Promise<RouteReply<'listProcesses'>> {
   const { message, live } = await ask(world, ref, 'process.list')
-  return { items: parsed(live.row.id, z.array(RunnerProcess), message.processes) }
+  const reading = sharedReading(world, live)
+  const items = parsed(live.row.id, z.array(RunnerProcess), message.processes).map(async process => ({
+    ...process,
+    limit_hit: await processLimitHit(world, live, process.pid, process.exit_code, reading),
+  }))
+  return { items: await Promise.all(items) }
 }
 
 export async function getProcess(world: World, ref: string, pid: number): Promise<RouteReply<'getProcess'>> {
   const { message, live } = await ask(world, ref, 'process.get', { pid })
-  return parsed(live.row.id, RunnerProcess, message.process)
+  const process = parsed(live.row.id, RunnerProcess, message.process)
+  return { ...process, limit_hit: await processLimitHit(world, live, pid, process.exit_code) }
 }
 
 export async function signalProcess(
@@ -62,11 +73,13 @@ const Exit = z.object({ type: z.literal('exit'), exit_code: z.int(), timed_out: 
 
 export type OutputEvent =
   | { id: string; event: 'stdout' | 'stderr'; data: { data_base64: string } }
-  | { id: string; event: 'exit'; data: { exit_code: number; timed_out: boolean } }
+  | { id: string; event: 'exit'; data: { exit_code: number; timed_out: boolean; limit_hit: LimitHit | null } }
 
 /** Output as events. Each id is the two positions after it, so that a reader can come back with the last one it has seen. */
 export async function* processOutput(
+  world: World,
   held: HeldStream,
+  pid: number,
   position: { stdout: number; stderr: number },
 ): AsyncGenerator<OutputEvent, void, undefined> {
   const { stream, live } = held
@@ -75,7 +88,8 @@ export async function* processOutput(
     for await (const { message, body } of stream) {
       if (message.type === 'exit') {
         const { exit_code, timed_out } = parsed(live.row.id, Exit, message)
-        yield { id: id(), event: 'exit', data: { exit_code, timed_out } }
+        const limit_hit = await processLimitHit(world, live, pid, exit_code)
+        yield { id: id(), event: 'exit', data: { exit_code, timed_out, limit_hit } }
         return
       }
       const { type, offset } = parsed(live.row.id, Output, message)

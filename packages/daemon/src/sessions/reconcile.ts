@@ -10,6 +10,7 @@ import { boundedCwd } from './bounded-cwd.ts'
 import { adopt, enlist, release, startedOn } from './bring-up.ts'
 import { forEachAtOnce } from './for-each-at-once.ts'
 import { discardOrRemember } from './leftovers.ts'
+import { foundLimitMemory } from './limit-hits.ts'
 import { transition } from './transition.ts'
 import { enlistUnseen, isUnseen } from './unseen.ts'
 import type { World } from './world.ts'
@@ -195,7 +196,7 @@ async function relink(world: World, { row, machine, later }: Found): Promise<voi
     await machine.resume?.().catch(err => world.log.debug({ err, sessionId: row.id }, 'not frozen'))
   }
   try {
-    const { row: linked, link } = await adopt(world, row, machine)
+    const { row: linked, link } = await adopt(world, row, machine, foundLimitMemory(world, machine, row.id))
     // A command that ended while no daemon looked may have moved the main shell.
     const { message } = await link.request('stats')
     if (typeof message.cwd === 'string' && message.cwd !== '') linked.cwd = boundedCwd(message.cwd)
@@ -249,5 +250,6 @@ async function keepPaused(world: World, found: Found): Promise<void> {
     link: openLink(machine),
     holds: 0,
     execMs: new Map(),
+    limits: foundLimitMemory(world, machine, row.id),
   })
 }

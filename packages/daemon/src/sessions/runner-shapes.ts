@@ -13,7 +13,7 @@ export const RunnerShell = Shell.omit({ created_at: true })
   .extend({ created_at_ms: time })
   .transform(({ created_at_ms, ...shell }) => ({ ...shell, created_at: created_at_ms }))
 
-export const RunnerProcess = Process.omit({ created_at: true, ended_at: true, tag: true, exit_code: true })
+export const RunnerProcess = Process.omit({ created_at: true, ended_at: true, tag: true, exit_code: true, limit_hit: true })
   .extend({ tag: z.string().nullish(), exit_code: z.int().nullish(), created_at_ms: time, ended_at_ms: time.nullish() })
   .transform(({ created_at_ms, ended_at_ms, ...process }) => ({
     ...process,
@@ -37,6 +37,9 @@ export const RunnerStats = z.object({
   uptime_ms: z.number().transform(Math.round),
   disk_used_bytes: z.int(),
   disk_limit_bytes: z.int(),
+  // A runner that an earlier daemon started may not tell these.
+  disk_free_bytes: z.int().optional(),
+  disk_free_files: z.int().optional(),
 })
 
 /** Parses a field of a reply; a runner that answers something else is as good as lost. */

@@ -16,6 +16,7 @@ export function showSession(row: SessionRow): Session {
     status: row.status,
     reason: row.reason,
     error_message: row.error_message,
+    limit_hit: row.limit_hit === null ? null : JSON.parse(row.limit_hit),
     mode: row.mode,
     agent_id: row.agent_id,
     cwd: row.cwd,

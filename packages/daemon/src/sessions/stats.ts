@@ -8,6 +8,7 @@ import type { World } from './world.ts'
 export async function sessionStats(world: World, ref: string): Promise<SessionStats> {
   const { machine } = await runningSession(world, ref, 'measure')
   const [machineStats, { message, live }] = await Promise.all([machine.stats(), ask(world, ref, 'stats')])
+  const { disk_free_bytes: _, disk_free_files: __, ...inside } = parsed(live.row.id, RunnerStats, message)
   return {
     cpu_usage_usec: machineStats.cpuUsageUsec,
     memory_bytes: machineStats.memoryBytes,
@@ -16,6 +17,6 @@ export async function sessionStats(world: World, ref: string): Promise<SessionSt
     oom_kills: machineStats.oomKills,
     pids: machineStats.pids,
     pids_limit: machineStats.pidsLimit,
-    ...parsed(live.row.id, RunnerStats, message),
+    ...inside,
   }
 }

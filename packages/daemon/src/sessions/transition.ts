@@ -11,6 +11,8 @@ const RETENTION_MS = 7 * 24 * 3600 * 1000
 export type Change = {
   reason: Reason
   error_message?: string | null
+  /** LimitHit as JSON. */
+  limit_hit?: string
   container_id?: string | null
   unenforced?: string
   started_at?: number
@@ -27,7 +29,7 @@ export async function transition(
 ): Promise<SessionRow> {
   const status = nextState(row.id, row.status, event, row.name)
   const now = world.now()
-  const patch = { error_message: null, cwd: row.cwd, ...change, status, ...timesOf(world, row, status, now) }
+  const patch = { error_message: null, limit_hit: null, cwd: row.cwd, ...change, status, ...timesOf(world, row, status, now) }
   const { row: stored } = await world.ballast.whenFull(() => changeState(world.store, row, patch, now))
   const live = world.live.get(row.id)
   if (live) live.row = stored

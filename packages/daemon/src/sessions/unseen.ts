@@ -5,6 +5,7 @@ import type { Backend, Machine } from '../backends/backend.ts'
 import type { RunnerLink } from '../runner-link/link.ts'
 import { unendedSessions } from '../store/sessions.ts'
 import { enlist } from './bring-up.ts'
+import { newLimitMemory } from './limit-hits.ts'
 import type { LiveSession } from './live.ts'
 import type { World } from './world.ts'
 
@@ -14,7 +15,14 @@ export async function enlistUnseen(world: World, { name }: Backend, error: unkno
   for (const row of await unendedSessions(world.store)) {
     const isHeld = row.status === 'running' || row.status === 'paused'
     if (row.backend !== name || !isHeld || world.live.get(row.id)) continue
-    enlist(world, { row, machine: unseenMachine(row.id, fail), link: unseenLink(fail), holds: 0, execMs: new Map() })
+    enlist(world, {
+      row,
+      machine: unseenMachine(row.id, fail),
+      link: unseenLink(fail),
+      holds: 0,
+      execMs: new Map(),
+      limits: newLimitMemory(),
+    })
   }
 }
 
@@ -40,6 +48,7 @@ function unseenMachine(id: string, fail: Fail): Machine {
     // Asked once its backend has removed whatever there was.
     isRunning: async () => false,
     stats: fail,
+    limitEvents: fail,
     epitaph: fail,
     pause: fail,
     resume: fail,

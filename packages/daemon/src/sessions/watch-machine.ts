@@ -1,8 +1,11 @@
 // Notices that a machine died. The shared connection to its runner breaks first; whether the machine is gone with it, the backend says.
 import { setTimeout as delay } from 'node:timers/promises'
+import type { LimitHit } from '@sandglass/contract'
+import type { Epitaph } from '../backends/backend.ts'
+import type { SessionRow } from '../store/tables.ts'
 import { release } from './bring-up.ts'
 import type { LiveSession } from './live.ts'
-import { transition } from './transition.ts'
+import { type Change, transition } from './transition.ts'
 import type { World } from './world.ts'
 
 /** A runtime may report a machine as running for a moment after its first process is gone. */
@@ -45,9 +48,15 @@ async function reconnects(live: LiveSession): Promise<boolean> {
 async function bury(world: World, live: LiveSession): Promise<void> {
   await world.turns.take(live.row.id, async () => {
     if (world.live.get(live.row.id) !== live) return
-    const { outOfMemory, text } = await live.machine.epitaph()
-    await transition(world, live.row, 'fail', { reason: outOfMemory ? 'out_of_memory' : 'runner_exited', error_message: text })
+    await transition(world, live.row, 'fail', ended(live.row, await live.machine.epitaph()))
     release(world, live)
     await live.machine.stop()
   })
+}
+
+function ended(row: SessionRow, { limit, text }: Epitaph): Change {
+  const reason = limit === 'memory_mb' ? 'out_of_memory' : 'runner_exited'
+  if (limit === null) return { reason, error_message: text }
+  const hit: LimitHit = { limit, value: row[limit] }
+  return { reason, error_message: `${text}; ${limit} is ${hit.value}`, limit_hit: JSON.stringify(hit) }
 }

@@ -37,6 +37,7 @@ function row(changes: Partial<SessionRow> = {}): SessionRow {
     is_final: 0,
     reason: 'started',
     error_message: null,
+    limit_hit: null,
     mode: 'ephemeral',
     agent_id: null,
     cwd: '/workspace',

@@ -30,6 +30,8 @@ interface SessionTable {
   is_final: 0 | 1
   reason: Reason
   error_message: string | null
+  /** The limit that ended it, as JSON. */
+  limit_hit: string | null
   mode: 'ephemeral' | 'persistent'
   agent_id: string | null
   cwd: string

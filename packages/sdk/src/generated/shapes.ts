@@ -13,6 +13,12 @@ export type Replies = {
     /** why the session is in this state */
     reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'disk_pressure' | 'machine_missing' | 'interrupted_create' | 'work_done'
     errorMessage: string | null
+    /** limit that ended the session; null for none */
+    limitHit: {
+      limit: 'memory_mb' | 'pids_limit' | 'disk_mb'
+      /** the limit as the session had it */
+      value: number
+    } | null
     /** ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed */
     mode: 'ephemeral' | 'persistent'
     agentId: string | null
@@ -112,6 +118,12 @@ export type Replies = {
     /** the command ended its shell; the next exec starts a fresh one */
     shellExited: boolean
     durationMs: number
+    /** limit that the session reached since its last failed command; null for none, and for a command that succeeded */
+    limitHit: {
+      limit: 'memory_mb' | 'pids_limit' | 'disk_mb'
+      /** the limit as the session had it */
+      value: number
+    } | null
   }
   execStream: {
     chunk: string
@@ -126,6 +138,12 @@ export type Replies = {
     /** the command ended its shell; the next exec starts a fresh one */
     shellExited: boolean
     durationMs: number
+    /** limit that the session reached since its last failed command; null for none, and for a command that succeeded */
+    limitHit: {
+      limit: 'memory_mb' | 'pids_limit' | 'disk_mb'
+      /** the limit as the session had it */
+      value: number
+    } | null
   }
   createShell: {
     name: string
@@ -162,6 +180,12 @@ export type Replies = {
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string
     endedAt: string | null
+    /** limit that the session reached between the start and the failure of the process; null for none that is known */
+    limitHit: {
+      limit: 'memory_mb' | 'pids_limit' | 'disk_mb'
+      /** the limit as the session had it */
+      value: number
+    } | null
   }
   listProcesses: {
     items: Replies['startProcess'][]

@@ -30,23 +30,8 @@ export async function unwrittenBytes(layout: CgroupLayout | null, parent: string
   return names.reduce((sum, name) => sum + (field(stat, name) ?? 0), 0)
 }
 
-/** How many processes the kernel killed because the machine ran out of memory; null where nothing counts them. */
-export async function oomKills(layout: CgroupLayout | null, parent: string, group: string): Promise<number | null> {
-  if (layout === null) return null
-  return await countOomKills(layout.version, (controller, file) => readIn(layout, parent, group, controller, file))
-}
-
-/** How often the machine could make no further process or thread; null where nothing counts it. */
-export async function pidRefusals(layout: CgroupLayout | null, parent: string, group: string): Promise<number | null> {
-  if (layout === null) return null
-  const inGroup = async (inner: string) => field(await readIn(layout, parent, group, 'pids', `${inner}pids.events`), 'max')
-  // Kernels differ in whether they count it where the limit is or where the process is.
-  const [own, inner] = await Promise.all([inGroup(''), inGroup(`${RUNTIME_GROUP}/`)])
-  return own === null ? null : own + (inner ?? 0)
-}
-
 // v1 counts a kill in the victim's own group alone, which is the one that a runtime other than crun makes inside the machine's.
-async function countOomKills(version: 1 | 2, read: Read): Promise<number | null> {
+export async function countOomKills(version: 1 | 2, read: Read): Promise<number | null> {
   if (version === 2) return field(await read('memory', 'memory.events'), 'oom_kill')
   const [own, inner] = await Promise.all([
     read('memory', 'memory.oom_control'),
@@ -104,7 +89,7 @@ async function statsV2(read: Read): Promise<MachineStats> {
 }
 
 /** '' when the file is not there: kernels differ in which they have, and the machine may just have ended. */
-async function readIn(
+export async function readIn(
   layout: CgroupLayout,
   parent: string,
   group: string,
@@ -116,7 +101,7 @@ async function readIn(
   return await readFile(join(root, parent, group, file), 'utf8').catch(() => '')
 }
 
-function field(text: string, name: string): number | null {
+export function field(text: string, name: string): number | null {
   const value = text
     .split('\n')
     .find(line => line.startsWith(`${name} `))

@@ -135,7 +135,7 @@ it('an engine that is killed and comes back ends its containers, and a start bri
   await box.run('echo kept > f')
   await engine.restart()
   await until('the machine is gone', async () => !(await box.machine.isRunning()), 30_000)
-  expect((await box.machine.epitaph()).outOfMemory).toBe(false)
+  expect((await box.machine.epitaph()).limit).toBe(null)
   box.link.close()
   expect(await backend.recover()).toEqual([])
   const again = boxOf(await backend.start(spec, soon()), spec, subject)

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import type { Duplex } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import type { Machine, MachineStats } from '../backend.ts'
+import type { Epitaph, LimitEvents, Machine, MachineStats } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
 import { RUNNER_THREADS } from '../runner-config.ts'
 import { attachedStream } from './attached.ts'
@@ -39,6 +39,7 @@ export async function dockerMachine(
     isRunning: async () =>
       isLocal ? isOf(shown.State.Pid, shown.Id) : ((await orNull(container.inspect()))?.State.Running ?? false),
     stats: async () => readStats(container, isLocal ? await oomKillsOf(shown.State.Pid) : null),
+    limitEvents: async () => (isLocal ? await limitEventsOf(shown.State.Pid) : NOT_COUNTED),
     epitaph: () => epitaph(container),
     pause: () => freeze(container, true),
     resume: () => freeze(container, false),
@@ -101,26 +102,38 @@ export async function readStats(container: Docker.Container, oomKills: number | 
   }
 }
 
-async function epitaph(container: Docker.Container): Promise<{ outOfMemory: boolean; text: string }> {
+async function epitaph(container: Docker.Container): Promise<Epitaph> {
   let shown: Shown | null
   try {
     shown = await orNull(container.inspect())
   } catch (error) {
-    return { outOfMemory: false, text: `the container is gone, and the engine does not answer: ${engineSays(error)}` }
+    return { limit: null, text: `the container is gone, and the engine does not answer: ${engineSays(error)}` }
   }
-  if (shown === null) return { outOfMemory: false, text: 'the container was removed behind our back' }
+  if (shown === null) return { limit: null, text: 'the container was removed behind our back' }
   const { OOMKilled, ExitCode, Error: said } = shown.State
   if (OOMKilled && ExitCode === 137)
-    return { outOfMemory: true, text: 'the sandbox ran out of memory, and its first process is gone' }
-  return { outOfMemory: false, text: `the container ended with ${ExitCode}${said ? `: ${said}` : ''}` }
+    return { limit: 'memory_mb', text: 'the sandbox ran out of memory, and its first process is gone' }
+  return { limit: null, text: `the container ended with ${ExitCode}${said ? `: ${said}` : ''}` }
 }
 
-/** The engine tells only that there was one. */
-async function oomKillsOf(pid: number): Promise<number | null> {
+/** What the engine does not tell is read from the container's groups. */
+const NOT_COUNTED: LimitEvents = { oomKills: null, pidRefusals: null, pids: null, pidsPeak: null }
+
+async function limitEventsOf(pid: number): Promise<LimitEvents> {
+  const [oomKills, pidRefusals] = await Promise.all([
+    countOf(pid, 'memory', { v1: 'memory.oom_control', v2: 'memory.events' }, 'oom_kill'),
+    countOf(pid, 'pids', { v1: 'pids.events', v2: 'pids.events' }, 'max'),
+  ])
+  return { ...NOT_COUNTED, oomKills, pidRefusals }
+}
+
+const oomKillsOf = async (pid: number) => (await limitEventsOf(pid)).oomKills
+
+async function countOf(pid: number, controller: string, file: { v1: string; v2: string }, name: string): Promise<number | null> {
   const groups = await readFile(`/proc/${pid}/cgroup`, 'utf8')
-  const v1 = groups.match(/^\d+:memory:(.+)$/m)?.[1]
+  const v1 = groups.match(new RegExp(`^\\d+:${controller}:(.+)$`, 'm'))?.[1]
   const v2 = groups.match(/^0::(.+)$/m)?.[1]
-  const path = v1 === undefined ? `/sys/fs/cgroup${v2}/memory.events` : `/sys/fs/cgroup/memory${v1}/memory.oom_control`
-  const kills = (await readFile(path, 'utf8')).match(/^oom_kill (\d+)$/m)?.[1]
-  return kills === undefined ? null : Number(kills)
+  const path = v1 === undefined ? `/sys/fs/cgroup${v2}/${file.v2}` : `/sys/fs/cgroup/${controller}${v1}/${file.v1}`
+  const count = (await readFile(path, 'utf8')).match(new RegExp(`^${name} (\\d+)$`, 'm'))?.[1]
+  return count === undefined ? null : Number(count)
 }

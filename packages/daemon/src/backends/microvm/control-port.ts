@@ -1,6 +1,6 @@
 // What the daemon says to the first process of a machine. SECURITY: what comes back is the machine's word: it is believed about the machine alone.
 import { z } from 'zod'
-import type { MachineStats } from '../backend.ts'
+import type { LimitEvents, MachineStats } from '../backend.ts'
 import { RUNNER_THREADS } from '../runner-config.ts'
 import { connectLines } from './lines.ts'
 
@@ -13,6 +13,10 @@ const Stats = z.object({
   oom_kills: count,
   pids: count,
   pids_limit: count,
+  // A machine that started before they were counted does not tell them.
+  pid_refusals: count.nullish(),
+  sandbox_pids: count.nullish(),
+  sandbox_pids_peak: count.nullish(),
 })
 
 const Begun = z.object({ type: z.enum(['started', 'failed']), error: z.string().optional() })
@@ -32,20 +36,34 @@ export async function beginSession(path: string, config: object, signal: AbortSi
 }
 
 export async function readStats(path: string, signal: AbortSignal): Promise<MachineStats> {
+  const stats = await askStats(path, signal)
+  return {
+    cpuUsageUsec: stats.cpu_usage_usec,
+    memoryBytes: stats.memory_bytes,
+    memoryLimit: stats.memory_limit,
+    memoryPeakBytes: stats.memory_peak_bytes,
+    oomKills: stats.oom_kills,
+    pids: stats.pids,
+    pidsLimit: stats.pids_limit - RUNNER_THREADS,
+  }
+}
+
+export async function readLimitEvents(path: string, signal: AbortSignal): Promise<LimitEvents> {
+  const stats = await askStats(path, signal)
+  return {
+    oomKills: stats.oom_kills,
+    pidRefusals: stats.pid_refusals ?? null,
+    pids: stats.sandbox_pids ?? null,
+    pidsPeak: stats.sandbox_pids_peak ?? null,
+  }
+}
+
+async function askStats(path: string, signal: AbortSignal): Promise<z.infer<typeof Stats>> {
   const lines = await connectLines(path)
   try {
     const id = Math.random().toString(36).slice(2)
     lines.send({ id, type: 'stats' })
-    const stats = Stats.parse(await lines.next(message => message.id === id, signal))
-    return {
-      cpuUsageUsec: stats.cpu_usage_usec,
-      memoryBytes: stats.memory_bytes,
-      memoryLimit: stats.memory_limit,
-      memoryPeakBytes: stats.memory_peak_bytes,
-      oomKills: stats.oom_kills,
-      pids: stats.pids,
-      pidsLimit: stats.pids_limit - RUNNER_THREADS,
-    }
+    return Stats.parse(await lines.next(message => message.id === id, signal))
   } finally {
     lines.close()
   }

@@ -1,9 +1,9 @@
 // One running machine of the microvm backend.
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
-import type { Machine, MachineStats } from '../backend.ts'
+import type { Epitaph, Machine, MachineStats } from '../backend.ts'
 import { isAlive } from '../process-state.ts'
 import { lastWords } from './boot-log.ts'
-import { readStats } from './control-port.ts'
+import { readLimitEvents, readStats } from './control-port.ts'
 import type { MachineGroups } from './groups.ts'
 import { monitor } from './monitor.ts'
 import type { MicrovmPaths } from './paths.ts'
@@ -17,6 +17,8 @@ interface Ends {
 
 const STATS_DEADLINE_MS = 5000
 const LOG_DEADLINE_MS = 2000
+/** What the machine says of a runner that the kernel killed for want of memory. */
+const OUT_OF_MEMORY = 'the session ran out of memory'
 
 export function microvmMachine(
   paths: MicrovmPaths,
@@ -44,6 +46,7 @@ export function microvmMachine(
     dial: () => RunnerSocket.dial(sockets.carrier),
     isRunning: async () => isAlive(state),
     stats: async () => frozen ?? (await look()),
+    limitEvents: () => readLimitEvents(sockets.control, AbortSignal.timeout(STATS_DEADLINE_MS)),
     epitaph: () => epitaph(paths, id, state),
     pause: async deadlineMs => {
       const last = await look(deadlineMs)
@@ -59,9 +62,10 @@ export function microvmMachine(
   }
 }
 
-async function epitaph(paths: MicrovmPaths, id: string, state: MachineState): Promise<{ outOfMemory: boolean; text: string }> {
+async function epitaph(paths: MicrovmPaths, id: string, state: MachineState): Promise<Epitaph> {
   // The keeper writes the last words, and ends.
   await gone(state.keeper, LOG_DEADLINE_MS)
   const last = await lastWords(paths.bootLog(id))
-  return { outOfMemory: false, text: `the virtual machine is gone; the last it said: ${last}` }
+  const limit = last.includes(OUT_OF_MEMORY) ? 'memory_mb' : null
+  return { limit, text: `the virtual machine is gone; the last it said: ${last}` }
 }

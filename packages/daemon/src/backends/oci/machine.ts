@@ -1,8 +1,9 @@
 // One running machine of the oci backend.
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
-import type { Machine } from '../backend.ts'
-import { oomKills, pidRefusals, readStats, unwrittenBytes } from '../cgroups/files.ts'
+import type { Epitaph, Machine } from '../backend.ts'
+import { readStats, unwrittenBytes } from '../cgroups/files.ts'
 import { freeze, thaw } from '../cgroups/freeze.ts'
+import { oomKills, pidRefusals, readLimitEvents } from '../cgroups/limit-events.ts'
 import { isAlive } from '../process-state.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
@@ -25,6 +26,7 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
     dial: () => RunnerSocket.dial(paths.socket(id)),
     isRunning: async () => isAlive(state),
     stats: () => readStats(cgroups, paths.cgroupParent, group),
+    limitEvents: () => readLimitEvents(cgroups, paths.cgroupParent, group, state.pid),
     epitaph: () => epitaph(host, paths, group),
     unwritten: () => unwrittenBytes(cgroups, paths.cgroupParent, group),
     ...(cgroups?.roots.freezer === undefined
@@ -38,15 +40,16 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
   }
 }
 
-async function epitaph(host: Host, paths: OciPaths, group: string): Promise<{ outOfMemory: boolean; text: string }> {
+async function epitaph(host: Host, paths: OciPaths, group: string): Promise<Epitaph> {
   const kills = await oomKills(host.cgroups, paths.cgroupParent, group)
   if (kills !== null && kills > 0) {
     return {
-      outOfMemory: true,
+      limit: 'memory_mb',
       text: `the sandbox ran out of memory: the kernel killed ${kills} of its processes, and its first process is gone`,
     }
   }
   const refusals = await pidRefusals(host.cgroups, paths.cgroupParent, group)
-  const limit = refusals !== null && refusals > 0 ? '; the sandbox had reached its limit of processes (pids_limit)' : ''
-  return { outOfMemory: false, text: `the first process of the sandbox is gone${limit}` }
+  const gone = 'the first process of the sandbox is gone'
+  if (refusals === null || refusals === 0) return { limit: null, text: gone }
+  return { limit: 'pids_limit', text: `${gone}; the sandbox had reached its limit of processes (pids_limit)` }
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
-import { inBox, specOf } from '../conformance/subject.ts'
+import { inBox, specOf, until } from '../conformance/subject.ts'
 import { conformance } from '../conformance.ts'
 import { RUNSC } from '../limitations.ts'
 import { openOci } from './backend.ts'
@@ -46,6 +46,14 @@ if (existsSync(runsc)) {
       ].join('\n')
       await link.request('write', { path: 'program.py' }, { body: Buffer.from(program) })
       expect((await run('python3 program.py; stat -c %U program.py; uname -r')).output).toBe('threaded\nsandbox\n4.4.0')
+    })
+  })
+
+  it('memory past the limit ends the sandbox, and is told as its end', async () => {
+    await inBox(await subject.open(), subject, { memoryMb: 256 }, async ({ machine, run }) => {
+      await expect(run('python3 -c "b = bytearray(400 << 20)"')).rejects.toThrow()
+      await until('the sandbox is gone', async () => !(await machine.isRunning()))
+      expect(await machine.epitaph()).toMatchObject({ limit: 'memory_mb' })
     })
   })
 

@@ -1,5 +1,6 @@
 import { execCommand } from '../../sessions/exec.ts'
 import { execStream } from '../../sessions/exec-stream.ts'
+import { limitHit, processLimitHit } from '../../sessions/limit-hits.ts'
 import {
   attachProcess,
   getProcess,
@@ -27,7 +28,10 @@ export const execHandlers = ({ world }: Api) =>
     deleteShell: ({ params }) => deleteShell(world, params.id, params.name),
     attachShell: async ({ params, query, signal, log }) => {
       const held = await attachShell(world, params.id, params.name, query, signal)
-      return socket => pumpChannels(socket, held, pumpOptions(world, held, log))
+      const { live } = held
+      const { seen } = live.limits
+      const met = (exitCode: number) => limitHit(world, live, exitCode, seen)
+      return socket => pumpChannels(socket, held, pumpOptions(world, held, log, met))
     },
 
     startProcess: ({ params, body, request }) =>
@@ -38,11 +42,12 @@ export const execHandlers = ({ world }: Api) =>
     writeStdin: ({ params, body }) => writeStdin(world, params.id, params.pid, body),
     attachProcess: async ({ params, signal, log }) => {
       const held = await attachProcess(world, params.id, params.pid, {}, signal)
-      return socket => pumpChannels(socket, held, pumpOptions(world, held, log))
+      const met = (exitCode: number) => processLimitHit(world, held.live, params.pid, exitCode)
+      return socket => pumpChannels(socket, held, pumpOptions(world, held, log, met))
     },
     processOutput: async ({ params, request, signal }) => {
       const position = parsePosition(request.headers['last-event-id']?.toString())
       const from = { stdout_from: position.stdout, stderr_from: position.stderr }
-      return processOutput(await attachProcess(world, params.id, params.pid, from, signal), position)
+      return processOutput(world, await attachProcess(world, params.id, params.pid, from, signal), params.pid, position)
     },
   }) satisfies Partial<Handlers>
