@@ -30,6 +30,7 @@ type job struct {
 	Probe   *probeJob   `json:"probe,omitempty"`
 	Sweep   *sweepJob   `json:"sweep,omitempty"`
 	Look    *lookJob    `json:"look,omitempty"`
+	Resize  *resizeJob  `json:"resize,omitempty"`
 }
 
 type result struct {
@@ -139,11 +140,13 @@ func work(r *result) error {
 	case j.Look != nil:
 		r.Looked, err = look(j.Look)
 		return err
+	case j.Resize != nil:
+		return resize(j.Resize)
 	case j.Probe != nil:
 		r.Probed = probe(j.Probe)
 		return nil
 	}
-	return fmt.Errorf("a job is start, end, sweep, look or probe")
+	return fmt.Errorf("a job is start, end, sweep, look, resize or probe")
 }
 
 func readJob(input *bufio.Reader) (*job, error) {

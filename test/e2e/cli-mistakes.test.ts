@@ -53,7 +53,7 @@ test('what the daemon refuses is told by the name of the flag', async () => {
   expect(await run('new', '--memory-mb', '100000')).toMatchObject({
     code: 2,
     stderr:
-      'sandglass: --memory-mb must be 256 to 8192, not 100000\n  next: `sandglass help new` lists the flags and their ranges\n',
+      'sandglass: --memory-mb must be at most 8192, not 100000\n  next: ask for less, or set limits.max_memory_mb in the configuration, run `sandglass shutdown` and try again\n',
   })
 })
 

@@ -1,4 +1,7 @@
 // A session that reaches its limits, and one that gets others.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { deadline } from './deadline.ts'
 import { RealDaemon } from './real-daemon.ts'
@@ -78,3 +81,128 @@ describe.runIf(isRoot)('a process that fails', () => {
     })
   })
 })
+
+describe.runIf(isRoot)('resize', () => {
+  const resize = async (id: string, limits: object) => (await daemon.call('POST', `/v1/sessions/${id}/resize`, limits)).json()
+  const held = async (id: string) => (await daemon.call('GET', `/v1/sessions/${id}/stats`)).json()
+  const BIGGER = { cpu_cores: 1.5, memory_mb: 600 }
+  const bigger = { memory_limit: 600 * 1024 * 1024 }
+
+  test('changes the limits of a session that runs, and they outlive the daemon and a stop', async () => {
+    const { id } = await daemon.create({ memory_mb: 256, pids_limit: 64, persist: true })
+    expect(await daemon.exec(id, HOG)).toMatchObject({ exit_code: 137 })
+    expect(await resize(id, BIGGER)).toMatchObject({ status: 'running', ...BIGGER })
+    expect(await held(id)).toMatchObject(bigger)
+    expect(await daemon.exec(id, HOG)).toMatchObject({ exit_code: 0 })
+    await daemon.restart('SIGKILL')
+    expect((await daemon.call('GET', `/v1/sessions/${id}`)).json()).toMatchObject(BIGGER)
+    await daemon.call('POST', `/v1/sessions/${id}/stop`)
+    await daemon.call('POST', `/v1/sessions/${id}/start`)
+    expect(await held(id)).toMatchObject(bigger)
+  })
+
+  test('of a session that is paused holds when it is resumed, and of one that is stopped when it is started', async () => {
+    const { id } = await daemon.create({ memory_mb: 256, pids_limit: 64, persist: true })
+    await daemon.call('POST', `/v1/sessions/${id}/pause`)
+    expect(await resize(id, BIGGER)).toMatchObject({ status: 'paused', ...BIGGER })
+    await daemon.call('POST', `/v1/sessions/${id}/resume`)
+    expect(await held(id)).toMatchObject(bigger)
+    await daemon.call('POST', `/v1/sessions/${id}/stop`)
+    expect(await resize(id, { memory_mb: 300, pids_limit: 128 })).toMatchObject({
+      status: 'stopped',
+      memory_mb: 300,
+      pids_limit: 128,
+    })
+    await daemon.call('POST', `/v1/sessions/${id}/start`)
+    expect(await held(id)).toMatchObject({ memory_limit: 300 * 1024 * 1024, pids_limit: 128 })
+  })
+
+  test('of processes holds at once where the daemon may change limits of others, and is refused where not', async () => {
+    const { id } = await daemon.create({ pids_limit: 64 })
+    const resized = await resize(id, { pids_limit: 128 })
+    if (mayLimitProcesses()) expect(resized).toMatchObject({ pids_limit: 128 })
+    else expect(resized.error).toMatchObject({ code: 'UNSUPPORTED', message: expect.stringContaining('CAP_SYS_RESOURCE') })
+    expect(await held(id)).toMatchObject({ pids_limit: mayLimitProcesses() ? 128 : 64 })
+    expect((await daemon.call('GET', `/v1/sessions/${id}`)).json()).toMatchObject({ pids_limit: mayLimitProcesses() ? 128 : 64 })
+  })
+
+  test('to less memory than is used is refused, and nothing is killed', async () => {
+    const { id } = await daemon.create({ memory_mb: 600 })
+    const keeps =
+      "python3 -c \"import time; b = bytearray(400 << 20); open('ready', 'w'); time.sleep(600)\" & until [ -e ready ]; do sleep 0.05; done"
+    await daemon.exec(id, keeps)
+    expect((await resize(id, { memory_mb: 300 })).error).toMatchObject({
+      code: 'MEMORY_IN_USE',
+      message: expect.stringMatching(/uses 4\d\d MiB of memory: with a limit of 300 MiB/),
+    })
+    expect(await daemon.exec(id, 'jobs -r | wc -l')).toMatchObject({ output: '1\n' })
+    expect((await daemon.call('GET', `/v1/sessions/${id}`)).json()).toMatchObject({ memory_mb: 600 })
+  })
+
+  test('that a killed daemon left in the middle is finished by the next one', async () => {
+    const { id } = await daemon.create({ memory_mb: 256, pids_limit: 64 })
+    await daemon.stop('SIGKILL')
+    const store = new DatabaseSync(join(daemon.dataDir, 'sandglass.db'))
+    store.prepare('update sessions set resizing = ? where id = ?').run(JSON.stringify({ ...BIGGER, pids_limit: 64 }), id)
+    store.close()
+    await daemon.start()
+    expect((await daemon.call('GET', `/v1/sessions/${id}`)).json()).toMatchObject(BIGGER)
+    expect(await held(id)).toMatchObject(bigger)
+  })
+
+  test('asks for something, and for no more than the operator allows', async () => {
+    const { id } = await daemon.create({ start: false })
+    expect((await resize(id, {})).error.message).toContain('give at least one of cpu_cores, memory_mb and pids_limit')
+    expect((await resize(id, { memory_mb: 9000 })).error).toMatchObject({
+      code: 'INVALID_REQUEST',
+      message: 'memory_mb must be at most 8192, not 9000',
+      hint: expect.stringContaining('limits.max_memory_mb'),
+    })
+  })
+})
+
+describe.runIf(isRoot)('an operator who raises a ceiling', () => {
+  const raised = new RealDaemon(['--limits-max-memory-mb', '16GB', '--limits-max-cpu-cores', '8'])
+  afterAll(() => raised.remove())
+
+  test('gets sessions that are larger, and no larger', async () => {
+    await raised.start()
+    const { id } = await raised.create({ memory_mb: 12_000, cpu_cores: 6 })
+    expect((await raised.call('GET', `/v1/sessions/${id}/stats`)).json()).toMatchObject({ memory_limit: 12_000 * 1024 * 1024 })
+    const refused = await raised.call('POST', '/v1/sessions', { memory_mb: 20_000 })
+    expect(refused.json().error.message).toBe('memory_mb must be at most 16384, not 20000')
+  })
+})
+
+describe.runIf(isRoot)('a session that holds too many open files', () => {
+  const [open, , max] = readFileSync('/proc/sys/fs/file-nr', 'utf8').split('\t').map(Number)
+  const watched = new RealDaemon(['--limits-reserved-open-files', String((max ?? 0) - (open ?? 0) - 150_000)])
+  afterAll(() => watched.remove())
+
+  /** Each of 80 processes opens what it can. */
+  const MANY = [
+    'import os, time',
+    'for _ in range(80):',
+    '  if os.fork() == 0:',
+    '    try:',
+    '      while True: os.open("/dev/null", os.O_RDONLY)',
+    '    except OSError: time.sleep(600)',
+    'time.sleep(600)',
+  ].join('\n')
+
+  test('is ended with that as its reason, and others go on and open theirs', async () => {
+    await watched.start()
+    const [hog, other] = [await watched.create({ memory_mb: 2048, cpu_cores: 2 }), await watched.create({ name: 'other' })]
+    const { error } = await watched.exec(hog.id, `python3 -c '${MANY}'`)
+    expect(error).toMatchObject({ code: 'RUNNER_LOST', detail: { state: 'failed', reason: 'host_limit' } })
+    expect(error.message).toMatch(/held about \d+ of the \d+ files that this host can have open/)
+    const opens = 'python3 -c "import os; print(len([os.open(\'/dev/null\', 0) for _ in range(1000)]))"'
+    expect(await watched.exec(other.id, opens)).toMatchObject({ exit_code: 0, output: '1000\n' })
+    expect((await watched.call('POST', `/v1/sessions/${hog.id}/start`)).json()).toMatchObject({ status: 'running' })
+  })
+})
+
+function mayLimitProcesses(): boolean {
+  const effective = readFileSync('/proc/self/status', 'utf8').match(/^CapEff:\s+([0-9a-f]+)$/m)?.[1] ?? '0'
+  return ((BigInt(`0x${effective}`) >> 24n) & 1n) === 1n
+}

@@ -10,7 +10,7 @@ const COLUMNS: Column[] = [
   { name: 'oci as an ordinary user', without: { ...without.ORDINARY_USER, ...without.WITHOUT_CGROUP } },
   { name: 'oci with runsc', without: without.RUNSC },
   { name: 'docker', without: without.DOCKER },
-  { name: 'microvm', without: {} },
+  { name: 'microvm', without: without.MICROVM },
 ]
 
 export function backendsPage(): string {

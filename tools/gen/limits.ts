@@ -1,7 +1,7 @@
 import { FILE_ROOTS, LIMITS } from '@sandglass/contract'
 import { list, page, quote, table } from './markdown.ts'
 
-type Row = { min?: number; max: number; default?: number | null; about: string }
+type Row = { min?: number; max: number; highest?: number; raise?: string; default?: number | null; about: string }
 
 export function limitsPage(): string {
   const rows = Object.entries<Row>(LIMITS).map(([name, r]) => [
@@ -9,7 +9,7 @@ export function limitsPage(): string {
     r.about,
     amount(r.min),
     amount(r.default),
-    amount(r.max),
+    amount(r.max) + (r.raise === undefined ? '' : `, or \`limits.${r.raise}\` up to ${amount(r.highest)}`),
   ])
   return page(
     'Limits',

@@ -1,5 +1,5 @@
 // The flags of `new`, read off the contract's SessionSpec, so that the command line needs no zod.
-import { SessionSpec } from '@sandglass/contract'
+import { CEILINGS, LIMITS, SessionSpec } from '@sandglass/contract'
 import { z } from 'zod'
 import { quoted } from './typescript.ts'
 
@@ -47,11 +47,17 @@ const VALUES = {
 function row(field: string, property: Property): string {
   const inner = property.anyOf?.find(option => option.type !== 'null') ?? property
   const kind = kindOf(field, inner)
-  const range = inner.minimum === undefined ? '' : `, ${inner.minimum} to ${inner.maximum}`
+  const range = inner.minimum === undefined ? '' : `, ${inner.minimum} to ${mostOf(field) ?? inner.maximum}`
   const about = `${property.description ?? inner.description ?? ''}${range}`
   const choices = inner.enum ? `, choices: [${inner.enum.map(quoted).join(', ')}]` : ''
   const nullable = property.anyOf?.some(option => option.type === 'null') ? ', isNullable: true' : ''
   return `{ field: ${quoted(field)}, kind: ${quoted(kind)}, value: ${quoted(VALUES[kind])}${choices}${nullable}, about: ${quoted(about)} }`
+}
+
+/** The operator may have set another. */
+const mostOf = (field: string) => {
+  const name = CEILINGS.find(ceiling => ceiling === field)
+  return name && `${LIMITS[name].max} or the configured limits.${LIMITS[name].raise}`
 }
 
 function kindOf(field: string, { type }: Property): keyof typeof VALUES {

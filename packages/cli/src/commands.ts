@@ -16,6 +16,7 @@ export const COMMANDS = {
   start: () => import('./commands/start.ts'),
   stop: () => import('./commands/stop.ts'),
   renew: () => import('./commands/renew.ts'),
+  resize: () => import('./commands/resize.ts'),
   rm: () => import('./commands/rm.ts'),
   image: () => import('./commands/image.ts'),
   secret: () => import('./commands/secret.ts'),

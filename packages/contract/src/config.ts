@@ -1,7 +1,7 @@
 // Every configuration key: file, environment, flag and default come from this one schema.
 // The variable of a key is SANDGLASS_ and its path in capitals: defaults.cpu_cores is SANDGLASS_DEFAULTS_CPU_CORES.
 import { z } from 'zod'
-import { LIMITS } from './limits.ts'
+import { CEILINGS, LIMITS } from './limits.ts'
 import { within } from './primitives.ts'
 import { Network } from './session.ts'
 
@@ -36,6 +36,23 @@ const Overcommit = z.strictObject({
     .max(LIMITS.disk_floor_mb.max)
     .optional()
     .describe(LIMITS.disk_floor_mb.about),
+})
+
+const ceiling = (name: (typeof CEILINGS)[number]) =>
+  within(name).default(LIMITS[name].max).describe(`most ${name} that a session may have`)
+
+const Limits = z.strictObject({
+  max_cpu_cores: ceiling('cpu_cores'),
+  max_memory_mb: ceiling('memory_mb'),
+  max_disk_mb: ceiling('disk_mb'),
+  max_pids: ceiling('pids_limit'),
+  reserved_open_files: z
+    .int()
+    .min(1)
+    .optional()
+    .describe(
+      'open files of the host that sessions leave free: below it the session that holds the most is ended; a fifth of fs.file-max when absent',
+    ),
 })
 
 const AllowUnenforced = z
@@ -129,72 +146,85 @@ const Registry = z.strictObject({
   ca_file: z.string().min(1).optional().describe('file with the authority that signed the certificate of the registry'),
 })
 
-export const Config = z.strictObject({
-  listen: z
-    .array(z.string().min(1))
-    .default(['unix', '127.0.0.1:8080'])
-    .describe('addresses: host:port, unix (a socket in data_dir) or unix:/path; a non-loopback address needs api_key'),
-  api_key: z.string().min(16).optional().describe('bearer key; made on first start and kept in data_dir/api-key when absent'),
-  cors_origins: z
-    .array(
-      z.string().refine(isOrigin, 'must be an origin like https://app.example: scheme, host and port, and nothing after them'),
-    )
-    .default([])
-    .describe('origins of web pages that may call from a browser, with the key; none unless listed'),
-  data_dir: z.string().min(1).optional().describe('where sessions, disks and the store live; ~/.sandglass/data when absent'),
-  store: z.string().optional().describe('path of the SQLite database; data_dir/sandglass.db when absent'),
-  default_image: z.string().min(1).default('host').describe('image of a session that names none'),
-  allowed_images: z
-    .array(z.string().min(1))
-    .optional()
-    .describe('absent: all images; a list: exactly those; an empty list: none'),
-  images: Images.prefault({}),
-  registries: z
-    .record(
-      z.string().regex(/^[a-z0-9.-]+(:[0-9]{1,5})?$|^\[[0-9a-f:]+\](:[0-9]{1,5})?$/, 'is not a host or host:port'),
-      Registry,
-    )
-    .default({})
-    .describe(
-      'registries by host or host:port, each with plain_http, username, password, ca_file as needed; passwords are never shown',
-    ),
-  session_ttl_seconds: within('session_ttl_seconds').default(LIMITS.session_ttl_seconds.default),
-  stopped_retention_seconds: within('stopped_retention_seconds').default(LIMITS.stopped_retention_seconds.default),
-  defaults: Defaults.prefault({}),
-  overcommit: Overcommit.prefault({}),
-  backends: z.strictObject({ oci: Oci.prefault({}), docker: Docker.prefault({}), microvm: Microvm.prefault({}) }).prefault({}),
-  allow_bridge: z.boolean().default(false).describe('sessions may ask for network bridge, which no policy sees'),
-  mount_roots: z
-    .array(z.string().startsWith('/'))
-    .default([])
-    .describe('folders of the host below which sessions may ask for mounts; none by default'),
-  slow_reader_seconds: z
-    .int()
-    .min(LIMITS.slow_reader_seconds.min)
-    .max(LIMITS.slow_reader_seconds.max)
-    .default(LIMITS.slow_reader_seconds.default)
-    .describe(LIMITS.slow_reader_seconds.about),
-  slow_body_seconds: z
-    .int()
-    .min(LIMITS.slow_body_seconds.min)
-    .max(LIMITS.slow_body_seconds.max)
-    .default(LIMITS.slow_body_seconds.default)
-    .describe(LIMITS.slow_body_seconds.about),
-  log_level: z
-    .enum(['error', 'warn', 'info', 'debug', 'silent'])
-    .default('info')
-    .describe('least severe log line that is written'),
-  default_agent: z.enum(AGENTS).default('claude').describe('agent of a task that names none'),
-  agent_api_keys: z
-    .partialRecord(z.enum(AGENTS), z.string().min(1))
-    .default({})
-    .describe('API key of each agent; never shown, and better kept as a secret, where sandglass init moves it'),
-  sprites_token: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('token of the Sprites backend; never shown, and better kept as a secret, where sandglass init moves it'),
-})
+export const Config = z
+  .strictObject({
+    listen: z
+      .array(z.string().min(1))
+      .default(['unix', '127.0.0.1:8080'])
+      .describe('addresses: host:port, unix (a socket in data_dir) or unix:/path; a non-loopback address needs api_key'),
+    api_key: z.string().min(16).optional().describe('bearer key; made on first start and kept in data_dir/api-key when absent'),
+    cors_origins: z
+      .array(
+        z.string().refine(isOrigin, 'must be an origin like https://app.example: scheme, host and port, and nothing after them'),
+      )
+      .default([])
+      .describe('origins of web pages that may call from a browser, with the key; none unless listed'),
+    data_dir: z.string().min(1).optional().describe('where sessions, disks and the store live; ~/.sandglass/data when absent'),
+    store: z.string().optional().describe('path of the SQLite database; data_dir/sandglass.db when absent'),
+    default_image: z.string().min(1).default('host').describe('image of a session that names none'),
+    allowed_images: z
+      .array(z.string().min(1))
+      .optional()
+      .describe('absent: all images; a list: exactly those; an empty list: none'),
+    images: Images.prefault({}),
+    registries: z
+      .record(
+        z.string().regex(/^[a-z0-9.-]+(:[0-9]{1,5})?$|^\[[0-9a-f:]+\](:[0-9]{1,5})?$/, 'is not a host or host:port'),
+        Registry,
+      )
+      .default({})
+      .describe(
+        'registries by host or host:port, each with plain_http, username, password, ca_file as needed; passwords are never shown',
+      ),
+    session_ttl_seconds: within('session_ttl_seconds').default(LIMITS.session_ttl_seconds.default),
+    stopped_retention_seconds: within('stopped_retention_seconds').default(LIMITS.stopped_retention_seconds.default),
+    defaults: Defaults.prefault({}),
+    overcommit: Overcommit.prefault({}),
+    limits: Limits.prefault({}),
+    backends: z.strictObject({ oci: Oci.prefault({}), docker: Docker.prefault({}), microvm: Microvm.prefault({}) }).prefault({}),
+    allow_bridge: z.boolean().default(false).describe('sessions may ask for network bridge, which no policy sees'),
+    mount_roots: z
+      .array(z.string().startsWith('/'))
+      .default([])
+      .describe('folders of the host below which sessions may ask for mounts; none by default'),
+    slow_reader_seconds: z
+      .int()
+      .min(LIMITS.slow_reader_seconds.min)
+      .max(LIMITS.slow_reader_seconds.max)
+      .default(LIMITS.slow_reader_seconds.default)
+      .describe(LIMITS.slow_reader_seconds.about),
+    slow_body_seconds: z
+      .int()
+      .min(LIMITS.slow_body_seconds.min)
+      .max(LIMITS.slow_body_seconds.max)
+      .default(LIMITS.slow_body_seconds.default)
+      .describe(LIMITS.slow_body_seconds.about),
+    log_level: z
+      .enum(['error', 'warn', 'info', 'debug', 'silent'])
+      .default('info')
+      .describe('least severe log line that is written'),
+    default_agent: z.enum(AGENTS).default('claude').describe('agent of a task that names none'),
+    agent_api_keys: z
+      .partialRecord(z.enum(AGENTS), z.string().min(1))
+      .default({})
+      .describe('API key of each agent; never shown, and better kept as a secret, where sandglass init moves it'),
+    sprites_token: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('token of the Sprites backend; never shown, and better kept as a secret, where sandglass init moves it'),
+  })
+  .superRefine(({ defaults, limits }, context) => {
+    for (const name of CEILINGS) {
+      const { raise } = LIMITS[name]
+      if (defaults[name] > limits[raise])
+        context.addIssue({
+          code: 'custom',
+          path: ['defaults', name],
+          message: `must be at most ${limits[raise]}, which is limits.${raise}`,
+        })
+    }
+  })
 export type Config = z.infer<typeof Config>
 
 /** Keys of the specifications that nothing uses yet: accepted, and not shown in help, reference and lists. */

@@ -51,6 +51,7 @@ export const REASONS = [
   'runner_exited',
   'out_of_memory',
   'disk_pressure',
+  'host_limit',
   'machine_missing',
   'interrupted_create',
   'work_done',

@@ -28,7 +28,8 @@ describe('the limits', () => {
     ['ttl_seconds', 'session_ttl_seconds'],
     ['timeout_sec', 'session_timeout_sec'],
   ] as const)('creating a session holds %s to its row', (field, name) => {
-    const { min, max } = LIMITS[name]
+    const row = LIMITS[name]
+    const [min, max] = [row.min, 'highest' in row ? row.highest : row.max]
     expect(takes(SessionSpec, { [field]: min })).toBe(true)
     expect(takes(SessionSpec, { [field]: max })).toBe(true)
     expect(takes(SessionSpec, { [field]: min - 0.5 })).toBe(false)
@@ -70,6 +71,19 @@ describe('the limits', () => {
       max_exec_timeout_ms: LIMITS.exec_timeout_ms.max,
       network: 'none',
       readonly_rootfs: true,
+    })
+  })
+
+  it('a configuration whose defaults are above its own ceiling is refused, and one that raises both is taken', () => {
+    const [defaults, limits] = [{ memory_mb: 16_384 }, { max_memory_mb: 32_768 }]
+    const [issue] = Config.safeParse({ defaults }).error?.issues ?? []
+    expect(issue).toMatchObject({
+      path: ['defaults', 'memory_mb'],
+      message: 'must be at most 8192, which is limits.max_memory_mb',
+    })
+    expect(Config.parse({ defaults, limits }).limits).toMatchObject({
+      max_memory_mb: 32_768,
+      max_cpu_cores: LIMITS.cpu_cores.max,
     })
   })
 

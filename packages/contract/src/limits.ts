@@ -1,4 +1,5 @@
-// Every limit and default, once. Docs and error texts quote this table.
+// Every limit and default, once. Docs and error texts quote this table. A row with `raise` names a key below `limits` of the configuration that
+// sets another max, up to `highest`.
 
 const KiB = 1024
 const MiB = 1024 * KiB
@@ -22,9 +23,23 @@ export const LIMITS = {
     default: null,
     about: 'seconds after its creation at which a session ends in any state, whatever runs; none by default',
   },
-  cpu_cores: { min: 0.5, max: 4, default: 0.5, about: 'cpu cores of a session' },
-  memory_mb: { min: 256, max: 8192, default: 512, about: 'memory of a session in MiB, with no swap' },
-  disk_mb: { min: 1024, max: 51_200, default: 1024, about: 'disk of a session in MiB' },
+  cpu_cores: { min: 0.5, max: 4, highest: 1024, raise: 'max_cpu_cores', default: 0.5, about: 'cpu cores of a session' },
+  memory_mb: {
+    min: 256,
+    max: 8192,
+    highest: 4_194_304,
+    raise: 'max_memory_mb',
+    default: 512,
+    about: 'memory of a session in MiB, with no swap',
+  },
+  disk_mb: {
+    min: 1024,
+    max: 51_200,
+    highest: 67_108_864,
+    raise: 'max_disk_mb',
+    default: 1024,
+    about: 'disk of a session in MiB',
+  },
   disk_floor_mb: {
     min: 64,
     max: 1_048_576,
@@ -32,7 +47,14 @@ export const LIMITS = {
     about:
       'free disk space in MiB that neither sessions nor images get; when absent 5 % of the filesystem, at least 64 MiB and at most 2 GiB',
   },
-  pids_limit: { min: 64, max: 32_768, default: 256, about: "processes and threads in a session; the runner's own come on top" },
+  pids_limit: {
+    min: 64,
+    max: 32_768,
+    highest: 4_194_304,
+    raise: 'max_pids',
+    default: 256,
+    about: "processes and threads in a session; the runner's own come on top",
+  },
   exec_command_bytes: { max: MiB, about: 'length of an exec command line' },
   exec_output_bytes: { max: 64 * MiB, default: MiB, about: 'exec output kept; the middle is cut beyond it' },
   exec_timeout_ms: { min: 1, max: 120_000, default: 30_000, about: 'exec timeout; the maximum is defaults.max_exec_timeout_ms' },
@@ -89,5 +111,7 @@ export const LIMITS = {
 } as const
 
 export type LimitName = keyof typeof LIMITS
+/** Those whose max is the operator's to set. */
+export const CEILINGS = ['cpu_cores', 'memory_mb', 'disk_mb', 'pids_limit'] as const
 /** Places inside a sandbox that the file calls reach. A path that leads elsewhere is refused. */
 export const FILE_ROOTS = ['/workspace', '/tmp', '/home/sandbox'] as const

@@ -14,6 +14,7 @@ export const PATHS = {
   resumeSession: { method: 'POST', path: '/v1/sessions/{id}/resume', kind: 'json' },
   terminateSession: { method: 'POST', path: '/v1/sessions/{id}/terminate', kind: 'json' },
   renewSession: { method: 'POST', path: '/v1/sessions/{id}/renew', kind: 'json' },
+  resizeSession: { method: 'POST', path: '/v1/sessions/{id}/resize', kind: 'json' },
   sessionStats: { method: 'GET', path: '/v1/sessions/{id}/stats', kind: 'json' },
   sessionLogs: { method: 'GET', path: '/v1/sessions/{id}/logs', kind: 'bytes' },
   exec: { method: 'POST', path: '/v1/sessions/{id}/exec', kind: 'json' },

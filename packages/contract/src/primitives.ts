@@ -43,7 +43,7 @@ export const Labels = z
   .refine(l => Object.keys(l).length <= LIMITS.labels.max, `at most ${LIMITS.labels.max} labels`)
   .describe('your own labels, for filtering lists')
 
-/** An integer or number within a row of LIMITS. */
+/** An integer or number within a row of LIMITS. Where the max is the operator's to set, the daemon holds a request to it. */
 export function within(
   name:
     | 'cpu_cores'
@@ -54,10 +54,13 @@ export function within(
     | 'session_timeout_sec'
     | 'stopped_retention_seconds',
 ) {
-  const { min, max, about } = LIMITS[name]
+  const row = LIMITS[name]
+  const { min, about } = row
+  const max = 'highest' in row ? row.highest : row.max
   const number = name === 'cpu_cores' ? z.number() : z.int()
-  const range = { error: ({ input }: { input?: unknown }) => `must be ${min} to ${max}, not ${String(input)}` }
-  return number.min(min, range).max(max, range).describe(about)
+  const must = 'highest' in row ? [`be at least ${min}`, `be at most ${max}`] : [`be ${min} to ${max}`, `be ${min} to ${max}`]
+  const error = (end: 0 | 1) => ({ error: ({ input }: { input?: unknown }) => `must ${must[end]}, not ${String(input)}` })
+  return number.min(min, error(0)).max(max, error(1)).describe(about)
 }
 
 /** Query strings carry text; these turn it into what it stands for. */

@@ -168,6 +168,15 @@ export const RenewRequest = z.strictObject({
     .describe('another ttl from here on; null for none, for persistent sessions; the one it has when absent'),
 })
 
+export const ResizeRequest = z
+  .strictObject({
+    cpu_cores: within('cpu_cores').optional(),
+    memory_mb: within('memory_mb').optional(),
+    pids_limit: within('pids_limit').optional(),
+  })
+  .refine(r => Object.values(r).some(value => value !== undefined), 'give at least one of cpu_cores, memory_mb and pids_limit')
+export type ResizeRequest = z.infer<typeof ResizeRequest>
+
 export const SessionStats = z.object({
   cpu_usage_usec: z.int(),
   memory_bytes: z.int(),

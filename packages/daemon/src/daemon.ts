@@ -20,6 +20,7 @@ import { sweep } from './sessions/expire.ts'
 import { flushLeases, Leases } from './sessions/lease.ts'
 import { LiveSessions } from './sessions/live.ts'
 import { createMetrics } from './sessions/metrics.ts'
+import { watchOpenFiles } from './sessions/open-files.ts'
 import { Preparations } from './sessions/preparations.ts'
 import { Reaper } from './sessions/reaper.ts'
 import { reconcile } from './sessions/reconcile.ts'
@@ -59,6 +60,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     diskWatch.start()
     world.reaper.start(() => sweep(world))
     world.leases.onDue(() => flush(world))
+    watchOpenFiles(world).catch(err => log.error({ err }, 'open files are not watched any more'))
     const app = createApp(api)
     await app.ready()
     const upgrades = createUpgrades(api)

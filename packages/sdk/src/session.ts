@@ -14,6 +14,7 @@ import type {
   ExecOptions,
   ExecResult,
   Port,
+  ResizeOptions,
   SessionEvent,
   SessionInfo,
   SessionStats,
@@ -135,6 +136,11 @@ export class Session {
   /** Starts the ttl of the session again, or another one from here on (null: none, for a persistent session); for a stopped session its retention. */
   async renew({ ttlSeconds, signal }: { ttlSeconds?: number | null } & Cancel = {}): Promise<SessionInfo> {
     return this.#learn(await this.#transport.json('renewSession', { params: { id: this.#ref }, body: { ttlSeconds }, signal }))
+  }
+
+  /** Changes limits: at once where the session runs on oci or docker, at its next start where it is stopped. */
+  async resize({ signal, ...limits }: ResizeOptions): Promise<SessionInfo> {
+    return this.#learn(await this.#transport.json('resizeSession', { params: { id: this.#ref }, body: limits, signal }))
   }
 
   /** Ends the session and removes its machine and files; `purge` also removes its row. */

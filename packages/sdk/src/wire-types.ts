@@ -11,6 +11,7 @@ export type SessionInfo = Reply<'getSession'>
 export type SessionPage = Reply<'listSessions'>
 export type SessionOptions = Body<'createSession'>
 export type SessionFilter = Omit<Query<'listSessions'>, 'limit' | 'offset' | 'cursor'>
+export type ResizeOptions = Body<'resizeSession'> & Cancel
 export type SessionEvent = Reply<'sessionEvents'>
 export type SessionStats = Reply<'sessionStats'>
 export type SecretInfo = Reply<'putSecret'>

@@ -14,6 +14,7 @@ export const LIMITS = [
   'busy loops get their share of the cpu and no more',
   'memory past the limit ends the program and not the machine',
   'a fork bomb stops at the limit, and the machine goes on',
+  'memory and processor of a machine that runs can be raised and lowered',
 ]
 /** And what may differ with the version of the kernel and of the cgroups. */
 export const MOST = [
@@ -22,6 +23,7 @@ export const MOST = [
   'destroy leaves nothing behind, and twice is the same as once',
   'an aborted start leaves nothing behind',
   'a daemon that is killed in the middle of a start leaves only what discard removes',
+  'processes of a machine that runs can be raised and lowered',
   "a full disk is that session's own",
   'loopback is the only interface, with 127.0.0.53 on it',
   'root inside is not root outside',

@@ -79,6 +79,20 @@ export const SESSIONS_ERRORS = {
     text: (d: { seconds: number }) => `the session could not be paused: a process in it did not stop within ${d.seconds} seconds`,
     hint: 'the session keeps running; try again when the host is less busy',
   },
+  MEMORY_IN_USE: {
+    http: 409,
+    exit: 5,
+    text: (d: { name: string; used_mb: number; memory_mb: number }) =>
+      `session ${d.name} uses ${d.used_mb} MiB of memory: with a limit of ${d.memory_mb} MiB the kernel would kill its processes`,
+    hint: ({ name }: { name: string }) => `ask for more, or end what runs in it with \`sandglass stop ${name}\` first`,
+  },
+  RESIZE_FAILED: {
+    http: 500,
+    exit: 3,
+    text: (d: { name: string; why: string }) => `the limits of session ${d.name} could not be changed: ${d.why}`,
+    hint: ({ name }: { name: string }) =>
+      `\`sandglass inspect ${name}\` shows the limits it has; a stopped session takes new ones at its next start`,
+  },
   RUNNER_LOST: {
     http: 502,
     exit: 3,

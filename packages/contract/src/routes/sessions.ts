@@ -67,6 +67,13 @@ export const SESSIONS_ROUTES = {
     reply: session.Session,
     errors: [...found, 'WRONG_STATE'],
   },
+  resizeSession: {
+    summary: 'Change the limits of a session, at once where it runs on oci or docker, else at its next start',
+    params: sessionId,
+    body: session.ResizeRequest,
+    reply: session.Session,
+    errors: [...found, 'WRONG_STATE', 'UNSUPPORTED', 'MEMORY_IN_USE', 'RESIZE_FAILED'],
+  },
   sessionStats: { summary: 'Resource use of a session', params: sessionId, reply: session.SessionStats, errors: live },
   sessionLogs: { summary: 'Boot log of a session', params: sessionId, reply: Bytes, errors: found },
   listPorts: { summary: 'List listening TCP ports', params: sessionId, reply: session.PortList, errors: live },

@@ -65,6 +65,9 @@ export interface MachineSpec {
   readonly allowUnenforced: readonly LimitKind[]
 }
 
+/** What can change while a machine runs. */
+export type MachineLimits = Pick<MachineSpec, 'cpuCores' | 'memoryMb' | 'pidsLimit'>
+
 /** What this host can and cannot do, as `doctor` tells it. */
 export interface Probe {
   readonly available: boolean
@@ -213,8 +216,12 @@ export interface Machine {
   stats(): Promise<MachineStats>
   /** Quicker than stats: asked after every command that failed. */
   limitEvents(): Promise<LimitEvents>
+  /** Files of the host's pool that it holds; `withMapped`: also those that are only mapped. Absent where its files are not the host's. */
+  openFiles?(withMapped: boolean): Promise<number>
   /** Asked when isRunning() says that it is gone. */
   epitaph(): Promise<Epitaph>
+  /** Sets limits and reads them back; throws where one did not take. Absent where they are fixed when it starts. */
+  resize?(limits: MachineLimits): Promise<void>
   /** Bytes in the host's memory that are still to be written to its disk, paused or not. Absent where a pause keeps them in the machine. */
   unwritten?(): Promise<number>
   /** Throws when it did not stop in time. Absent where the technology cannot freeze. */

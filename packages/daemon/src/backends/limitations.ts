@@ -21,10 +21,21 @@ export const DOCKER: Readonly<Record<string, string>> = {
 const ONE_TO_THE_HOST = 'to the host gVisor and all that runs in it are one: past the limit the sandbox ends'
 const PLAYED = 'gVisor plays the kernel: what it lets root do has no effect outside it'
 
+const RESIZE = 'memory and processor of a machine that runs can be raised and lowered'
+const RESIZE_PROCESSES = 'processes of a machine that runs can be raised and lowered'
+const FIXED = 'a virtual machine has the memory and processors that it started with: stop the session to resize it'
+
+export const MICROVM: Readonly<Record<string, string>> = {
+  [RESIZE]: FIXED,
+  [RESIZE_PROCESSES]: FIXED,
+}
+
 export const RUNSC: Readonly<Record<string, string>> = {
   'memory past the limit ends the program and not the machine': ONE_TO_THE_HOST,
   'a fork bomb stops at the limit, and the machine goes on': ONE_TO_THE_HOST,
   'a machine that takes every timer leaves others theirs': ONE_TO_THE_HOST,
+  [RESIZE]: ONE_TO_THE_HOST,
+  [RESIZE_PROCESSES]: 'gVisor bounds processes by itself, from its start',
   'root in a writable root cannot move what the next start mounts on':
     'mounts are outside gVisor: root can remove their places, and such a session does not start again',
   'calls that change mounts, namespaces, keys or the kernel are refused, even for root': PLAYED,
@@ -44,6 +55,7 @@ export const ORDINARY_USER: Readonly<Record<string, string>> = {
     'shifting the owners of layers needs root',
   "what only the host's root may read in /usr stays unreadable for root inside": 'only root can put such a file there',
   'a machine that takes every inotify instance leaves others theirs': 'the kernel counts them for the user whose daemon it is',
+  [RESIZE_PROCESSES]: 'only root can raise the number of processes that a user may have',
 }
 
 export const WITHOUT_CGROUP: Readonly<Record<string, string>> = {
@@ -53,4 +65,10 @@ export const WITHOUT_CGROUP: Readonly<Record<string, string>> = {
   'busy loops get their share of the cpu and no more': NO_CGROUP,
   'memory past the limit ends the program and not the machine': NO_CGROUP,
   'a fork bomb stops at the limit, and the machine goes on': NO_CGROUP,
+  [RESIZE]: NO_CGROUP,
+}
+
+/** Of a root that may not change limits of other processes, as in some containers. */
+export const WITHOUT_SYS_RESOURCE: Readonly<Record<string, string>> = {
+  [RESIZE_PROCESSES]: 'the daemon does not have CAP_SYS_RESOURCE',
 }

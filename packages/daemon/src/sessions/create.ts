@@ -7,6 +7,7 @@ import { sealEnv } from '../secrets/seal.ts'
 import { deleteSession, insertSession } from '../store/sessions.ts'
 import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
 import { bringUp, isRefusal, startFailure, WORKSPACE } from './bring-up.ts'
+import { refuseAboveCeiling } from './ceilings.ts'
 import { backendOf, chooseBackend, grantedWishes } from './choose-backend.ts'
 import { type Lifetime, lifetimeOf } from './lifetime.ts'
 import { madeUpName } from './names.ts'
@@ -48,6 +49,7 @@ async function create(
   wanted: AbortSignal,
   log: Logger,
 ): Promise<SessionRow> {
+  refuseAboveCeiling(world.config, spec)
   const lifetime = lifetimeOf(spec, world.config.session_ttl_seconds)
   const image = spec.image ?? world.config.default_image
   await refuseForbiddenImage(world, image)
@@ -156,6 +158,7 @@ function newRow(world: World, spec: SessionSpec, machine: Machine & Lifetime): S
     cpu_cores: spec.cpu_cores ?? config.defaults.cpu_cores,
     memory_mb: spec.memory_mb ?? config.defaults.memory_mb,
     pids_limit: spec.pids_limit ?? config.defaults.pids_limit,
+    resizing: null,
     unenforced: '[]',
     env_names: JSON.stringify(Object.keys(env)),
     env_sealed: Object.keys(env).length > 0 ? sealEnv(world.secretKey, machine.id, env) : null,

@@ -11,6 +11,7 @@ import { adopt, enlist, release, startedOn } from './bring-up.ts'
 import { forEachAtOnce } from './for-each-at-once.ts'
 import { discardOrRemember } from './leftovers.ts'
 import { foundLimitMemory } from './limit-hits.ts'
+import { finishResize } from './resize.ts'
 import { transition } from './transition.ts'
 import { enlistUnseen, isUnseen } from './unseen.ts'
 import type { World } from './world.ts'
@@ -128,7 +129,10 @@ type Found = { row: SessionRow; backend: Backend; machine: Machine | undefined; 
 /** For what takes long and no request needs the outcome of. */
 type Later = (work: () => Promise<unknown>) => void
 
-const settle = (world: World, found: Found): Promise<unknown> => SETTLE[found.row.status](world, found)
+async function settle(world: World, found: Found): Promise<unknown> {
+  const row = await finishResize(world, found.row, found.machine)
+  return SETTLE[row.status](world, { ...found, row })
+}
 
 /** What each state that a daemon can leave behind comes to. */
 const SETTLE: Record<SessionState, (world: World, found: Found) => Promise<unknown>> = {

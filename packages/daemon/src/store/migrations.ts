@@ -90,9 +90,9 @@ const LIFETIMES = [
   "update sessions set delete_at = null where status = 'failed' and mode = 'persistent'",
 ]
 
-const LIMIT_HITS = ['alter table sessions add column limit_hit text']
+const LIMIT_CHANGES = ['alter table sessions add column limit_hit text', 'alter table sessions add column resizing text']
 
-const MIGRATIONS: readonly (readonly string[])[] = [FIRST, IMAGES, SECRETS, BUILDS, LIFETIMES, LIMIT_HITS]
+const MIGRATIONS: readonly (readonly string[])[] = [FIRST, IMAGES, SECRETS, BUILDS, LIFETIMES, LIMIT_CHANGES]
 
 /** Brings the schema up to date, each step in a transaction; refuses a database that a later version wrote. */
 export async function migrate(db: Kysely<Tables>): Promise<void> {

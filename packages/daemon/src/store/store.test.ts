@@ -38,6 +38,7 @@ function row(changes: Partial<SessionRow> = {}): SessionRow {
     reason: 'started',
     error_message: null,
     limit_hit: null,
+    resizing: null,
     mode: 'ephemeral',
     agent_id: null,
     cwd: '/workspace',

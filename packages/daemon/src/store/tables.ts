@@ -39,6 +39,8 @@ interface SessionTable {
   memory_mb: number
   disk_mb: number
   pids_limit: number
+  /** Limits that its machine is being given, as JSON. */
+  resizing: string | null
   network: 'none' | 'bridge'
   /** The OCI runtime it asked for. */
   runtime: string | null

@@ -11,7 +11,7 @@ export type Replies = {
     containerId: string | null
     status: 'creating' | 'running' | 'paused' | 'stopping' | 'stopped' | 'starting' | 'failed' | 'completed' | 'timeout' | 'terminated'
     /** why the session is in this state */
-    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'disk_pressure' | 'machine_missing' | 'interrupted_create' | 'work_done'
+    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'disk_pressure' | 'host_limit' | 'machine_missing' | 'interrupted_create' | 'work_done'
     errorMessage: string | null
     /** limit that ended the session; null for none */
     limitHit: {
@@ -92,6 +92,7 @@ export type Replies = {
   resumeSession: Replies['createSession']
   terminateSession: Replies['createSession']
   renewSession: Replies['createSession']
+  resizeSession: Replies['createSession']
   sessionStats: {
     cpuUsageUsec: number
     memoryBytes: number
@@ -404,7 +405,7 @@ export type Replies = {
     /** session.<new state> */
     type: string
     status: 'creating' | 'running' | 'paused' | 'stopping' | 'stopped' | 'starting' | 'failed' | 'completed' | 'timeout' | 'terminated'
-    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'disk_pressure' | 'machine_missing' | 'interrupted_create' | 'work_done'
+    reason: 'requested' | 'created_without_start' | 'started' | 'start_failed' | 'idle_ttl' | 'hard_timeout' | 'retention_ended' | 'runner_exited' | 'out_of_memory' | 'disk_pressure' | 'host_limit' | 'machine_missing' | 'interrupted_create' | 'work_done'
     errorMessage: string | null
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string
@@ -481,6 +482,14 @@ export type Bodies = {
   renewSession: {
     /** another ttl from here on; null for none, for persistent sessions; the one it has when absent */
     ttlSeconds?: number | null
+  }
+  resizeSession: {
+    /** cpu cores of a session */
+    cpuCores?: number
+    /** memory of a session in MiB, with no swap */
+    memoryMb?: number
+    /** processes and threads in a session; the runner's own come on top */
+    pidsLimit?: number
   }
   exec: {
     /** command line, evaluated in the shell: cd, export, functions and jobs persist */

@@ -4,6 +4,19 @@ import type { LimitEvents } from '../backend.ts'
 import { boxOf, type Check, inBox, specOf, startsInTime } from './subject.ts'
 
 const AGAIN_MS = 5000
+/** Holds 100 processes for a moment, or as many as it gets. */
+const FORK_100 = [
+  'import os, signal, time',
+  'pids = []',
+  'try:',
+  '  for _ in range(100):',
+  '    pid = os.fork()',
+  '    if pid == 0: time.sleep(600)',
+  '    pids.append(pid)',
+  '  print("all")',
+  'except OSError: print("refused")',
+  'for pid in pids: os.kill(pid, signal.SIGKILL); os.waitpid(pid, 0)',
+].join('\n')
 
 export const LIMITS_HOLD: Record<string, Check> = {
   'statistics show what runs and the limits': async (backend, subject) => {
@@ -66,6 +79,32 @@ export const LIMITS_HOLD: Record<string, Check> = {
         expect(hasReached(await box.machine.limitEvents(), 80)).toBe(true)
         await box.run('sleep 0.1; pkill -f os.fork; true')
         expect((await box.asRoot('echo alive')).output).toBe('alive')
+      }
+    })
+  },
+
+  'memory and processor of a machine that runs can be raised and lowered': async (backend, subject) => {
+    await inBox(backend, subject, { cpuCores: 0.5, memoryMb: 256, pidsLimit: 64 }, async box => {
+      const hog = async () => (await box.run('python3 -c "b = bytearray(400 << 20)"')).code
+      await box.machine.resize?.({ cpuCores: 1, memoryMb: 600, pidsLimit: 64 })
+      expect(await box.machine.stats()).toMatchObject({ memoryLimit: 600 * 1024 * 1024, pidsLimit: 64 })
+      expect(await hog()).toBe(0)
+      await box.machine.resize?.({ cpuCores: 0.5, memoryMb: 256, pidsLimit: 64 })
+      expect(await box.machine.stats()).toMatchObject({ memoryLimit: 256 * 1024 * 1024, pidsLimit: 64 })
+      expect(await hog()).toBe(137)
+    })
+  },
+
+  'processes of a machine that runs can be raised and lowered': async (backend, subject) => {
+    await inBox(backend, subject, { cpuCores: 1, memoryMb: 256, pidsLimit: 64 }, async box => {
+      const fork100 = async () => (await box.run(`python3 -c '${FORK_100}'`)).output
+      for (const [pidsLimit, outcome] of [
+        [160, 'all'],
+        [64, 'refused'],
+      ] as const) {
+        await box.machine.resize?.({ cpuCores: 1, memoryMb: 256, pidsLimit })
+        expect(await box.machine.stats()).toMatchObject({ pidsLimit })
+        expect(await fork100()).toBe(outcome)
       }
     })
   },

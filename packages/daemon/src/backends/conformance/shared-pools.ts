@@ -1,7 +1,10 @@
 // What the host has one pool of: a machine that takes all it can get leaves others theirs.
 import { expect } from 'vitest'
+import { openFilePool } from '../open-files.ts'
 import { hasOwnKernel } from './sleepers.ts'
 import { type Box, type Check, inBox } from './subject.ts'
+
+const OPEN_MS = 25_000
 
 /** Takes up to `most` of something as each of several users, says how many it got, and holds them until it is killed. */
 const TAKE = [
@@ -32,7 +35,38 @@ const TAKE = [
   'print(total, flush=True)',
 ].join('\n')
 
+/** Opens as many files as it can in each of so many processes, says how many it got, and holds them until it is killed. */
+const OPEN = [
+  'import os, sys, time',
+  'total = 0',
+  'for _ in range(int(sys.argv[1])):',
+  '  reader, writer = os.pipe()',
+  '  if os.fork() == 0:',
+  '    count = 0',
+  '    try:',
+  '      while count < int(sys.argv[2]): os.open("/dev/null", os.O_RDONLY); count += 1',
+  '    except OSError: pass',
+  '    os.write(writer, str(count).encode())',
+  '    time.sleep(600)',
+  '  os.close(writer)',
+  '  total += int(os.read(reader, 100))',
+  '  os.close(reader)',
+  'print(total, flush=True)',
+].join('\n')
+
 export const SHARED_POOLS: Record<string, Check> = {
+  'a machine that opens every file it can leaves others theirs': async (backend, subject) => {
+    // Its own kernel has a pool of its own.
+    const isShared = !(await hasOwnKernel(backend, subject))
+    const openFiles = async (box: Box, processes: number, most: number) =>
+      Number((await box.run(`python3 -c '${OPEN}' ${processes} ${most}`, OPEN_MS)).output)
+    await inBox(backend, subject, { pidsLimit: 64, memoryMb: 1024 }, async hog => {
+      const taken = await openFiles(hog, isShared ? 50 : 1, 100_000)
+      if (isShared) expect(taken).toBeLessThanOrEqual(Math.max(openFilePool().max / 4, 64 * 4096))
+      await inBox(backend, subject, {}, async other => expect(await openFiles(other, 1, 1000)).toBe(1000))
+    })
+  },
+
   'a machine that takes every terminal leaves others theirs': async (backend, subject) => {
     await inBox(backend, subject, {}, async hog => {
       const taken = await take(hog, 'terminals', 10_000)

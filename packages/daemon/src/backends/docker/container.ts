@@ -3,10 +3,12 @@ import type { ContainerCreateOptions } from 'dockerode'
 import type { MachineSpec } from '../backend.ts'
 import { MASKED_PROC, READONLY_PROC } from '../hidden-paths.ts'
 import { SANDBOX_ID } from '../image-users.ts'
+import { openFileLimit } from '../open-files.ts'
 import { RUNNER_PATH, SOCKET_FOLDER } from '../own-places.ts'
 import { RUNNER_THREADS, runnerConfig } from '../runner-config.ts'
 import type { SeccompProfile } from '../seccomp.ts'
 import { containerName, OWNER_LABEL, SESSION_LABEL, volumeName } from './names.ts'
+import { resources } from './resize.ts'
 import { EMPTY } from './runner-volume.ts'
 
 export const SOCKET_NAME = 'runner.sock'
@@ -41,6 +43,7 @@ export interface ContainerInput {
 
 export function containerOptions(input: ContainerInput): ContainerCreateOptions {
   const { spec } = input
+  const openFiles = openFileLimit(spec.pidsLimit)
   return {
     name: containerName(spec.id),
     Image: input.image,
@@ -68,12 +71,11 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       Dns: ['127.0.0.53'],
       DnsOptions: ['edns0', 'timeout:2'],
       IpcMode: 'private',
-      PidsLimit: spec.pidsLimit + RUNNER_THREADS,
-      Memory: spec.memoryMb * MiB,
+      ...resources(spec),
       MemorySwap: spec.memoryMb * MiB,
-      NanoCpus: Math.round(spec.cpuCores * 1e9),
       Ulimits: [
         { Name: 'core', Soft: 0, Hard: 0 },
+        { Name: 'nofile', Soft: openFiles, Hard: openFiles },
         { Name: 'msgqueue', Soft: 0, Hard: 0 },
       ],
       Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },

@@ -2,7 +2,8 @@
 import type Docker from 'dockerode'
 import type { LimitKind, MachineSpec, Probe } from '../backend.ts'
 import { unenforced } from '../unenforced.ts'
-import { readStats, type Shown } from './machine.ts'
+import type { Shown } from './machine.ts'
+import { readStats } from './read-stats.ts'
 
 const MiB = 1024 * 1024
 /** The engine's own, whose limits are the kernel's cgroups. */

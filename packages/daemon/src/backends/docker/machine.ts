@@ -3,13 +3,16 @@ import { readFile } from 'node:fs/promises'
 import type { Duplex } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import type { Epitaph, LimitEvents, Machine, MachineStats } from '../backend.ts'
+import type { Epitaph, Machine, MachineLimits } from '../backend.ts'
 import { isMissing } from '../missing-file.ts'
-import { RUNNER_THREADS } from '../runner-config.ts'
+import { openFilesIn } from '../open-files.ts'
 import { attachedStream } from './attached.ts'
+import { limitEventsOf, NOT_COUNTED, pidsGroupOf } from './container-groups.ts'
 import { engineSays, orNull } from './engine.ts'
 import { dialLocal, openSocketFolder } from './local-socket.ts'
+import { readStats } from './read-stats.ts'
 import type { DockerRecord } from './record.ts'
+import { resize } from './resize.ts'
 
 interface Ends {
   stop(id: string): Promise<void>
@@ -38,9 +41,14 @@ export async function dockerMachine(
     dial: () => (isLocal ? dialLocal(shown.State.Pid, () => isOf(shown.State.Pid, shown.Id)) : attach(container, onStderr)),
     isRunning: async () =>
       isLocal ? isOf(shown.State.Pid, shown.Id) : ((await orNull(container.inspect()))?.State.Running ?? false),
-    stats: async () => readStats(container, isLocal ? await oomKillsOf(shown.State.Pid) : null),
+    stats: async () => readStats(container, isLocal ? (await limitEventsOf(shown.State.Pid)).oomKills : null),
     limitEvents: async () => (isLocal ? await limitEventsOf(shown.State.Pid) : NOT_COUNTED),
+    ...(isLocal ? { openFiles: async (withMapped: boolean) => openFilesIn(await pidsGroupOf(shown.State.Pid), withMapped) } : {}),
     epitaph: () => epitaph(container),
+    // Another runtime may take limits and forget them.
+    ...(record.runtime === null
+      ? { resize: (limits: MachineLimits) => resize(container, limits, isLocal ? shown.State.Pid : null) }
+      : {}),
     pause: () => freeze(container, true),
     resume: () => freeze(container, false),
     stop: () => ends.stop(record.id),
@@ -86,22 +94,6 @@ async function isOf(pid: number, containerId: string): Promise<boolean> {
   }
 }
 
-export async function readStats(container: Docker.Container, oomKills: number | null): Promise<MachineStats> {
-  const stats = await container.stats({ stream: false, 'one-shot': true })
-  const { cpu_stats: cpu, memory_stats: memory, pids_stats: pids = {} } = stats
-  // The page cache can be given back at once: it is not what a program uses.
-  const cache = memory.stats?.total_inactive_file ?? memory.stats?.inactive_file ?? 0
-  return {
-    cpuUsageUsec: Math.floor((cpu.cpu_usage?.total_usage ?? 0) / 1000),
-    memoryBytes: Math.max(0, (memory.usage ?? 0) - cache),
-    memoryLimit: memory.limit ?? null,
-    memoryPeakBytes: memory.max_usage ?? null,
-    oomKills,
-    pids: pids.current ?? 0,
-    pidsLimit: pids.limit === undefined ? null : pids.limit - RUNNER_THREADS,
-  }
-}
-
 async function epitaph(container: Docker.Container): Promise<Epitaph> {
   let shown: Shown | null
   try {
@@ -114,26 +106,4 @@ async function epitaph(container: Docker.Container): Promise<Epitaph> {
   if (OOMKilled && ExitCode === 137)
     return { limit: 'memory_mb', text: 'the sandbox ran out of memory, and its first process is gone' }
   return { limit: null, text: `the container ended with ${ExitCode}${said ? `: ${said}` : ''}` }
-}
-
-/** What the engine does not tell is read from the container's groups. */
-const NOT_COUNTED: LimitEvents = { oomKills: null, pidRefusals: null, pids: null, pidsPeak: null }
-
-async function limitEventsOf(pid: number): Promise<LimitEvents> {
-  const [oomKills, pidRefusals] = await Promise.all([
-    countOf(pid, 'memory', { v1: 'memory.oom_control', v2: 'memory.events' }, 'oom_kill'),
-    countOf(pid, 'pids', { v1: 'pids.events', v2: 'pids.events' }, 'max'),
-  ])
-  return { ...NOT_COUNTED, oomKills, pidRefusals }
-}
-
-const oomKillsOf = async (pid: number) => (await limitEventsOf(pid)).oomKills
-
-async function countOf(pid: number, controller: string, file: { v1: string; v2: string }, name: string): Promise<number | null> {
-  const groups = await readFile(`/proc/${pid}/cgroup`, 'utf8')
-  const v1 = groups.match(new RegExp(`^\\d+:${controller}:(.+)$`, 'm'))?.[1]
-  const v2 = groups.match(/^0::(.+)$/m)?.[1]
-  const path = v1 === undefined ? `/sys/fs/cgroup${v2}/${file.v2}` : `/sys/fs/cgroup/${controller}${v1}/${file.v1}`
-  const count = (await readFile(path, 'utf8')).match(new RegExp(`^${name} (\\d+)$`, 'm'))?.[1]
-  return count === undefined ? null : Number(count)
 }

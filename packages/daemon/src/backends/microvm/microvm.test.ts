@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { afterAll } from 'vitest'
 import { conformance } from '../conformance.ts'
+import { MICROVM } from '../limitations.ts'
 import { openMicrovm } from './backend.ts'
 import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 
@@ -16,5 +17,5 @@ conformance(
     allowUnenforced: [],
     patience: 4,
   },
-  {},
+  MICROVM,
 )

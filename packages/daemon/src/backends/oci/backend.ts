@@ -10,6 +10,7 @@ import type {
   Backend,
   LayeredImage,
   Machine,
+  MachineLimits,
   MachineSpec,
   MachineWishes,
   Probe,
@@ -36,6 +37,7 @@ import { type Examined, examine, type Host } from './probe.ts'
 import { pruneImages, runnerName } from './prune-images.ts'
 import { type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
 import { refuseWishes } from './refuse.ts'
+import { resizeMachine } from './resize.ts'
 import { type Rootfs, RootImages } from './root-images.ts'
 import { placeRunner } from './runner-file.ts'
 import { Runtimes } from './runtimes.ts'
@@ -160,7 +162,7 @@ class OciBackend implements Backend {
       const folder = this.#paths.session(id)
       const [record, state] = await Promise.all([readRecord(folder), readState(folder)])
       if (record !== null && state !== null && isAlive(state))
-        found.push(ociMachine(host, this.#paths, record, state, this.#ends))
+        found.push(ociMachine(host, this.#paths, record, state, this.#hands))
     }
     return found
   }
@@ -189,7 +191,10 @@ class OciBackend implements Backend {
     })
   }
 
-  readonly #ends = {
+  readonly #hands = {
+    resize: async (record: MachineRecord, limits: MachineLimits) => {
+      await resizeMachine(await this.#host(), this.#paths, this.#launcher, record, limits)
+    },
     stop: async (id: string) => {
       await this.#turns.take(id, async () => {
         const record = await readRecord(this.#paths.session(id))
@@ -223,6 +228,7 @@ class OciBackend implements Backend {
       runtime: runtimeArgv(host, this.#paths),
       hiddenMounts: [...host.hiddenMounts],
       readonlyRootfs: spec.readonlyRootfs,
+      ownKernel: host.kind === 'runsc',
       diskMb: before?.diskMb ?? spec.diskMb,
       unenforced: [...limits],
     }
@@ -240,7 +246,7 @@ class OciBackend implements Backend {
       const { state, filter } = await this.#launcher.start(job, deadline, isMain ? undefined : unprepared)
       if (state === undefined) throw new LaunchError('the launcher gave no state')
       if (filter !== undefined) this.#compiled.keep(host, Buffer.from(filter, 'base64'))
-      return ociMachine(host, this.#paths, { ...record, group }, state, this.#ends)
+      return ociMachine(host, this.#paths, { ...record, group }, state, this.#hands)
     } catch (error) {
       this.#compiled.forget(host)
       // Whatever happened, nothing of this attempt stays; a disk that was there before does.

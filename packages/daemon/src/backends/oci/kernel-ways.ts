@@ -1,6 +1,7 @@
 // What a start does one way on the kernel of the host, and another way in a kernel of the sandbox's own: gVisor, which is a program that hands on
 // no descriptors, makes its own user namespace, and keeps limits and a loopback of its own.
 import type { MachineSpec } from '../backend.ts'
+import { openFileLimit } from '../open-files.ts'
 import { SOCKET_FOLDER } from '../own-places.ts'
 import { refusalProfile, type SeccompProfile, seccompProfile } from '../seccomp.ts'
 import { type IdRange, outsideId } from './id-ranges.ts'
@@ -37,7 +38,7 @@ export function kernelWays(host: Host, paths: OciPaths, spec: MachineSpec, ids: 
       socketFolder: null,
       users: paths.users,
       // An ordinary user's launcher has the user's own id: limited itself, it would count all that the user runs.
-      inherited: rlimits(host.openFiles, host.rootless ? null : processes),
+      inherited: rlimits(Math.min(host.openFiles, openFileLimit(spec.pidsLimit)), host.rootless ? null : processes),
       told: [],
       loopback: ['127.0.0.53/8'],
       options: [],
@@ -46,6 +47,7 @@ export function kernelWays(host: Host, paths: OciPaths, spec: MachineSpec, ids: 
     args: ['--config-line', '--listen', `${SOCKET_FOLDER}/${SOCKET_NAME}`],
     socketFolder: { path: paths.socketFolder(spec.id), name: SOCKET_NAME, target: SOCKET_FOLDER, owner: outsideId(ids, 0) },
     users: null,
+    // To the host gVisor is few processes, which hold the files of all that run in it.
     inherited: rlimits(host.openFiles, null),
     told: named(rlimits(host.openFiles, processes)),
     // All of 127/8 is there.
@@ -55,7 +57,7 @@ export function kernelWays(host: Host, paths: OciPaths, spec: MachineSpec, ids: 
   }
 }
 
-export function processLimit(host: Host, spec: MachineSpec): number {
+export function processLimit(host: Host, spec: Pick<MachineSpec, 'pidsLimit'>): number {
   return Math.min(Math.max(spec.pidsLimit, LEAST_PROCESSES), host.processes)
 }
 

@@ -1,20 +1,24 @@
 // One running machine of the oci backend.
+import { join } from 'node:path'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
-import type { Epitaph, Machine } from '../backend.ts'
+import type { Epitaph, Machine, MachineLimits } from '../backend.ts'
 import { readStats, unwrittenBytes } from '../cgroups/files.ts'
 import { freeze, thaw } from '../cgroups/freeze.ts'
 import { oomKills, pidRefusals, readLimitEvents } from '../cgroups/limit-events.ts'
+import { openFilesIn } from '../open-files.ts'
 import { isAlive } from '../process-state.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { MachineRecord, MachineState } from './record.ts'
 
-interface Ends {
+/** What the backend does for its machines. */
+interface Hands {
+  resize(record: MachineRecord, limits: MachineLimits): Promise<void>
   stop(id: string): Promise<void>
   discard(id: string): Promise<void>
 }
 
-export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, state: MachineState, ends: Ends): Machine {
+export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, state: MachineState, hands: Hands): Machine {
   const { id, group } = record
   const { cgroups } = host
   return {
@@ -27,6 +31,11 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
     isRunning: async () => isAlive(state),
     stats: () => readStats(cgroups, paths.cgroupParent, group),
     limitEvents: () => readLimitEvents(cgroups, paths.cgroupParent, group, state.pid),
+    ...(cgroups?.roots.pids === undefined
+      ? {}
+      : {
+          openFiles: (withMapped: boolean) => openFilesIn(join(cgroups.roots.pids ?? '', paths.cgroupParent, group), withMapped),
+        }),
     epitaph: () => epitaph(host, paths, group),
     unwritten: () => unwrittenBytes(cgroups, paths.cgroupParent, group),
     ...(cgroups?.roots.freezer === undefined
@@ -35,8 +44,9 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
           pause: deadlineMs => freeze(cgroups, paths.cgroupParent, group, deadlineMs),
           resume: () => thaw(cgroups, paths.cgroupParent, group),
         }),
-    stop: () => ends.stop(id),
-    destroy: () => ends.discard(id),
+    ...(cgroups === null ? {} : { resize: (limits: MachineLimits) => hands.resize(record, limits) }),
+    stop: () => hands.stop(id),
+    destroy: () => hands.discard(id),
   }
 }
 

@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll } from 'vitest'
 import { conformance } from '../conformance.ts'
+import { WITHOUT_SYS_RESOURCE } from '../limitations.ts'
 import { openOci } from './backend.ts'
+import { mayLimitProcesses } from './probe.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
@@ -19,6 +21,6 @@ for (const runtime of ['crun', 'runc']) {
       starter: [process.execPath, starter, dataDir, runtime, runnerPath],
       allowUnenforced: [],
     },
-    {},
+    mayLimitProcesses() ? {} : WITHOUT_SYS_RESOURCE,
   )
 }

@@ -6,6 +6,7 @@ import type { LimitKind, Probe } from '../backend.ts'
 import { usableCgroups } from '../cgroups/delegation.ts'
 import { type CgroupLayout, missingControllers, parentName } from '../cgroups/layout.ts'
 import { findProgram } from '../find-program.ts'
+import { MOST_OPEN_FILES } from '../open-files.ts'
 import { inUserNamespace, userNamespaceProblem } from './enter-userns.ts'
 import { fullPool, type IdPool, mappedPool } from './id-ranges.ts'
 import { LaunchError, type Launcher, type Probed } from './launcher.ts'
@@ -26,6 +27,8 @@ export interface Host extends Runtime {
   readonly noWritableRoot: string | null
   readonly openFiles: number
   readonly processes: number
+  /** Whether this process may change the limits of others. */
+  readonly mayLimitProcesses: boolean
   /**
    * Where the launcher puts the root filesystem together, in its own mount namespace. The runtime looks it up with an id that owns
    * nothing, so it is a folder that everybody may enter.
@@ -42,7 +45,6 @@ export interface Examined {
 const STAGES = ['/mnt', '/media', '/srv', '/opt', '/home', '/tmp']
 const INSTALL = 'sudo apt-get install -y crun'
 const AS_USER_SERVICE = 'as a systemd service of your user (docs/guides/running-as-a-service.md)'
-const WANTED_OPEN_FILES = 65_536
 const UNLIMITED = 1_048_576
 /** Before version 252 systemd hands users no cpu controller. */
 const DELEGATE_ALL = `sudo install -d /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory pids\\n' | sudo tee /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, and log in again`
@@ -89,8 +91,9 @@ export async function examine(dataDir: string, runtimes: Runtimes, launcher: Lau
       : can.idmap === ''
         ? null
         : `layers cannot be shifted into a session's ids: ${can.idmap}`,
-    openFiles: Math.min(WANTED_OPEN_FILES, hardLimit('Max open files')),
+    openFiles: Math.min(MOST_OPEN_FILES, hardLimit('Max open files')),
     processes: hardLimit('Max processes'),
+    mayLimitProcesses: mayLimitProcesses(),
     stage,
   }
   return { host, probe: describe(host, version) }
@@ -172,4 +175,11 @@ function isOpenFolder(path: string): boolean {
 function hardLimit(name: string): number {
   const hard = readFileSync('/proc/self/limits', 'utf8').match(new RegExp(`^${name}\\s+\\S+\\s+(\\S+)`, 'm'))?.[1]
   return hard === undefined || hard === 'unlimited' ? UNLIMITED : Number(hard)
+}
+
+const CAP_SYS_RESOURCE = 24n
+
+export function mayLimitProcesses(): boolean {
+  const effective = readFileSync('/proc/self/status', 'utf8').match(/^CapEff:\s+([0-9a-f]+)$/m)?.[1] ?? '0'
+  return ((BigInt(`0x${effective}`) >> CAP_SYS_RESOURCE) & 1n) === 1n
 }

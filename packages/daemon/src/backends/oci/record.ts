@@ -26,6 +26,8 @@ const MachineRecord = z.object({
   runtime: z.array(z.string()),
   hiddenMounts: z.array(z.string()).optional(),
   readonlyRootfs: z.boolean(),
+  /** gVisor, which bounds processes by itself. */
+  ownKernel: z.boolean().optional(),
   diskMb: z.int(),
   unenforced: z.array(Limit),
 })

@@ -23,6 +23,7 @@ const host: Host = {
   privateLayers: true,
   noWritableRoot: 'a writable root filesystem needs root',
   openFiles: 1024,
+  mayLimitProcesses: true,
   processes: 1024,
   stage: '/mnt',
 }

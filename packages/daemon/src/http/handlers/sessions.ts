@@ -5,6 +5,7 @@ import { getSession } from '../../sessions/get.ts'
 import { listSessions } from '../../sessions/list.ts'
 import { pauseSession, resumeSession } from '../../sessions/pause.ts'
 import { renewSession } from '../../sessions/renew.ts'
+import { resizeSession } from '../../sessions/resize.ts'
 import { showSession, showWithEnv } from '../../sessions/show.ts'
 import { startSession } from '../../sessions/start.ts'
 import { sessionStats } from '../../sessions/stats.ts'
@@ -32,6 +33,7 @@ export const sessionHandlers = ({ world }: Api) =>
     pauseSession: async ({ params, log }) => showSession(await pauseSession(world, params.id, log)),
     resumeSession: async ({ params, log }) => showSession(await resumeSession(world, params.id, log)),
     renewSession: async ({ params, body }) => showSession(await renewSession(world, params.id, body.ttl_seconds)),
+    resizeSession: async ({ params, body, log }) => showSession(await resizeSession(world, params.id, body, log)),
     sessionStats: ({ params }) => sessionStats(world, params.id),
     sessionLogs: async ({ params }) => ({
       headers: { 'content-type': 'text/plain; charset=utf-8' },

@@ -1,0 +1,51 @@
+package launch
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestResizeLimitsEveryMember(t *testing.T) {
+	dir := t.TempDir()
+	sleeper := exec.Command("sleep", "600")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer sleeper.Wait()
+	defer sleeper.Process.Kill()
+	inner := filepath.Join(dir, "machine")
+	if err := os.Mkdir(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The second is of a process that has ended.
+	procs := strconv.Itoa(sleeper.Process.Pid) + "\n4194303\n"
+	if err := os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte(procs), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	job := &resizeJob{Groups: []group{{Dir: dir, Settings: []setting{{"pids.max", "96"}}}}, Processes: 77}
+	if err := os.WriteFile(filepath.Join(dir, "pids.max"), []byte("10"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := resize(job); err != nil {
+		t.Fatal(err)
+	}
+	limits, err := os.ReadFile("/proc/" + strconv.Itoa(sleeper.Process.Pid) + "/limits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(limits), "\n") {
+		if strings.HasPrefix(line, "Max processes") && strings.Join(strings.Fields(line)[2:4], " ") != "77 77" {
+			t.Errorf("the process has %q", line)
+		}
+	}
+	if kept, _ := os.ReadFile(filepath.Join(dir, "pids.max")); string(kept) != "96" {
+		t.Errorf("pids.max is %q", kept)
+	}
+}
