@@ -109,6 +109,17 @@ test('a persistent session may go without a ttl', async () => {
   await run('rm', '-f', 'endless')
 })
 
+test('resize changes limits, and says what they are', async () => {
+  expect(await run('new', 'grows')).toMatchObject({ code: 0 })
+  expect(await run('resize', 'grows', '--memory-mb', '1GB', '--cpu-cores', '1')).toMatchObject({
+    code: 0,
+    stdout: 'grows  1 cpu  1024 MiB  256 processes\n',
+  })
+  expect(JSON.parse((await run('inspect', 'grows', '--json')).stdout)).toMatchObject({ cpu_cores: 1, memory_mb: 1024 })
+  expect(await run('resize', 'grows')).toMatchObject({ code: 2, stderr: expect.stringContaining('give at least one of') })
+  expect(await run('resize', 'grows', '--memory-mb', '1TB')).toMatchObject({ code: 2 })
+})
+
 test('sizes may have a unit', async () => {
   const { stdout } = await run('new', 'sized', '--memory-mb', '1GB', '--disk-mb', '2GiB', '--no-start', '--json')
   expect(JSON.parse(stdout)).toMatchObject({ memory_mb: 1024, disk_mb: 2048 })

@@ -140,6 +140,7 @@ export const BOUNDARIES: Boundary[] = [
     files: `${DAEMON}/sessions/`,
     may: [
       `${DAEMON}/backends/backend.ts`,
+      `${DAEMON}/backends/open-files.ts`,
       `${DAEMON}/backends/unenforced.ts`,
       `${DAEMON}/disk-policy.ts`,
       `${DAEMON}/images/`,

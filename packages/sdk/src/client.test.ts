@@ -48,6 +48,14 @@ test('an exec whose answer is lost is not sent again', async () => {
   expect(server.requests).toHaveLength(1)
 })
 
+test('resize sends the limits that were given, and the session knows what it has since', async () => {
+  await using server = await startServer((_, reply) => json(reply, 200, { ...SESSION, memory_mb: 2048 }))
+  const session = connect(server.url).session('calm-otter')
+  await session.resize({ memoryMb: 2048 })
+  expect(session.info.memoryMb).toBe(2048)
+  expect([server.requests[0]?.url, server.requests[0]?.text]).toEqual(['/v1/sessions/calm-otter/resize', '{"memory_mb":2048}'])
+})
+
 test('a read is tried three times while the daemon stops, and an answer that means no is not', async () => {
   await using stopping = await startServer((_, reply) =>
     json(reply, 503, { error: { code: 'SHUTTING_DOWN', message: 'stopping' } }),

@@ -74,7 +74,7 @@ describe('a WebSocket to a process', () => {
     expect([got.text(CHANNELS.stdout), got.text(CHANNELS.stderr), JSON.parse(got.text(CHANNELS.exit)), closed]).toEqual([
       'hello there',
       'bye\n',
-      { exit_code: 7, timed_out: false },
+      { exit_code: 7, timed_out: false, limit_hit: null },
       1000,
     ])
     await until(() => daemon.world.live.get(id)?.holds === 0)
