@@ -72,7 +72,7 @@ export const SESSIONS_ROUTES = {
     params: sessionId,
     body: session.ResizeRequest,
     reply: session.Session,
-    errors: [...found, 'WRONG_STATE', 'UNSUPPORTED', 'MEMORY_IN_USE', 'RESIZE_FAILED'],
+    errors: [...found, 'WRONG_STATE', 'UNSUPPORTED', 'MEMORY_IN_USE', 'RESIZE_FAILED', 'RUNNER_LOST', 'BACKEND_UNAVAILABLE'],
   },
   sessionStats: { summary: 'Resource use of a session', params: sessionId, reply: session.SessionStats, errors: live },
   sessionLogs: { summary: 'Boot log of a session', params: sessionId, reply: Bytes, errors: found },

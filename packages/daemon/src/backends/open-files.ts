@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { isMissing } from './missing-file.ts'
 
 /** As much as any program asks for. */
-export const MOST_OPEN_FILES = 65_536
+const MOST_OPEN_FILES = 65_536
 /** Build tools and servers open more than the usual 1024. */
 const LEAST_OPEN_FILES = 4096
 /** All processes of one machine together get no more than this part of the pool, if each can still have the least. */
@@ -14,7 +14,18 @@ const SHARE = 4
 
 /** The limit of each process of a machine that may have so many. */
 export function openFileLimit(pidsLimit: number, pool = openFilePool().max): number {
-  return Math.min(MOST_OPEN_FILES, Math.max(LEAST_OPEN_FILES, Math.floor(pool / SHARE / pidsLimit)))
+  return Math.min(mostOpenFiles(), Math.max(LEAST_OPEN_FILES, Math.floor(pool / SHARE / pidsLimit)))
+}
+
+/** The most that any process may have: what this one starts cannot pass this one's own limit. */
+export const mostOpenFiles = () => Math.min(MOST_OPEN_FILES, hardLimit('Max open files'))
+
+const UNLIMITED = 1_048_576
+
+/** This process's own, as /proc names it. */
+export function hardLimit(name: string): number {
+  const hard = readFileSync('/proc/self/limits', 'utf8').match(new RegExp(`^${name}\\s+\\S+\\s+(\\S+)`, 'm'))?.[1]
+  return hard === undefined || hard === 'unlimited' ? UNLIMITED : Number(hard)
 }
 
 /** Of the host. Root may open files beyond `max`; nobody else can. */

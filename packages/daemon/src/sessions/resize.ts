@@ -66,24 +66,37 @@ async function refuseBelowUse(machine: Machine, name: string, memory_mb: number)
   if (used_mb >= memory_mb) throw new SandglassError('MEMORY_IN_USE', { name, used_mb, memory_mb })
 }
 
-/** After a restart of the daemon: a change that it was in the middle of is finished, or undone where the machine does not take it. */
+/**
+ * After a restart of the daemon: a change that it was in the middle of is finished, or undone where the machine does not take it. Where neither
+ * works it stays stored, and the session goes on.
+ */
 export async function finishResize(world: World, row: SessionRow, machine: Machine | undefined): Promise<SessionRow> {
   if (row.resizing === null) return row
   const wanted: Limits = JSON.parse(row.resizing)
-  const limits = machine?.resize && (await takes(world, row, machine.resize, wanted)) ? wanted : limitsOf(row)
-  await patchSession(world.store, row.id, { ...limits, resizing: null })
-  world.log.info({ sessionId: row.id, limits }, 'interrupted resize settled')
-  return { ...row, ...limits, resizing: null }
+  try {
+    const limits = machine?.resize ? await firstTaken(world, row.id, machine.resize, [wanted, limitsOf(row)]) : limitsOf(row)
+    await patchSession(world.store, row.id, { ...limits, resizing: null })
+    world.log.info({ sessionId: row.id, limits }, 'interrupted resize settled')
+    return { ...row, ...limits, resizing: null }
+  } catch (err) {
+    world.log.error({ err, sessionId: row.id }, 'interrupted resize could not be settled')
+    return row
+  }
 }
 
-async function takes(world: World, row: SessionRow, resize: NonNullable<Machine['resize']>, wanted: Limits): Promise<boolean> {
+async function firstTaken(
+  world: World,
+  id: string,
+  resize: NonNullable<Machine['resize']>,
+  [wanted, before]: [Limits, Limits],
+): Promise<Limits> {
   try {
     await resize(machineLimits(wanted))
-    return true
+    return wanted
   } catch (err) {
-    world.log.warn({ err, sessionId: row.id }, 'interrupted resize is undone')
-    await resize(machineLimits(row))
-    return false
+    world.log.warn({ err, sessionId: id }, 'interrupted resize is undone')
+    await resize(machineLimits(before))
+    return before
   }
 }
 

@@ -10,7 +10,6 @@ import type {
   Backend,
   LayeredImage,
   Machine,
-  MachineLimits,
   MachineSpec,
   MachineWishes,
   Probe,
@@ -30,14 +29,13 @@ import { inUserNamespace } from './enter-userns.ts'
 import { IdSlots } from './id-ranges.ts'
 import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
 import { kernelProfile } from './kernel-ways.ts'
-import { againIfKilled, LaunchError, Launcher } from './launcher.ts'
+import { againIfKilled, isLaunchFailure, LaunchError, Launcher } from './launcher.ts'
 import { ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
 import { type Examined, examine, type Host } from './probe.ts'
 import { pruneImages, runnerName } from './prune-images.ts'
 import { type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
 import { refuseWishes } from './refuse.ts'
-import { resizeMachine } from './resize.ts'
 import { type Rootfs, RootImages } from './root-images.ts'
 import { placeRunner } from './runner-file.ts'
 import { Runtimes } from './runtimes.ts'
@@ -192,9 +190,7 @@ class OciBackend implements Backend {
   }
 
   readonly #hands = {
-    resize: async (record: MachineRecord, limits: MachineLimits) => {
-      await resizeMachine(await this.#host(), this.#paths, this.#launcher, record, limits)
-    },
+    launcher: () => this.#launcher,
     stop: async (id: string) => {
       await this.#turns.take(id, async () => {
         const record = await readRecord(this.#paths.session(id))
@@ -256,7 +252,7 @@ class OciBackend implements Backend {
         this.#slots.release(slot)
       } else await writeRecord(folder, before)
       signal.throwIfAborted()
-      if (error instanceof LaunchError || isTimeout(error)) {
+      if (isLaunchFailure(error)) {
         throw new SandglassError('START_FAILED', { id: spec.id, why: error.message }, { cause: error })
       }
       throw error
@@ -299,8 +295,4 @@ class OciBackend implements Backend {
     if (this.#examined.host !== null) return this.#examined.host
     throw new SandglassError('BACKEND_UNAVAILABLE', { backend: this.name, why: `${probe.why}; ${probe.fix}` })
   }
-}
-
-function isTimeout(error: unknown): error is Error {
-  return error instanceof DOMException && error.name === 'TimeoutError'
 }

@@ -38,7 +38,7 @@ export function kernelWays(host: Host, paths: OciPaths, spec: MachineSpec, ids: 
       socketFolder: null,
       users: paths.users,
       // An ordinary user's launcher has the user's own id: limited itself, it would count all that the user runs.
-      inherited: rlimits(Math.min(host.openFiles, openFileLimit(spec.pidsLimit)), host.rootless ? null : processes),
+      inherited: rlimits(openFileLimit(spec.pidsLimit), host.rootless ? null : processes),
       told: [],
       loopback: ['127.0.0.53/8'],
       options: [],

@@ -53,6 +53,10 @@ export async function againIfKilled<T>(signal: AbortSignal, work: () => Promise<
   }
 }
 
+/** A job that failed, or was not done in time. */
+export const isLaunchFailure = (error: unknown): error is Error =>
+  error instanceof LaunchError || (error instanceof DOMException && error.name === 'TimeoutError')
+
 const MAX_REPLY = 1024 * 1024
 const WARM_AFTER_MS = 10
 

@@ -7,13 +7,15 @@ import { freeze, thaw } from '../cgroups/freeze.ts'
 import { oomKills, pidRefusals, readLimitEvents } from '../cgroups/limit-events.ts'
 import { openFilesIn } from '../open-files.ts'
 import { isAlive } from '../process-state.ts'
+import type { Launcher } from './launcher.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { MachineRecord, MachineState } from './record.ts'
+import { resizeMachine } from './resize.ts'
 
 /** What the backend does for its machines. */
 interface Hands {
-  resize(record: MachineRecord, limits: MachineLimits): Promise<void>
+  launcher(): Launcher
   stop(id: string): Promise<void>
   discard(id: string): Promise<void>
 }
@@ -44,7 +46,9 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
           pause: deadlineMs => freeze(cgroups, paths.cgroupParent, group, deadlineMs),
           resume: () => thaw(cgroups, paths.cgroupParent, group),
         }),
-    ...(cgroups === null ? {} : { resize: (limits: MachineLimits) => hands.resize(record, limits) }),
+    ...(cgroups === null
+      ? {}
+      : { resize: (limits: MachineLimits) => resizeMachine(host, paths, hands.launcher(), record, limits) }),
     stop: () => hands.stop(id),
     destroy: () => hands.discard(id),
   }

@@ -6,7 +6,7 @@ import type { LimitKind, Probe } from '../backend.ts'
 import { usableCgroups } from '../cgroups/delegation.ts'
 import { type CgroupLayout, missingControllers, parentName } from '../cgroups/layout.ts'
 import { findProgram } from '../find-program.ts'
-import { MOST_OPEN_FILES } from '../open-files.ts'
+import { hardLimit, mostOpenFiles } from '../open-files.ts'
 import { inUserNamespace, userNamespaceProblem } from './enter-userns.ts'
 import { fullPool, type IdPool, mappedPool } from './id-ranges.ts'
 import { LaunchError, type Launcher, type Probed } from './launcher.ts'
@@ -45,7 +45,6 @@ export interface Examined {
 const STAGES = ['/mnt', '/media', '/srv', '/opt', '/home', '/tmp']
 const INSTALL = 'sudo apt-get install -y crun'
 const AS_USER_SERVICE = 'as a systemd service of your user (docs/guides/running-as-a-service.md)'
-const UNLIMITED = 1_048_576
 /** Before version 252 systemd hands users no cpu controller. */
 const DELEGATE_ALL = `sudo install -d /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory pids\\n' | sudo tee /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, and log in again`
 
@@ -91,7 +90,7 @@ export async function examine(dataDir: string, runtimes: Runtimes, launcher: Lau
       : can.idmap === ''
         ? null
         : `layers cannot be shifted into a session's ids: ${can.idmap}`,
-    openFiles: Math.min(MOST_OPEN_FILES, hardLimit('Max open files')),
+    openFiles: mostOpenFiles(),
     processes: hardLimit('Max processes'),
     mayLimitProcesses: mayLimitProcesses(),
     stage,
@@ -169,12 +168,6 @@ async function tryMounts(dataDir: string, launcher: Launcher): Promise<Probed> {
 function isOpenFolder(path: string): boolean {
   const info = lstatSync(path, { throwIfNoEntry: false })
   return info?.isDirectory() === true && (info.mode & 0o001) !== 0
-}
-
-/** This process's own hard limit, which what it starts cannot pass. */
-function hardLimit(name: string): number {
-  const hard = readFileSync('/proc/self/limits', 'utf8').match(new RegExp(`^${name}\\s+\\S+\\s+(\\S+)`, 'm'))?.[1]
-  return hard === undefined || hard === 'unlimited' ? UNLIMITED : Number(hard)
 }
 
 const CAP_SYS_RESOURCE = 24n

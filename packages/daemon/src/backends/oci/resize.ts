@@ -23,7 +23,7 @@ export async function resizeMachine(
   if (cgroups === null) throw unsupported('resize without cgroups', STOP_FIRST)
   const { pidsLimit } = await readStats(cgroups, paths.cgroupParent, record.group)
   const fixed = record.ownKernel ? 'in gVisor' : fixedProcesses(host)
-  if (fixed !== null && pidsLimit !== limits.pidsLimit)
+  if (fixed !== null && pidsLimit !== null && pidsLimit !== limits.pidsLimit)
     throw unsupported(`another pids_limit while the session runs, ${fixed}`, STOP_FIRST)
   const groups = groupsOf(cgroups, paths.cgroupParent, record.group, limits, false)
   const resize = { groups, processes: fixed !== null ? 0 : processLimit(host, limits) }
