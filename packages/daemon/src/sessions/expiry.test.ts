@@ -1,7 +1,7 @@
 import { SandglassError } from '@sandglass/contract'
 import { describe, expect, it } from 'vitest'
 import type { Backend } from '../backends/backend.ts'
-import { daemonFixture, plainChild, type TestDaemon, until } from '../daemon.fixture.ts'
+import { daemonFixture, plainChild, type TestDaemon, temporaryFolder, until } from '../daemon.fixture.ts'
 import { clocked } from './clocked.fixture.ts'
 import { sweep } from './expire.ts'
 
@@ -106,6 +106,26 @@ describe('when its ttl ends', () => {
     await pass(1)
     expect(await get(daemon, stuck.id)).toMatchObject({ status: 'paused', reason: 'idle_ttl' })
   })
+})
+
+it('a session whose backend cannot tell of its machine is stopped later, and does not fail', async () => {
+  const [dataDir, machines] = [await temporaryFolder(), await temporaryFolder()]
+  const first = await clocked({ dataDir, backends: () => [plainChild(machines)] })
+  const { id } = await first.daemon.create({ persist: true, ttl_seconds: 60 })
+  await writeFile(first.daemon, id)
+  await first.daemon.close()
+  const silent = plainChild(machines)
+  const recover = silent.recover.bind(silent)
+  silent.recover = () => Promise.reject(new Error('the engine does not answer'))
+  const second = await clocked({ dataDir, backends: () => [silent] })
+  await second.pass(60)
+  expect(await get(second.daemon, id)).toMatchObject({ status: 'running' })
+  silent.recover = recover
+  await until(async () => {
+    await second.pass(0)
+    return ((await get(second.daemon, id)) as { status: string }).status === 'stopped'
+  }, 20_000)
+  expect(await readAfter(second.daemon, id, 'start')).toBe('kept\n')
 })
 
 describe('a stopped session', () => {
