@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { PROCESS_TAG } from './ids.ts'
 import { LIMITS } from './limits.ts'
-import { Env, NullableLimitHit, Path, queryInt, ShellName, SIGNALS, Size, Timestamp, User } from './primitives.ts'
+import { Env, NullableLimitHit, Path, queryInt, ShellName, Signal, Size, Timestamp, User } from './primitives.ts'
 
 const utf8Length = (text: string) => new TextEncoder().encode(text).length
 
@@ -109,7 +109,7 @@ export const Process = z.object({
 export type Process = z.infer<typeof Process>
 export const ProcessList = z.object({ items: z.array(Process) })
 export const SignalRequest = z.strictObject({
-  signal: z.enum(SIGNALS),
+  signal: Signal,
   group: z.boolean().optional().describe('false signals the one process; its whole group when absent'),
 })
 export const StdinRequest = z.strictObject({

@@ -27,7 +27,11 @@ describe('ids and names', () => {
     fc.assert(fc.property(fc.stringMatching(SESSION_NAME), name => !SESSION_ID.test(name) && SessionRef.safeParse(name).success))
   })
 
-  it.each(['', 'a', 'A-name', '1abc', 'has space', 'has_underscore', 'ends\n', `a${'b'.repeat(41)}`, '../etc', 'ünïcode'])(
+  it.each(['a', 'z', `a${'b'.repeat(40)}`, 'a-1'])('%j is a session name', name => {
+    expect(SESSION_NAME.test(name)).toBe(true)
+  })
+
+  it.each(['', '-', '1', 'A-name', '1abc', 'has space', 'has_underscore', 'ends\n', `a${'b'.repeat(41)}`, '../etc', 'ünïcode'])(
     '%j is not a session name',
     name => {
       expect(SESSION_NAME.test(name)).toBe(false)

@@ -1,7 +1,7 @@
 // Ids and names: how they look and how they are made.
 
 export const SESSION_ID = /^sess_[a-z0-9]{16}$/
-export const SESSION_NAME = /^[a-z][a-z0-9-]{1,40}$/
+export const SESSION_NAME = /^[a-z][a-z0-9-]{0,40}$/
 export const SHELL_NAME = /^[a-z0-9][a-z0-9_-]{0,31}$/
 export const PROCESS_TAG = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$/
 export const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/

@@ -4,13 +4,14 @@ import { ENV_NAME, LABEL_NAME, SESSION_ID, SESSION_NAME, SHELL_NAME } from './id
 import { issueText } from './issue-text.ts'
 import { LIMITS_HIT } from './limit-hit.ts'
 import { LIMITS } from './limits.ts'
+import { SIGNALS, signalName } from './signals.ts'
 
 z.config({ customError: issueText })
 
 const bytes = (text: string) => new TextEncoder().encode(text).length
 
 export const SessionId = z.string().regex(SESSION_ID, 'must look like sess_ and 16 of a-z0-9')
-export const SessionName = z.string().regex(SESSION_NAME, 'must be 2 to 41 of a-z, 0-9 and -, starting with a letter')
+export const SessionName = z.string().regex(SESSION_NAME, 'must be 1 to 41 of a-z, 0-9 and -, starting with a letter')
 /** A session is addressed by its id or by its name. */
 export const SessionRef = z.string().refine(s => SESSION_ID.test(s) || SESSION_NAME.test(s), 'must be a session id or name')
 export const ShellName = z.string().regex(SHELL_NAME, 'must be 1 to 32 of a-z, 0-9, _ and -')
@@ -78,4 +79,12 @@ export const Size = z.strictObject({
   rows: z.int().min(LIMITS.terminal_size.min).max(LIMITS.terminal_size.max),
 })
 export const User = z.enum(['sandbox', 'root']).describe('user inside the sandbox; root there is nobody outside')
-export const SIGNALS = ['HUP', 'INT', 'QUIT', 'KILL', 'USR1', 'USR2', 'TERM', 'CONT', 'STOP', 'TSTP', 'WINCH'] as const
+export const Signal = z
+  .union([z.string().max(16), z.int()])
+  .transform((given, context) => {
+    const name = signalName(given)
+    if (name !== undefined) return name
+    context.addIssue({ code: 'custom', message: `must be one of ${SIGNALS.join(', ')}` })
+    return z.NEVER
+  })
+  .describe(`one of ${SIGNALS.join(', ')}; also with SIG in front, in lower case, or as a number`)

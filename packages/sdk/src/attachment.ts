@@ -1,10 +1,10 @@
 // A terminal on a shell, or the standard streams of a process.
-import { CHANNELS, type LimitHit, type RouteName, SandglassError } from '@sandglass/contract/tables'
+import { CHANNELS, type LimitHit, type RouteName, SandglassError, type SignalInput } from '@sandglass/contract/tables'
 import { toCamel } from './case.ts'
 import { wireError } from './decode-error.ts'
 import { type ByteSocket, openSocket } from './socket.ts'
 import type { Transport } from './transport.ts'
-import type { Cancel, SignalName, TerminalSize } from './wire-types.ts'
+import type { Cancel, TerminalSize } from './wire-types.ts'
 
 export type Output = { stream: 'stdout' | 'stderr'; data: Uint8Array<ArrayBuffer> }
 /** `limitHit` is a limit that the session reached before the program failed; null for none that is known. */
@@ -39,7 +39,7 @@ export class Attachment implements AsyncIterable<Output, Exit | undefined> {
     return this.#send(CHANNELS.resize, json(size))
   }
 
-  signal(signal: SignalName): Promise<void> {
+  signal(signal: SignalInput): Promise<void> {
     return this.#send(CHANNELS.signal, json({ signal }))
   }
 

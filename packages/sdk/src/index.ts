@@ -1,4 +1,4 @@
-export { ERRORS, type ErrorCode, SandglassError } from '@sandglass/contract/tables'
+export { ERRORS, type ErrorCode, SandglassError, type SignalInput, type SignalName } from '@sandglass/contract/tables'
 export type { Attachment, Exit, Output } from './attachment.ts'
 export type { BodySource } from './body.ts'
 export { camelName, snakeName, toSnake } from './case.ts'

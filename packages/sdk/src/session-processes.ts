@@ -1,10 +1,11 @@
+import type { SignalInput } from '@sandglass/contract/tables'
 import { type Attachment, attach, type Exit, type Output } from './attachment.ts'
 import { base64FromBytes, bytesFromBase64 } from './base64.ts'
 import { toCamel } from './case.ts'
 import { follow } from './follow.ts'
 import { newIdempotencyKey } from './idempotency-key.ts'
 import type { Transport } from './transport.ts'
-import type { Cancel, ProcessInfo, ProcessOptions, SignalName } from './wire-types.ts'
+import type { Cancel, ProcessInfo, ProcessOptions } from './wire-types.ts'
 
 /** Programs with their own stdin, stdout and stderr. They run on when nobody is attached. */
 export class SessionProcesses {
@@ -34,7 +35,7 @@ export class SessionProcesses {
     return attach(this.#transport, 'attachProcess', { params: { id: this.#id, pid }, signal })
   }
 
-  async signal(pid: number, signal: SignalName, options: { group?: boolean } & Cancel = {}): Promise<void> {
+  async signal(pid: number, signal: SignalInput, options: { group?: boolean } & Cancel = {}): Promise<void> {
     const { signal: cancel, ...rest } = options
     await this.#transport.json('signalProcess', { params: { id: this.#id, pid }, body: { signal, ...rest }, signal: cancel })
   }

@@ -30,7 +30,6 @@ export type ShellInfo = Reply<'createShell'>
 export type ShellOptions = Options<'createShell', 'name'> & Cancel
 export type ProcessInfo = Reply<'startProcess'>
 export type ProcessOptions = Options<'startProcess', 'argv'> & Cancel
-export type SignalName = Body<'signalProcess'>['signal']
 export type TerminalSize = NonNullable<ProcessOptions['tty']>
 
 export type FileInfo = Reply<'fsStat'>

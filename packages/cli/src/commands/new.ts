@@ -10,7 +10,7 @@ import { attachTerminal, requireTerminal } from '../terminal/attach-terminal.ts'
 export const command: Command = {
   summary: 'Create a session',
   usage: ['[NAME] [FLAGS]'],
-  about: `NAME has 2 to 41 of a-z, 0-9 and -, a letter first; without one a name is made up.
+  about: `NAME has 1 to 41 of a-z, 0-9 and -, a letter first; without one a name is made up.
 
 Prints its name and id; with --shell the name alone, and then it opens a terminal in it.`,
   options: { ...SESSION_OPTIONS, shell: { type: 'boolean', about: 'attach a terminal to its shell when it runs' } },
@@ -58,6 +58,6 @@ function notAName(given: string): string {
     .replace(/[^a-z0-9-]+/g, '-')
     .replace(/^[^a-z]+|-+$/g, '')
     .slice(0, 41)
-  const rule = `${given} cannot be a name: write 2 to 41 of a-z, 0-9 and -, a letter first`
+  const rule = `${given} cannot be a name: write 1 to 41 of a-z, 0-9 and -, a letter first`
   return SESSION_NAME.test(near) ? `${rule}; did you mean ${near}?` : rule
 }

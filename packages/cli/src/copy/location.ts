@@ -6,7 +6,7 @@ export type Location = { kind: 'sandbox'; session: string; path: string } | { ki
 /** `NAME:PATH` is in a sandbox, `-` is stdin or stdout, anything else is here. A file here with a colon is written ./a:b. */
 export function parseLocation(given: string): Location {
   if (given === '-') return { kind: 'stdio' }
-  const [, session, path] = /^([a-z][a-z0-9-]{1,40}|sess_[a-z0-9]{16}):(.*)$/s.exec(given) ?? []
+  const [, session, path] = /^([a-z][a-z0-9-]{0,40}|sess_[a-z0-9]{16}):(.*)$/s.exec(given) ?? []
   if (session === undefined || path === undefined) return { kind: 'host', path: given }
   return { kind: 'sandbox', session, path: path === '' ? '.' : path }
 }

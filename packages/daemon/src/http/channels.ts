@@ -1,6 +1,6 @@
 // WebSockets to shells, processes and ports. Both directions have backpressure: what one side does not take, the other is not asked for.
 import type { Duplex } from 'node:stream'
-import { CHANNELS, type LimitHit, SandglassError, SIGNALS, Size, SOCKET_FAILED } from '@sandglass/contract'
+import { CHANNELS, type LimitHit, SandglassError, Signal, Size, SOCKET_FAILED } from '@sandglass/contract'
 import type { RawData, WebSocket } from 'ws'
 import { z } from 'zod'
 import type { Logger } from '../log.ts'
@@ -128,7 +128,7 @@ function receiveInOrder(socket: WebSocket, pump: Pump, fail: (error: unknown) =>
   })
 }
 
-const SignalMessage = z.object({ signal: z.enum(SIGNALS) })
+const SignalMessage = z.object({ signal: Signal })
 
 async function fromClient({ stream }: HeldStream, data: Buffer): Promise<void> {
   const [channel] = data

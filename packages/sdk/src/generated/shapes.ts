@@ -547,7 +547,8 @@ export type Bodies = {
     close?: boolean
   }
   signalProcess: {
-    signal: 'HUP' | 'INT' | 'QUIT' | 'KILL' | 'USR1' | 'USR2' | 'TERM' | 'CONT' | 'STOP' | 'TSTP' | 'WINCH'
+    /** one of HUP, INT, QUIT, KILL, USR1, USR2, TERM, CONT, STOP, TSTP, WINCH; also with SIG in front, in lower case, or as a number */
+    signal: string | number
     /** false signals the one process; its whole group when absent */
     group?: boolean
   }
