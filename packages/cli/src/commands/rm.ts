@@ -20,9 +20,13 @@ export const command: Command = {
     const names = [...args, ...(rest ?? [])]
     if (names.length === 0) throw usage('NAME is missing')
     if (!flags.force) {
-      if (!process.stdin.isTTY) throw usage('rm asks before it ends a session, and there is no terminal to ask on: pass -f')
       const found = await connect()
-      for (const name of names) await found.getSession(name) // no question about what is not there
+      // A session that does not exist needs no question, and is the error to report, with or without a terminal.
+      for (const name of names) {
+        requireName(name)
+        await found.getSession(name)
+      }
+      if (!process.stdin.isTTY) throw usage('rm asks before it ends a session, and there is no terminal to ask on: pass -f')
       const what = names.length === 1 ? `session ${names[0]}` : `${names.length} sessions (${names.join(', ')})`
       if (!(await confirm(`End ${printable(what)} and remove the files in it?`))) {
         say('nothing was removed\n')
