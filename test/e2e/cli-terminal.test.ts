@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CliHome, isAlive, SANDGLASS } from './cli-home.ts'
 import { deadline } from './deadline.ts'
@@ -95,6 +97,16 @@ test('what a program prints to a terminal cannot set its title or leave it in an
   tmux.line(String.raw`"$SG" exec box --raw -- printf '\033]0;asked\007done\n'`)
   await tmux.shows(/^done$/m)
   expect(tmux.value('pane_title')).toBe('asked')
+})
+
+test.each([
+  ['a program', (text: string) => `-- printf '${text}'`],
+  ['a line in the shell', (text: string) => `-c "printf '${text}'"`],
+])('what %s prints to a terminal cannot change what its keys send or make it answer', async (_, command) => {
+  const typescript = join(cli.home, 'typescript')
+  const hostile = String.raw`a\005\033[>4;2m\033[?1h\033=\033[>1u\033[?4mb\n`
+  await promisify(execFile)('script', ['-qec', `"${SANDGLASS}" exec box ${command(hostile)}`, typescript], { env: cli.env })
+  expect(await readFile(typescript, 'latin1')).toContain('\nab\r\n')
 })
 
 test('a daemon that is killed under a shell is started again, and the shell goes on', async () => {

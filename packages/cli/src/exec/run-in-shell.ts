@@ -2,10 +2,11 @@ import { LIMITS } from '@sandglass/contract/tables'
 import type { ExecDone, ExecOptions, ExecStream, Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { toJson } from '../show-session.ts'
-import { BROKEN_PIPE, onBrokenPipe, written } from './broken-pipe.ts'
+import { BROKEN_PIPE, onBrokenPipe } from './broken-pipe.ts'
 import { forwardInterrupts } from './interrupts.ts'
 import { limitNote } from './limit-note.ts'
 import { pipedStdin } from './piped-stdin.ts'
+import { safeSink } from './safe-sink.ts'
 import { ShellKey } from './shell-key.ts'
 import { timeoutNote } from './timeout-note.ts'
 
@@ -42,7 +43,7 @@ export async function runInShell(
     setTimeout(() => process.exit(BROKEN_PIPE), PATIENCE_MS).unref()
     key.press()
   })
-  const { exitCode, timedOut, shellExited, limitHit } = await show(session.execStream(line, options))
+  const { exitCode, timedOut, shellExited, limitHit } = await show(session.execStream(line, options), safeSink(process.stdout, options.rawOutput === true))
   if (process.stdout.errored) return BROKEN_PIPE
   if (timedOut) context.say(timeoutNote(options.timeoutMs ?? LIMITS.exec_timeout_ms.default, MORE_TIME))
   else if (shellExited) context.say('sandglass: the command ended its shell; the next one starts a fresh shell\n')
@@ -51,7 +52,7 @@ export async function runInShell(
 }
 
 /** A shell prints an empty line for a job that was ended under it. It is held back until it is known whether the timeout did that. */
-async function show(stream: ExecStream): Promise<ExecDone> {
+async function show(stream: ExecStream, write: (text: string) => Promise<void>): Promise<ExecDone> {
   let isLineStart = true
   let held = ''
   for await (const { chunk } of stream) {
@@ -60,9 +61,9 @@ async function show(stream: ExecStream): Promise<ExecDone> {
     const shown = held + (isEmptyLine ? chunk.slice(0, -1) : chunk)
     held = isEmptyLine ? '\n' : ''
     isLineStart = chunk.endsWith('\n')
-    if (shown !== '') await written(process.stdout, shown)
+    if (shown !== '') await write(shown)
   }
   const result = await stream.result
-  if (!result.timedOut && held !== '') await written(process.stdout, held)
+  if (!result.timedOut && held !== '') await write(held)
   return result
 }

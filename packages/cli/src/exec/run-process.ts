@@ -3,11 +3,11 @@ import { type Attachment, type Exit, type ProcessInfo, type ProcessOptions, Sand
 import type { Context } from '../command.ts'
 import { toJson } from '../show-session.ts'
 import { runTerminal } from '../terminal/attach-terminal.ts'
-import { createSafeOutput } from '../terminal/safe-output.ts'
-import { BROKEN_PIPE, onBrokenPipe, written } from './broken-pipe.ts'
+import { BROKEN_PIPE, onBrokenPipe } from './broken-pipe.ts'
 import { Collected } from './collected.ts'
 import { forwardInterrupts } from './interrupts.ts'
 import { limitNote } from './limit-note.ts'
+import { safeSink } from './safe-sink.ts'
 import { sendStdin } from './send-stdin.ts'
 import { timeoutNote } from './timeout-note.ts'
 
@@ -90,7 +90,7 @@ const signal = (attached: Attachment, name: 'INT' | (typeof FORWARDED)[keyof typ
   void attached.signal(name).catch(() => undefined)
 
 async function carry(attached: Attachment, isRaw: boolean): Promise<Exit> {
-  const sinks = { stdout: sink(process.stdout, isRaw), stderr: sink(process.stderr, isRaw) }
+  const sinks = { stdout: safeSink(process.stdout, isRaw), stderr: safeSink(process.stderr, isRaw) }
   onBrokenPipe([process.stdout, process.stderr], () => signal(attached, 'TERM'))
   try {
     for await (const { stream, data } of attached) await sinks[stream](data)
@@ -98,11 +98,6 @@ async function carry(attached: Attachment, isRaw: boolean): Promise<Exit> {
   } finally {
     process.stdin.destroy()
   }
-}
-
-function sink(output: NodeJS.WriteStream, isRaw: boolean): (data: Uint8Array) => Promise<void> {
-  const clean = output.isTTY && !isRaw ? createSafeOutput() : undefined
-  return data => written(output, clean ? clean(data) : data)
 }
 
 /** The reply of exec, with stdout and stderr also apart. */

@@ -6,8 +6,12 @@
 const ESC = 0x1b
 const BEL = 0x07
 const FIRST_OF_C1 = 0xc2
-/** Final bytes of CSI sequences that only move the cursor, erase or colour. */
-const SAFE_CSI = new Set([...'ABCDEFGHJKfm'].map(char => char.charCodeAt(0)))
+/**
+ * CSI sequences that only move the cursor, erase or colour. With one of < = > ? in front of its numbers, or with an intermediate
+ * character, the same final letter means something else: CSI > 4 ; 2 m changes what the keys send, CSI ? 4 m makes the terminal answer.
+ */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with ESC
+const SAFE_CSI = /^\x1b\[[\d;:]*[ABCDEFGHJKfm]$/
 /** ESC followed by one of these starts a string that ends with BEL or ESC \. */
 const STRING_STARTS = new Set([...'PX]^_'].map(char => char.charCodeAt(0)))
 /** Longer than any sequence that is let through; what is longer is dropped as it comes. */
@@ -42,7 +46,7 @@ export function createSafeOutput(): (data: Uint8Array) => Uint8Array {
         sequence.push(byte)
         if (byte === ESC) begin()
         else if (byte >= 0x40 && byte <= 0x7e) {
-          if (SAFE_CSI.has(byte) && sequence.length <= MAX_SEQUENCE) out.push(...sequence)
+          if (sequence.length <= MAX_SEQUENCE && SAFE_CSI.test(String.fromCharCode(...sequence))) out.push(...sequence)
           state = 'text'
         } else if (sequence.length > MAX_SEQUENCE) sequence.length = MAX_SEQUENCE
       } else if (state === 'string') {

@@ -1,0 +1,69 @@
+// Modes that a program in a sandbox switched on in the user's terminal and that must be off again when the terminal is given back:
+// other screens, a hidden cursor, and everything that changes what the keys, the mouse or a paste send.
+
+/** DEC private modes of another screen. */
+const ALTERNATE_SCREENS = ['47', '1047', '1049']
+/** DEC private modes that change what the terminal sends; all are off in a fresh terminal. */
+const INPUT_MODES = [
+  ...['1', '9', '66', '67'], // cursor keys, X10 mouse, keypad, backspace
+  ...['1000', '1001', '1002', '1003', '1004', '1005', '1006', '1015', '1016'], // mouse and focus
+  ...['1050', '1051', '1052', '1053', '1060', '1061'], // keyboards of other terminals
+  ...['2004', '2031', '2048'], // bracketed paste, reports of colours and of size
+]
+const HIDDEN_CURSOR = '25'
+const WATCHED = new Set([...ALTERNATE_SCREENS, ...INPUT_MODES])
+/** More than any program pushes; what is popped beyond it would be the user's own. */
+const MAX_PUSHED = 99
+
+// CSI is ESC [ or, in terminals that take 8-bit controls, one character; the bytes of that are matched as Latin-1.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with ESC
+const SEQUENCE = /(?:\x1b\[|\xc2?\x9b)([<=>?])([\d;:]{0,64})([hlmu])/g
+// biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with ESC
+const UNFINISHED = /(?:\x1b|\xc2|(?:\x1b\[|\xc2?\x9b)(?:[<=>?][\d;:]{0,64})?)$/
+
+export type InputModes = {
+  /** Looks at what the terminal is shown, however it is cut. */
+  note(data: Uint8Array): void
+  /** What switches off all that was left on. */
+  resets(): string
+}
+
+export function trackInputModes(): InputModes {
+  const on = new Set<string>()
+  /** Resources of modifyOtherKeys and its like that were changed. */
+  const modified = new Set<string>()
+  /** Of the kitty keyboard protocol: entries pushed, and whether flags were set without a push. */
+  let pushed = 0
+  let isSet = false
+  let tail = ''
+
+  const change: Record<string, (numbers: string[]) => void> = {
+    '?h': modes => modes.forEach(mode => (mode === HIDDEN_CURSOR ? on.delete(mode) : WATCHED.has(mode) && on.add(mode))),
+    '?l': modes => modes.forEach(mode => (mode === HIDDEN_CURSOR ? on.add(mode) : on.delete(mode))),
+    '>m': ([resource = '']) => /^\d$/.test(resource) && modified.add(resource),
+    '>u': () => {
+      pushed = Math.min(pushed + 1, MAX_PUSHED)
+    },
+    '<u': ([count = '']) => {
+      pushed = Math.max(0, pushed - Number(count || 1))
+    },
+    '=u': () => {
+      isSet = true
+    },
+  }
+
+  return {
+    note(data) {
+      const text = tail + Buffer.from(data).toString('latin1')
+      for (const [, prefix = '', numbers = '', final = ''] of text.matchAll(SEQUENCE))
+        change[prefix + final]?.(numbers.split(/[;:]/))
+      tail = UNFINISHED.exec(text)?.[0] ?? ''
+    },
+    resets() {
+      const modes = [...on].map(mode => `\x1b[?${mode}${mode === HIDDEN_CURSOR ? 'h' : 'l'}`)
+      const keys = [...modified].map(resource => `\x1b[>${resource}m`)
+      const kitty = `${isSet ? '\x1b[=0u' : ''}${pushed > 0 ? `\x1b[<${pushed}u` : ''}`
+      return `${kitty}${keys.join('')}${modes.join('')}`
+    },
+  }
+}
