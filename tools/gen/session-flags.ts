@@ -21,6 +21,7 @@ export type SessionFlag = {
   kind: 'text' | 'number' | 'seconds' | 'megabytes' | 'boolean' | 'map' | 'mount'
   value: string
   choices?: readonly string[]
+  /** The word none stands for null. */
   isNullable?: true
   about: string
 }

@@ -21,6 +21,8 @@ export type Flag = {
   isOn?: boolean
   /** The first word of the command that it belongs to; with another it is not known. */
   only?: string
+  /** Another spelling of this flag of the same command; only one of them may be given. */
+  aliasOf?: string
   about: string
 }
 

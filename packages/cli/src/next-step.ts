@@ -2,7 +2,7 @@ import { SandglassError, SESSION_ID, SESSION_NAME } from '@sandglass/contract/ta
 import type { Command, Environment } from './command.ts'
 import { nearest } from './nearest.ts'
 import { optionsOf } from './options-of.ts'
-import { parseInput } from './parse.ts'
+import { parseInput, writtenFlag } from './parse.ts'
 import { UsageError } from './usage-error.ts'
 
 type Run = { name: string; command: Command; argv: readonly string[] }
@@ -26,11 +26,14 @@ function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, run: Run): Sa
   const field = /^[a-z_]+(?=:? )/.exec(error.message)?.[0] ?? ''
   const flag = field.replaceAll('_', '-')
   const message = Object.hasOwn(command.options, flag)
-    ? `--${flag}${error.message.slice(field.length)}${meantChoice(flag, run)}`
+    ? `--${written(flag, run)}${error.message.slice(field.length)}${meantChoice(flag, run)}`
     : error.message
   const next = error.detail.next ?? `\`sandglass help ${name}\` lists the flags and their ranges`
   return new SandglassError('INVALID_REQUEST', { ...error.detail, next }, { message, requestId: error.requestId, cause: error })
 }
+
+const written = (flag: string, { command, argv }: Run) =>
+  writtenFlag(flag, parseInput(argv, optionsOf(command, argv)).flags, command.options)
 
 /** Which of a flag's values was probably meant by the one that was given. */
 function meantChoice(flag: string, { command, argv }: Run): string {

@@ -27,10 +27,26 @@ export function parseInput(argv: readonly string[], options: Readonly<Record<str
       allowPositionals: true,
       allowNegative: true,
     })
-    return { flags: values, args: positionals, rest: end < 0 ? undefined : argv.slice(end + 1), argv }
+    return { flags: withAliases(values, known), args: positionals, rest: end < 0 ? undefined : argv.slice(end + 1), argv }
   } catch (error) {
     throw usageError(error, known)
   }
+}
+
+/** An alias counts as the flag that it stands for, and stays beside it: messages name what was written. */
+function withAliases(given: Input['flags'], known: Readonly<Record<string, Flag>>): Input['flags'] {
+  const flags = { ...given }
+  for (const [name, { aliasOf }] of Object.entries(known)) {
+    if (aliasOf === undefined || given[name] === undefined) continue
+    if (given[aliasOf] !== undefined) throw usage(`--${name} and --${aliasOf} are the same flag: give one of them`)
+    flags[aliasOf] = given[name]
+  }
+  return flags
+}
+
+/** The flag as it was written: its alias if that one was given. */
+export function writtenFlag(flag: string, given: Input['flags'], known: Readonly<Record<string, Flag>>): string {
+  return Object.keys(known).find(name => known[name]?.aliasOf === flag && given[name] !== undefined) ?? flag
 }
 
 /** Without a `next` of its own, the help of the command that runs is the next step. */

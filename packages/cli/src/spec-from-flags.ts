@@ -4,7 +4,7 @@ import { camelName, type SessionOptions } from '@sandglass/sdk'
 import type { Flag, Values } from './command.ts'
 import { NONE, parseDuration } from './duration.ts'
 import { SESSION_FLAGS, type SessionFlag } from './generated/session-flags.ts'
-import { texts, usage } from './parse.ts'
+import { texts, usage, writtenFlag } from './parse.ts'
 
 /** Said in the words of a flag where the field's own would not do. */
 const ABOUT: Readonly<Record<string, string>> = { persist: 'the same as --mode persistent' }
@@ -19,18 +19,42 @@ const TURNED_OFF: Readonly<Record<string, string>> = {
   start: 'create the session stopped',
 }
 
-/** The flags of `new`, as the parser wants them. */
-export const SESSION_OPTIONS: Record<string, Flag> = Object.fromEntries(
-  Object.entries(SESSION_FLAGS).map(([name, flag]) => [name, optionOf(name, flag)]),
-)
+/** The spelling that help shows first; the one of the field stands below the others. */
+const SHORT: Readonly<Record<string, string>> = {
+  'cpu-cores': 'cpus',
+  'memory-mb': 'memory',
+  'disk-mb': 'disk',
+  'ttl-seconds': 'ttl',
+}
+
+const UNITS: Partial<Record<SessionFlag['kind'], string>> = {
+  megabytes: '; also with a unit, like 2g',
+  seconds: '; also with a unit, like 90s or 2h',
+}
+
+/** The flags that describe a session, as the parser wants them. */
+export const SESSION_OPTIONS: Record<string, Flag> = sessionOptions()
+
+function sessionOptions(): Record<string, Flag> {
+  const all = Object.entries(SESSION_FLAGS)
+  const first = all.map(([name, flag]): [string, Flag] => {
+    const short = SHORT[name]
+    const option = optionOf(name, flag)
+    return short === undefined ? [name, option] : [short, { ...option, aliasOf: name }]
+  })
+  const long = all.flatMap(([name, flag]): [string, Flag][] => {
+    const short = SHORT[name]
+    return short === undefined ? [] : [[name, { ...optionOf(name, flag), about: `the same as --${short}` }]]
+  })
+  return Object.fromEntries([...first, ...long])
+}
 
 function optionOf(name: string, { kind, value, choices, isNullable, about }: SessionFlag): Flag {
   if (kind === 'boolean') {
     const off = TURNED_OFF[name]
     return { type: 'boolean', isOn: off !== undefined, about: off ?? ABOUT[name] ?? about }
   }
-  const more =
-    kind === 'megabytes' ? '; also with a unit, like 2GB' : kind === 'seconds' ? '; also with a unit, like 90s or 2h' : ''
+  const more = `${UNITS[kind] ?? ''}${isNullable ? '; none turns it off' : ''}`
   const multiple = kind === 'map' || kind === 'mount'
   const suggested = SUGGESTED[name]
   const isPath = kind === 'mount'
@@ -42,7 +66,7 @@ function optionOf(name: string, { kind, value, choices, isNullable, about }: Ses
     suggested,
     isPath,
     isImage: name === 'image',
-    about: about + more + (isNullable ? '; none turns it off' : ''),
+    about: about + more,
   }
 }
 
@@ -52,8 +76,9 @@ export function specFromFlags(flags: Values): SessionOptions {
   for (const [name, { field, kind, isNullable }] of Object.entries(SESSION_FLAGS)) {
     const given = flags[name]
     if (given === undefined) continue
-    if (isNullable && texts(given).at(-1) === NONE) spec[camelName(field)] = null
-    else spec[camelName(field)] = typeof given === 'boolean' ? given : fieldFrom(name, kind, texts(given))
+    const written = writtenFlag(name, flags, SESSION_OPTIONS)
+    const isNone = isNullable && texts(given).at(-1) === NONE
+    spec[camelName(field)] = typeof given === 'boolean' ? given : isNone ? null : fieldFrom(written, kind, texts(given))
   }
   return spec
 }
@@ -88,7 +113,7 @@ function valueFrom(flag: string, kind: SessionFlag['kind'], given: string): stri
   if (kind === 'seconds') return parseDuration(given, 's', `--${flag}`) / 1000
   if (kind === 'megabytes') {
     const size = parseMegabytes(given)
-    if (size === undefined) throw usage(`--${flag} ${given} is not a size; write a number of MiB, or one with a unit like 2GB`)
+    if (size === undefined) throw usage(`--${flag} ${given} is not a size; write a number of MiB, or one with a unit like 2g`)
     return size
   }
   if (kind !== 'number') return given
