@@ -11,6 +11,8 @@ type procStat struct {
 	pid, parent, group, session int
 	state                       byte
 	started                     int64 // clock ticks since boot
+	ticks                       int64 // of processor time
+	pages                       int64 // in memory
 }
 
 // readStat reads one process; false when it is gone.
@@ -22,7 +24,7 @@ func readStat(pid int) (procStat, bool) {
 	// The name stands in parentheses and may contain anything, so the fields are counted from the last one.
 	line := string(data)
 	rest := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	if len(rest) < 20 {
+	if len(rest) < 22 {
 		return procStat{}, false
 	}
 	number := func(i int) int {
@@ -32,7 +34,10 @@ func readStat(pid int) (procStat, bool) {
 		}
 		return n
 	}
-	return procStat{pid: pid, state: rest[0][0], parent: number(1), group: number(2), session: number(3), started: int64(number(19))}, true
+	return procStat{
+		pid: pid, state: rest[0][0], parent: number(1), group: number(2), session: number(3), started: int64(number(19)),
+		ticks: int64(number(11)) + int64(number(12)), pages: int64(number(21)),
+	}, true
 }
 
 // allProcesses reads every process that can be seen.

@@ -203,6 +203,20 @@ func (ps *processes) all() []*process {
 	return list
 }
 
+// activity is how many processes run, and the milliseconds since one ended last; nil when none has.
+func (ps *processes) activity() (running int, sinceEnd *int64) {
+	for _, p := range ps.all() {
+		p.mu.Lock()
+		if p.exitCode == nil {
+			running++
+		} else if since := time.Since(p.endedAt).Milliseconds(); sinceEnd == nil || since < *sinceEnd {
+			sinceEnd = &since
+		}
+		p.mu.Unlock()
+	}
+	return running, sinceEnd
+}
+
 func (p *process) describe() fields {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,6 +20,7 @@ var processHandlers = map[string]handler{
 
 var processStreams = map[string]streamHandler{
 	"process.attach": attachProcess,
+	"process.table":  streamTable,
 }
 
 var signals = map[string]syscall.Signal{
@@ -91,32 +92,76 @@ func answerProcess(run *runner, q *request) (fields, []byte, error) {
 
 func signalProcess(run *runner, q *request) (fields, []byte, error) {
 	p, call, err := run.processOf(q)
-	if err != nil {
-		return nil, nil, err
+	if p == nil && call != nil && isOthers(call.PID) {
+		err = signalOther(call)
+	} else if err == nil {
+		err = p.signal(call.Signal, call.Group == nil || *call.Group)
 	}
-	if err := p.signal(call.Signal, call.Group == nil || *call.Group); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	return fields{"ok": true}, nil, nil
 }
 
-// signal sends to the process, or to its whole group.
-func (p *process) signal(name string, group bool) error {
+// isOthers tells whether this is a process of the sandbox that was not started through the API, a child of a shell for instance.
+func isOthers(pid int) bool {
+	for _, p := range everyone() {
+		if p.pid == pid {
+			return true
+		}
+	}
+	return false
+}
+
+// signalOther signals the one process unless its group was asked for: it may share its group with others.
+func signalOther(call *processCall) error {
+	sig, err := signalOf(call.Signal)
+	if err != nil {
+		return err
+	}
+	target := call.PID
+	if call.Group != nil && *call.Group {
+		if stat, ok := readStat(call.PID); ok && stat.group > 1 && stat.group != syscall.Getpgrp() {
+			target = -stat.group
+		}
+	}
+	return sendSignal(target, sig, call.PID)
+}
+
+func signalOf(name string) (syscall.Signal, error) {
 	sig, ok := signals[strings.TrimPrefix(name, "SIG")]
 	if !ok {
-		return invalid("unknown signal %q", name)
+		return 0, invalid("unknown signal %q", name)
+	}
+	return sig, nil
+}
+
+// sendSignal sends to a process, or with a negative target to a group; pid is for the error.
+func sendSignal(target int, sig syscall.Signal, pid int) error {
+	err := syscall.Kill(target, sig)
+	if errors.Is(err, syscall.ESRCH) {
+		return hasEnded(pid)
+	}
+	return err
+}
+
+func hasEnded(pid int) error {
+	return &runnerError{codeProcessNotFound, fmt.Sprintf("process %d has ended", pid), fields{"pid": pid}}
+}
+
+// signal sends to the process, or to its whole group.
+func (p *process) signal(name string, group bool) error {
+	sig, err := signalOf(name)
+	if err != nil {
+		return err
 	}
 	target := p.pid
 	if group {
 		target = -p.pid
 	} else if p.hasEnded() {
-		return &runnerError{codeProcessNotFound, fmt.Sprintf("process %d has ended", p.pid), fields{"pid": p.pid}}
+		return hasEnded(p.pid)
 	}
-	err := syscall.Kill(target, sig)
-	if errors.Is(err, syscall.ESRCH) {
-		return &runnerError{codeProcessNotFound, fmt.Sprintf("process %d has ended", p.pid), fields{"pid": p.pid}}
-	}
-	return err
+	return sendSignal(target, sig, p.pid)
 }
 
 func (p *process) hasEnded() bool {

@@ -282,6 +282,9 @@ func TestStats(t *testing.T) {
 	c.exec("cd /usr")
 	c.start(fields{"argv": []string{"sleep", "60"}})
 	f, _ := c.call("stats", nil)
+	if f["since_process_ms"] != nil {
+		t.Errorf("a process has ended: %v", f)
+	}
 	if f["shells"] != 1.0 || f["processes"] != 1.0 || f["cwd"] != "/usr" || f["disk_limit_bytes"].(float64) <= 0 || f["uptime_ms"] == nil {
 		t.Errorf("got %v", f)
 	}

@@ -79,7 +79,9 @@ test('the short flags mean the same as the fields, and only one of both is taken
   const made = spec('--memory', '2g', '--cpus', '2', '--disk', '5g', '--ttl', '1h', '--name', 'a')
   expect(made).toEqual({ memory_mb: 2048, cpu_cores: 2, disk_mb: 5120, ttl_seconds: 3600, name: 'a' })
   expect(SessionSpec.parse(made)).toEqual(made)
-  expect(() => spec('--memory', '2g', '--memory-mb', '2048')).toThrow('--memory and --memory-mb are the same flag: give one of them')
+  expect(() => spec('--memory', '2g', '--memory-mb', '2048')).toThrow(
+    '--memory and --memory-mb are the same flag: give one of them',
+  )
   expect(() => spec('--memory', 'lots')).toThrow('--memory lots is not a size')
   expect(() => spec('--cpus', 'many')).toThrow('--cpus many is not a number')
 })

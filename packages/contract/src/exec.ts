@@ -108,9 +108,30 @@ export const Process = z.object({
 })
 export type Process = z.infer<typeof Process>
 export const ProcessList = z.object({ items: z.array(Process) })
+export const ProcessTableRow = z.object({
+  pid: z.int(),
+  parent_pid: z.int(),
+  user: z.string().max(32).describe('sandbox, root, or the number of another user inside'),
+  state: z.string().max(1).describe('as ps shows it: R running, S and D waiting, T stopped, Z ended'),
+  cpu_ms: z.int().describe('processor time so far'),
+  memory_bytes: z.int().describe('memory that is resident'),
+  command: z.string().max(8192).describe('command line, or the name in brackets; a process chooses it itself'),
+  tag: z.string().max(64).nullable().describe('tag of a process that was started through the API'),
+  shell: ShellName.nullable().describe('name of a shell'),
+  created_at: Timestamp,
+})
+export const ProcessTable = z.object({
+  items: z.array(ProcessTableRow),
+  truncated: z.boolean().describe('there are more processes than are listed'),
+})
 export const SignalRequest = z.strictObject({
   signal: Signal,
-  group: z.boolean().optional().describe('false signals the one process; its whole group when absent'),
+  group: z
+    .boolean()
+    .optional()
+    .describe(
+      'true signals the whole group of the process, false the process alone; when absent the group of a process that was started through the API, and no other',
+    ),
 })
 export const StdinRequest = z.strictObject({
   text: z.string().optional(),

@@ -25,6 +25,7 @@ export const PATHS = {
   attachShell: { method: 'GET', path: '/v1/sessions/{id}/shells/{name}/attach', kind: 'websocket' },
   startProcess: { method: 'POST', path: '/v1/sessions/{id}/processes', kind: 'json' },
   listProcesses: { method: 'GET', path: '/v1/sessions/{id}/processes', kind: 'json' },
+  processTable: { method: 'GET', path: '/v1/sessions/{id}/process-table', kind: 'json' },
   getProcess: { method: 'GET', path: '/v1/sessions/{id}/processes/{pid}', kind: 'json' },
   attachProcess: { method: 'GET', path: '/v1/sessions/{id}/processes/{pid}/attach', kind: 'websocket' },
   processOutput: { method: 'GET', path: '/v1/sessions/{id}/processes/{pid}/output', kind: 'sse' },

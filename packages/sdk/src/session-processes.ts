@@ -5,7 +5,7 @@ import { toCamel } from './case.ts'
 import { follow } from './follow.ts'
 import { newIdempotencyKey } from './idempotency-key.ts'
 import type { Transport } from './transport.ts'
-import type { Cancel, ProcessInfo, ProcessOptions } from './wire-types.ts'
+import type { Cancel, ProcessInfo, ProcessOptions, ProcessTableRow } from './wire-types.ts'
 
 /** Programs with their own stdin, stdout and stderr. They run on when nobody is attached. */
 export class SessionProcesses {
@@ -22,8 +22,14 @@ export class SessionProcesses {
     return this.#transport.json('startProcess', { params: { id: this.#id }, body: { argv, ...options }, idempotencyKey, signal })
   }
 
+  /** Processes that were started here or with another client, and the last 256 that ended. */
   async list({ signal }: Cancel = {}): Promise<ProcessInfo[]> {
     return (await this.#transport.json('listProcesses', { params: { id: this.#id }, signal })).items
+  }
+
+  /** Every process of the session, whoever started it, in the order they were started. Looking does not keep the session alive. */
+  async table({ signal }: Cancel = {}): Promise<ProcessTableRow[]> {
+    return (await this.#transport.json('processTable', { params: { id: this.#id }, signal })).items
   }
 
   get(pid: number, { signal }: Cancel = {}): Promise<ProcessInfo> {
@@ -35,6 +41,7 @@ export class SessionProcesses {
     return attach(this.#transport, 'attachProcess', { params: { id: this.#id, pid }, signal })
   }
 
+  /** To a process of the session, whoever started it; one that was started here is signalled with its group. */
   async signal(pid: number, signal: SignalInput, options: { group?: boolean } & Cancel = {}): Promise<void> {
     const { signal: cancel, ...rest } = options
     await this.#transport.json('signalProcess', { params: { id: this.#id, pid }, body: { signal, ...rest }, signal: cancel })

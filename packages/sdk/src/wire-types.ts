@@ -29,6 +29,7 @@ export type ExecChunk = Extract<Reply<'execStream'>, { chunk: string }>
 export type ShellInfo = Reply<'createShell'>
 export type ShellOptions = Options<'createShell', 'name'> & Cancel
 export type ProcessInfo = Reply<'startProcess'>
+export type ProcessTableRow = Reply<'processTable'>['items'][number]
 export type ProcessOptions = Options<'startProcess', 'argv'> & Cancel
 export type TerminalSize = NonNullable<ProcessOptions['tty']>
 

@@ -43,7 +43,10 @@ export async function runInShell(
     setTimeout(() => process.exit(BROKEN_PIPE), PATIENCE_MS).unref()
     key.press()
   })
-  const { exitCode, timedOut, shellExited, limitHit } = await show(session.execStream(line, options), safeSink(process.stdout, options.rawOutput === true))
+  const { exitCode, timedOut, shellExited, limitHit } = await show(
+    session.execStream(line, options),
+    safeSink(process.stdout, options.rawOutput === true),
+  )
   if (process.stdout.errored) return BROKEN_PIPE
   if (timedOut) context.say(timeoutNote(options.timeoutMs ?? LIMITS.exec_timeout_ms.default, MORE_TIME))
   else if (shellExited) context.say('sandglass: the command ended its shell; the next one starts a fresh shell\n')

@@ -39,7 +39,30 @@ test('8-bit control characters are dropped, encoded or not and however they are 
 
 test('however the bytes are cut and whatever they are, no string, query or mode change comes out', () => {
   const piece = fc.oneof(
-    fc.constantFrom('\x1b', ']', '[', '?', '52;c;', '\x07', '\\', 'P', 'm', 'h', 'n', 'u', '=', '>', '<', '\x05', '6', '_', 'text', '\x9b', '\xc2', '\xe2'),
+    fc.constantFrom(
+      '\x1b',
+      ']',
+      '[',
+      '?',
+      '52;c;',
+      '\x07',
+      '\\',
+      'P',
+      'm',
+      'h',
+      'n',
+      'u',
+      '=',
+      '>',
+      '<',
+      '\x05',
+      '6',
+      '_',
+      'text',
+      '\x9b',
+      '\xc2',
+      '\xe2',
+    ),
     fc.string({ maxLength: 3 }),
   )
   fc.assert(

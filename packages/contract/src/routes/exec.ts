@@ -50,6 +50,12 @@ export const EXEC_ROUTES = {
     errors: [...live, 'FILE_NOT_FOUND', 'PERMISSION_DENIED'],
   },
   listProcesses: { summary: 'List processes started through the API', params: sessionId, reply: exec.ProcessList, errors: live },
+  processTable: {
+    summary: 'List every process of a session, whoever started it',
+    params: sessionId,
+    reply: exec.ProcessTable,
+    errors: live,
+  },
   getProcess: { summary: 'Show a process', params: idPid, reply: exec.Process, errors: [...live, 'PROCESS_NOT_FOUND'] },
   attachProcess: {
     summary: 'Attach to a process: recent output, then live, with stdin',
@@ -73,7 +79,7 @@ export const EXEC_ROUTES = {
     errors: [...live, 'PROCESS_NOT_FOUND', 'TOO_MANY_WAITING'],
   },
   signalProcess: {
-    summary: 'Signal a process',
+    summary: 'Signal a process of the session, whoever started it',
     params: idPid,
     body: exec.SignalRequest,
     reply: Ok,

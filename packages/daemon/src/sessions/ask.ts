@@ -18,9 +18,16 @@ export async function ask(world: World, ref: string, type: string, fields: Field
   }
 }
 
+/** The same for a question that is no use of the session: it does not move the lease. */
+export async function look(world: World, ref: string, type: string): Promise<Answer> {
+  const live = await runningSession(world, ref, 'reach')
+  return { ...(await live.link.request(type)), live }
+}
+
 export type HeldStream = {
   stream: RunnerStream
-  live: LiveSession /** Closes the stream and lets go of the lease. Idempotent. */
+  live: LiveSession
+  /** Closes the stream and lets go of the lease. Idempotent. */
   close: () => void
 }
 
@@ -48,4 +55,11 @@ export async function askStream(
     release()
     throw error
   }
+}
+
+/** A stream that does not hold the lease. */
+export async function lookStream(world: World, ref: string, type: string, signal: AbortSignal): Promise<HeldStream> {
+  const live = await runningSession(world, ref, 'reach')
+  const stream = await live.link.stream(type, {}, { signal })
+  return { stream, live, close: () => stream.close() }
 }

@@ -7,7 +7,8 @@ import type { SessionRow } from '../store/tables.ts'
 import { end } from './destroy.ts'
 import { forEachAtOnce } from './for-each-at-once.ts'
 import { getSession } from './get.ts'
-import { flushLeases, hardEnd, touch } from './lease.ts'
+import { isInUse } from './in-use.ts'
+import { flushLeases, hardEnd } from './lease.ts'
 import { discardLeftovers, discardOrRemember } from './leftovers.ts'
 import { freeze } from './pause.ts'
 import { stop } from './stop.ts'
@@ -53,8 +54,7 @@ async function expireOne(world: World, id: string): Promise<void> {
     if (isPastHardEnd(row, now)) return expireWith(world, row, 'end', 'hard_timeout')
     if (row.status === 'stopped') return expireWith(world, row, 'end', 'retention_ended')
     const live = world.live.get(id)
-    // A command or stream under way holds the lease.
-    if (live && live.holds > 0) return touch(world, live)
+    if (live && (await isInUse(world, live))) return
     await expireWith(world, row, row.on_expiry, 'idle_ttl')
   })
 }

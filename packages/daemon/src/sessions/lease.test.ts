@@ -43,6 +43,8 @@ describe('a lease', () => {
     const { id, expires_at } = await daemon.create({ ttl_seconds: 60 })
     await pass(30)
     await daemon.call('GET', '/v1/sessions')
+    expect((await daemon.call('GET', `/v1/sessions/${id}/stats`)).status).toBe(200)
+    expect((await daemon.call('GET', `/v1/sessions/${id}/process-table`)).status).toBe(200)
     expect((await get(daemon, id)).expires_at).toBe(expires_at)
   })
 
@@ -76,6 +78,39 @@ describe('a lease', () => {
     await until(() => daemon.world.live.get(id)?.holds === 0)
     await pass(2)
     expect((await get(daemon, id)).status).toBe('timeout')
+  })
+
+  it('is held by a process that runs on its own, and runs out after its end', async () => {
+    const { daemon, pass } = await clocked()
+    const { id } = await daemon.create({ ttl_seconds: 1 })
+    const start = { argv: ['sleep', '1000'] }
+    const { pid } = (await daemon.call('POST', `/v1/sessions/${id}/processes`, start)).body as { pid: number }
+    await pass(100)
+    await pass(100)
+    expect(await get(daemon, id)).toMatchObject({ status: 'running', expires_at: '2030-01-01T00:03:21.000Z' })
+    expect(daemon.world.live.get(id)?.holds).toBe(0)
+    await daemon.call('POST', `/v1/sessions/${id}/processes/${pid}/signal`, { signal: 'SIGKILL' })
+    await until(async () => {
+      const { body } = await daemon.call('GET', `/v1/sessions/${id}/processes/${pid}`)
+      return (body as { running: boolean }).running === false
+    })
+    // The clock of the runner is the real one: the process ended a moment ago, and the ttl counts from there.
+    await pass(2)
+    expect((await get(daemon, id)).status).toBe('running')
+    await until(async () => {
+      await pass(2)
+      return (await get(daemon, id)).status === 'timeout'
+    })
+  })
+
+  it('of a session whose processes run ends at the hard end all the same', async () => {
+    const { daemon, pass } = await clocked()
+    const { id } = await daemon.create({ ttl_seconds: 60, timeout_sec: 100 })
+    await daemon.call('POST', `/v1/sessions/${id}/processes`, { argv: ['sleep', '1000'] })
+    await pass(99)
+    expect((await get(daemon, id)).status).toBe('running')
+    await pass(1)
+    expect(await get(daemon, id)).toMatchObject({ status: 'timeout', reason: 'hard_timeout' })
   })
 
   it('never outlasts the hard end, whatever runs', async () => {

@@ -1,5 +1,5 @@
-// The lease: each activity moves a session's end by its own ttl. A command or stream under way holds it; the hard end comes
-// whatever runs. Activity is remembered here and written at most once a second for all sessions together, so that
+// The lease: each activity moves a session's end by its own ttl. A command, stream or process under way holds it; the hard end
+// comes whatever runs. Activity is remembered here and written at most once a second for all sessions together, so that
 // a command costs the store nothing; a daemon that dies loses at most that second.
 
 import type { SessionState } from '@sandglass/contract'
@@ -40,11 +40,11 @@ export class Leases {
   }
 }
 
-export function touch(world: World, session: LiveSession): void {
-  const now = world.now()
+/** Moves the lease on from the last activity, which is now unless it was before. */
+export function touch(world: World, session: LiveSession, lastActivity = world.now()): void {
   const { row } = session
-  row.last_activity_at = now
-  row.expires_at = dueAt(world, row, row.status, now)
+  row.last_activity_at = lastActivity
+  row.expires_at = dueAt(world, row, row.status, lastActivity)
   world.leases.mark(session)
 }
 

@@ -1,10 +1,11 @@
 // Processes of a session: programs with their own stdin, stdout and stderr.
 import { type LimitHit, type RouteBody, type RouteReply, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
-import { ask, askStream, type HeldStream } from './ask.ts'
+import { ask, askStream, type HeldStream, lookStream } from './ask.ts'
 import { processLimitHit, rememberProcess, sharedReading } from './limit-hits.ts'
 import { runningSession } from './live.ts'
-import { parsed, RunnerProcess } from './runner-shapes.ts'
+import { PagedReply, pagesOf } from './pages.ts'
+import { parsed, RunnerProcess, RunnerTableRow } from './runner-shapes.ts'
 import type { World } from './world.ts'
 
 export async function startProcess(
@@ -29,6 +30,15 @@ export async function listProcesses(world: World, ref: string): Promise<RouteRep
   return { items: await Promise.all(items) }
 }
 
+export async function processTable(
+  world: World,
+  ref: string,
+  signal: AbortSignal,
+): Promise<PagedReply<RouteReply<'processTable'>>> {
+  const held = await lookStream(world, ref, 'process.table', signal)
+  return new PagedReply<RouteReply<'processTable'>>({}, pagesOf(held, RunnerTableRow))
+}
+
 export async function getProcess(world: World, ref: string, pid: number): Promise<RouteReply<'getProcess'>> {
   const { message, live } = await ask(world, ref, 'process.get', { pid })
   const process = parsed(live.row.id, RunnerProcess, message.process)
@@ -41,7 +51,7 @@ export async function signalProcess(
   pid: number,
   { signal, group }: RouteBody<'signalProcess'>,
 ): Promise<{ ok: true }> {
-  await ask(world, ref, 'process.signal', { pid, signal, group: group ?? true })
+  await ask(world, ref, 'process.signal', { pid, signal, ...(group === undefined ? {} : { group }) })
   return { ok: true }
 }
 

@@ -1,6 +1,6 @@
 // What the runner answers, parsed into what the API shows. SECURITY: the runner shares a machine with hostile code, so
 // nothing it says is passed on unparsed.
-import { FileInfo, Port, Process, SandglassError, Shell } from '@sandglass/contract'
+import { FileInfo, Port, Process, ProcessTableRow, SandglassError, Shell } from '@sandglass/contract'
 import { z } from 'zod'
 
 const time = z
@@ -22,6 +22,10 @@ export const RunnerProcess = Process.omit({ created_at: true, ended_at: true, ta
     created_at: created_at_ms,
     ended_at: ended_at_ms ?? null,
   }))
+
+export const RunnerTableRow = ProcessTableRow.omit({ created_at: true, tag: true, shell: true })
+  .extend({ tag: ProcessTableRow.shape.tag.default(null), shell: ProcessTableRow.shape.shell.default(null), created_at_ms: time })
+  .transform(({ created_at_ms, ...row }) => ({ ...row, created_at: created_at_ms }))
 
 export const RunnerEntry = FileInfo.omit({ modified_at: true })
   .extend({ modified_at_ms: time })

@@ -1,13 +1,13 @@
-// GET …/stats: what the machine uses, and what the runner knows.
+// GET …/stats: what the machine uses, and what the runner knows. Watching a session does not keep it alive.
 import type { SessionStats } from '@sandglass/contract'
-import { ask } from './ask.ts'
+import { look } from './ask.ts'
 import { runningSession } from './live.ts'
 import { parsed, RunnerStats } from './runner-shapes.ts'
 import type { World } from './world.ts'
 
 export async function sessionStats(world: World, ref: string): Promise<SessionStats> {
   const { machine } = await runningSession(world, ref, 'measure')
-  const [machineStats, { message, live }] = await Promise.all([machine.stats(), ask(world, ref, 'stats')])
+  const [machineStats, { message, live }] = await Promise.all([machine.stats(), look(world, ref, 'stats')])
   const { disk_free_bytes: _, disk_free_files: __, ...inside } = parsed(live.row.id, RunnerStats, message)
   return {
     cpu_usage_usec: machineStats.cpuUsageUsec,

@@ -191,6 +191,30 @@ export type Replies = {
   listProcesses: {
     items: Replies['startProcess'][]
   }
+  processTable: {
+    items: {
+      pid: number
+      parentPid: number
+      /** sandbox, root, or the number of another user inside */
+      user: string
+      /** as ps shows it: R running, S and D waiting, T stopped, Z ended */
+      state: string
+      /** processor time so far */
+      cpuMs: number
+      /** memory that is resident */
+      memoryBytes: number
+      /** command line, or the name in brackets; a process chooses it itself */
+      command: string
+      /** tag of a process that was started through the API */
+      tag: string | null
+      /** name of a shell */
+      shell: string | null
+      /** UTC time, ISO 8601 with milliseconds */
+      createdAt: string
+    }[]
+    /** there are more processes than are listed */
+    truncated: boolean
+  }
   getProcess: Replies['startProcess']
   attachProcess: unknown
   processOutput: {
@@ -549,7 +573,7 @@ export type Bodies = {
   signalProcess: {
     /** one of HUP, INT, QUIT, KILL, USR1, USR2, TERM, CONT, STOP, TSTP, WINCH; also with SIG in front, in lower case, or as a number */
     signal: string | number
-    /** false signals the one process; its whole group when absent */
+    /** true signals the whole group of the process, false the process alone; when absent the group of a process that was started through the API, and no other */
     group?: boolean
   }
   fsWrite: {

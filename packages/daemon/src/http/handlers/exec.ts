@@ -7,6 +7,7 @@ import {
   listProcesses,
   parsePosition,
   processOutput,
+  processTable,
   signalProcess,
   startProcess,
   writeStdin,
@@ -37,6 +38,7 @@ export const execHandlers = ({ world }: Api) =>
     startProcess: ({ params, body, request }) =>
       answerOnce(world, request, 'startProcess', params, body, () => startProcess(world, params.id, body)),
     listProcesses: ({ params }) => listProcesses(world, params.id),
+    processTable: ({ params, signal }) => processTable(world, params.id, signal),
     getProcess: ({ params }) => getProcess(world, params.id, params.pid),
     signalProcess: ({ params, body }) => signalProcess(world, params.id, params.pid, body),
     writeStdin: ({ params, body }) => writeStdin(world, params.id, params.pid, body),
