@@ -31,7 +31,7 @@ func (s *stream) closeSoon() { time.AfterFunc(cutGrace, func() { s.conn.Close() 
 func (s *stream) follow(sources []source, take func(*message) error, exit func() fields) error {
 	output, input := make(chan error, len(sources)), make(chan error, 1)
 	for _, src := range sources {
-		go func(src source) { output <- s.sendOutput(src) }(src)
+		go func(src source) { output <- s.sendOutput(src, nil) }(src)
 	}
 	go func() { input <- s.takeMessages(take) }()
 	for range sources {
@@ -55,10 +55,22 @@ func (s *stream) follow(sources []source, take func(*message) error, exit func()
 	return nil
 }
 
-func (s *stream) sendOutput(src source) error {
+// sendKept passes on what the sources have so far, and then the end.
+func (s *stream) sendKept(sources []source) error {
+	for _, src := range sources {
+		last := src.reader.out.position()
+		if err := s.sendOutput(src, func() int64 { return last }); err != nil {
+			return err
+		}
+	}
+	return s.send("kept", nil, nil)
+}
+
+// sendOutput passes on one source up to stop, or to its end when stop is nil.
+func (s *stream) sendOutput(src source, stop func() int64) error {
 	buf := make([]byte, 32<<10)
 	for {
-		offset, n, err := src.reader.next(buf, nil)
+		offset, n, err := src.reader.next(buf, stop)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

@@ -33,6 +33,7 @@ type processSpec struct {
 	Stdin      bool              `json:"stdin"`
 	TTY        *size             `json:"tty"`
 	HoldOutput bool              `json:"hold_output"`
+	Detach     bool              `json:"detach"`
 }
 
 // A process is one program with streams of its own.
@@ -203,26 +204,35 @@ func (ps *processes) all() []*process {
 	return list
 }
 
-// activity is how many processes run, and the milliseconds since one ended last; nil when none has.
-func (ps *processes) activity() (running int, sinceEnd *int64) {
+// activity is how many processes run, how many of them are detached, and the milliseconds since a detached one ended last; nil when none has.
+func (ps *processes) activity() (running, detached int, sinceEnd *int64) {
 	for _, p := range ps.all() {
 		p.mu.Lock()
-		if p.exitCode == nil {
+		code, endedAt := p.exitCode, p.endedAt
+		p.mu.Unlock()
+		switch since := time.Since(endedAt).Milliseconds(); {
+		case code == nil && p.spec.Detach:
+			detached++
 			running++
-		} else if since := time.Since(p.endedAt).Milliseconds(); sinceEnd == nil || since < *sinceEnd {
+		case code == nil:
+			running++
+		case p.spec.Detach && (sinceEnd == nil || since < *sinceEnd):
 			sinceEnd = &since
 		}
-		p.mu.Unlock()
 	}
-	return running, sinceEnd
+	return running, detached, sinceEnd
 }
 
 func (p *process) describe() fields {
+	p.stdinMu.Lock()
+	open := p.stdin != nil
+	p.stdinMu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := fields{
 		"pid": p.pid, "tag": p.spec.Tag, "argv": p.spec.Argv, "user": p.user, "cwd": text(p.cwd), "running": p.exitCode == nil,
-		"exit_code": p.exitCode, "timed_out": p.timedOut, "tty": p.term != nil, "created_at_ms": p.startedAt.UnixMilli(), "ended_at_ms": nil,
+		"exit_code": p.exitCode, "timed_out": p.timedOut, "tty": p.term != nil, "stdin_open": open,
+		"detached": p.spec.Detach, "created_at_ms": p.startedAt.UnixMilli(), "ended_at_ms": nil,
 	}
 	if p.exitCode != nil {
 		f["ended_at_ms"] = p.endedAt.UnixMilli()

@@ -19,6 +19,9 @@ func attachProcess(run *runner, s *stream, q *request) error {
 	if err := s.reply(fields{"process": p.describe()}); err != nil {
 		return err
 	}
+	if call.Follow != nil && !*call.Follow && !p.hasEnded() {
+		return s.sendKept(sources)
+	}
 	return s.follow(sources, p.inputOf(s), func() fields {
 		<-p.ended
 		end := p.describe()

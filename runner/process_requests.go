@@ -71,6 +71,7 @@ type processCall struct {
 	size
 	StdoutFrom int64 `json:"stdout_from"`
 	StderrFrom int64 `json:"stderr_from"`
+	Follow     *bool `json:"follow"` // of an attachment; false: it ends after the output so far
 }
 
 func (run *runner) processOf(q *request) (*process, *processCall, error) {

@@ -277,13 +277,49 @@ func TestDialAndPorts(t *testing.T) {
 	}
 }
 
+func TestKeptOutputIsReadWithoutWaitingForMore(t *testing.T) {
+	s := startRunner(t, nil)
+	c := s.dial()
+	pid := c.start(fields{"argv": sh("echo out; echo err >&2; read line"), "stdin": true, "detach": true})
+	got := ""
+	for i := 0; i < 2; i++ { // once both were seen, a reader that does not follow has both, and ends
+		live := s.attach(pid, nil)
+		for got = ""; len(got) < len("out\nerr\n"); {
+			_, body := live.receive()
+			got += string(body)
+		}
+		live.conn.Close()
+	}
+	kept := s.attach(pid, fields{"follow": false})
+	stdout, stderr, end := kept.finish()
+	if stdout != "out\n" || stderr != "err\n" || end["type"] != "kept" {
+		t.Errorf("got %q, %q, %v", stdout, stderr, end)
+	}
+	if p := c.process(pid); p["detached"] != true || p["stdin_open"] != true {
+		t.Errorf("got %v", p)
+	}
+	c.call("process.signal", fields{"pid": pid, "signal": "KILL"})
+	s.attach(pid, nil).finish()
+	if _, _, end := s.attach(pid, fields{"follow": false}).finish(); end["exit_code"] != 137.0 {
+		t.Errorf("of an ended process: %v", end)
+	}
+}
+
 func TestStats(t *testing.T) {
 	c := startRunner(t, nil).dial()
 	c.exec("cd /usr")
 	c.start(fields{"argv": []string{"sleep", "60"}})
 	f, _ := c.call("stats", nil)
-	if f["since_process_ms"] != nil {
-		t.Errorf("a process has ended: %v", f)
+	if f["detached"] != 0.0 || f["since_detached_ms"] != nil {
+		t.Errorf("no process is detached: %v", f)
+	}
+	pid := c.start(fields{"argv": []string{"sleep", "60"}, "detach": true})
+	if f, _ := c.call("stats", nil); f["processes"] != 2.0 || f["detached"] != 1.0 || f["since_detached_ms"] != nil {
+		t.Errorf("one process is detached: %v", f)
+	}
+	c.call("process.signal", fields{"pid": pid, "signal": "KILL"})
+	for f["since_detached_ms"] == nil {
+		f, _ = c.call("stats", nil)
 	}
 	if f["shells"] != 1.0 || f["processes"] != 1.0 || f["cwd"] != "/usr" || f["disk_limit_bytes"].(float64) <= 0 || f["uptime_ms"] == nil {
 		t.Errorf("got %v", f)

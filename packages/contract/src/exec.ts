@@ -87,6 +87,7 @@ export const ProcessSpec = z.strictObject({
   stdin: z.boolean().optional().describe('true keeps stdin open for the stdin call or an attached stream'),
   tty: Size.optional().describe('run on a terminal of this size; stdout and stderr become one'),
   hold_output: z.boolean().optional().describe('wait for the first attachment before dropping output that nobody has read'),
+  detach: z.boolean().optional().describe('true holds the lease of the session until the process ends, with nobody attached'),
 })
 export type ProcessSpec = z.infer<typeof ProcessSpec>
 
@@ -100,6 +101,8 @@ export const Process = z.object({
   exit_code: z.int().nullable().describe('128+n for a signal, 124 for a timeout'),
   timed_out: z.boolean(),
   tty: z.boolean(),
+  stdin_open: z.boolean().describe('input can be sent to it'),
+  detached: z.boolean().describe('it holds the lease of the session while it runs'),
   created_at: Timestamp,
   ended_at: Timestamp.nullable(),
   limit_hit: NullableLimitHit.describe(

@@ -54,13 +54,14 @@ export class SessionProcesses {
     await this.#transport.json('writeStdin', { params: { id: this.#id, pid }, body: { ...content, close }, signal })
   }
 
-  /** Output from the oldest byte kept. Survives lost connections; returns how the process ended. */
+  /** Output from the oldest byte kept, and with `follow: false` no later output. Survives lost connections; returns how the process ended. */
   async *output(
     pid: number,
-    options: { lastEventId?: string } & Cancel = {},
+    { follow: follows, ...options }: { lastEventId?: string; follow?: boolean } & Cancel = {},
   ): AsyncGenerator<Output, Exit | undefined, undefined> {
-    const isLast = (event: { type: string }) => event.type === 'exit'
-    for await (const event of follow(this.#transport, 'processOutput', { params: { id: this.#id, pid }, ...options, isLast })) {
+    const isLast = (event: { type: string }) => event.type === 'exit' || event.type === 'kept'
+    const call = { params: { id: this.#id, pid }, query: { follow: follows }, ...options, isLast }
+    for await (const event of follow(this.#transport, 'processOutput', call)) {
       const data: { data_base64?: string } = JSON.parse(event.data)
       if (event.type === 'exit') return toCamel(data) as Exit
       if (event.type !== 'stdout' && event.type !== 'stderr') continue

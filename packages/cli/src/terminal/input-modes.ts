@@ -38,8 +38,14 @@ export function trackInputModes(): InputModes {
   let tail = ''
 
   const change: Record<string, (numbers: string[]) => void> = {
-    '?h': modes => modes.forEach(mode => (mode === HIDDEN_CURSOR ? on.delete(mode) : WATCHED.has(mode) && on.add(mode))),
-    '?l': modes => modes.forEach(mode => (mode === HIDDEN_CURSOR ? on.add(mode) : on.delete(mode))),
+    '?h': modes => {
+      for (const mode of modes) if (mode !== HIDDEN_CURSOR && WATCHED.has(mode)) on.add(mode)
+      if (modes.includes(HIDDEN_CURSOR)) on.delete(HIDDEN_CURSOR)
+    },
+    '?l': modes => {
+      for (const mode of modes) on.delete(mode)
+      if (modes.includes(HIDDEN_CURSOR)) on.add(HIDDEN_CURSOR)
+    },
     '>m': ([resource = '']) => /^\d$/.test(resource) && modified.add(resource),
     '>u': () => {
       pushed = Math.min(pushed + 1, MAX_PUSHED)

@@ -1,7 +1,7 @@
 // Routes of commands, shells and processes.
 import { z } from 'zod'
 import * as exec from '../exec.ts'
-import { Ok, queryInt, SessionRef, ShellName } from '../primitives.ts'
+import { Ok, queryBool, queryInt, SessionRef, ShellName } from '../primitives.ts'
 import { Bytes, live, type RouteSchemas, sessionId } from './schemas.ts'
 
 const idPid = z.strictObject({ id: SessionRef, pid: queryInt(1, 4_194_304) })
@@ -66,9 +66,12 @@ export const EXEC_ROUTES = {
   processOutput: {
     summary: 'Stream the output of a process',
     params: idPid,
+    query: z.strictObject({
+      follow: queryBool.optional().describe('false ends after the output so far, with the event kept; true when absent'),
+    }),
     reply: z
       .object({ data_base64: z.string() })
-      .describe('events: stdout, stderr, then exit; the id is a position to resume from'),
+      .describe('events: stdout, stderr, then exit or kept; the id is a position to resume from'),
     errors: [...live, 'PROCESS_NOT_FOUND', 'SLOW_READER'],
   },
   writeStdin: {

@@ -1,4 +1,4 @@
-// Whether a session whose lease ran out is in use after all. Processes that run on their own are asked for here, when the lease is about
+// Whether a session whose lease ran out is in use after all. Detached processes are asked for here, when the lease is about
 // to end, and nowhere else: nothing has to be stored, and a daemon that was restarted finds them again.
 import { z } from 'zod'
 import { dueAt, touch } from './lease.ts'
@@ -9,18 +9,18 @@ import type { World } from './world.ts'
 /** A runner that does not answer by then does not keep its session. */
 const ANSWER_MS = 5000
 
-const Activity = z.object({ processes: z.int().min(0), since_process_ms: z.int().min(0).nullish() })
+const Activity = z.object({ detached: z.int().min(0), since_detached_ms: z.int().min(0).nullish() })
 
 /**
- * Moves the lease on and answers true when something uses the session: a command or stream under way, a process that was started through
- * the API and still runs, or one that ended less than a ttl ago. SECURITY: a sandbox can claim that forever; the hard end ends it.
+ * Moves the lease on and answers true when something uses the session: a command or stream under way, a detached process that
+ * still runs, or one that ended less than a ttl ago. SECURITY: a sandbox can claim that forever; the hard end ends it.
  */
 export async function isInUse(world: World, live: LiveSession): Promise<boolean> {
   if (live.holds > 0) {
     touch(world, live)
     return true
   }
-  const lastActivity = live.row.status === 'running' ? await lastProcess(world, live) : null
+  const lastActivity = live.row.status === 'running' ? await lastDetached(world, live) : null
   if (lastActivity === null) return false
   const due = dueAt(world, live.row, live.row.status, lastActivity)
   if (due !== null && due <= world.now()) return false
@@ -28,15 +28,15 @@ export async function isInUse(world: World, live: LiveSession): Promise<boolean>
   return true
 }
 
-/** When a process last ran, null for never. */
-async function lastProcess(world: World, live: LiveSession): Promise<number | null> {
+/** When a detached process last ran, null for never. */
+async function lastDetached(world: World, live: LiveSession): Promise<number | null> {
   try {
     const { message } = await live.link.request('stats', {}, { signal: AbortSignal.timeout(ANSWER_MS) })
-    const { processes, since_process_ms } = parsed(live.row.id, Activity, message)
-    if (processes > 0) return world.now()
-    return since_process_ms == null ? null : world.now() - since_process_ms
+    const { detached, since_detached_ms } = parsed(live.row.id, Activity, message)
+    if (detached > 0) return world.now()
+    return since_detached_ms == null ? null : world.now() - since_detached_ms
   } catch (err) {
-    world.log.debug({ err, sessionId: live.row.id }, 'runner does not say whether a process runs')
+    world.log.debug({ err, sessionId: live.row.id }, 'runner does not say whether a detached process runs')
     return null
   }
 }

@@ -80,10 +80,10 @@ describe('a lease', () => {
     expect((await get(daemon, id)).status).toBe('timeout')
   })
 
-  it('is held by a process that runs on its own, and runs out after its end', async () => {
+  it('is held by a detached process, and runs out after its end', async () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create({ ttl_seconds: 1 })
-    const start = { argv: ['sleep', '1000'] }
+    const start = { argv: ['sleep', '1000'], detach: true }
     const { pid } = (await daemon.call('POST', `/v1/sessions/${id}/processes`, start)).body as { pid: number }
     await pass(100)
     await pass(100)
@@ -103,10 +103,18 @@ describe('a lease', () => {
     })
   })
 
-  it('of a session whose processes run ends at the hard end all the same', async () => {
+  it('is not held by a process that nobody asked to detach', async () => {
+    const { daemon, pass } = await clocked()
+    const { id } = await daemon.create({ ttl_seconds: 1 })
+    await daemon.call('POST', `/v1/sessions/${id}/processes`, { argv: ['sleep', '1000'] })
+    await pass(2)
+    expect((await get(daemon, id)).status).toBe('timeout')
+  })
+
+  it('of a session with a detached process ends at the hard end all the same', async () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create({ ttl_seconds: 60, timeout_sec: 100 })
-    await daemon.call('POST', `/v1/sessions/${id}/processes`, { argv: ['sleep', '1000'] })
+    await daemon.call('POST', `/v1/sessions/${id}/processes`, { argv: ['sleep', '1000'], detach: true })
     await pass(99)
     expect((await get(daemon, id)).status).toBe('running')
     await pass(1)

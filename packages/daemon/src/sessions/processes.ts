@@ -74,7 +74,7 @@ export const attachProcess = (
   world: World,
   ref: string,
   pid: number,
-  from: { stdout_from?: number; stderr_from?: number },
+  from: { stdout_from?: number; stderr_from?: number; follow?: boolean },
   signal: AbortSignal,
 ): Promise<HeldStream> => askStream(world, ref, 'process.attach', { pid, ...from }, signal)
 
@@ -84,6 +84,7 @@ const Exit = z.object({ type: z.literal('exit'), exit_code: z.int(), timed_out: 
 export type OutputEvent =
   | { id: string; event: 'stdout' | 'stderr'; data: { data_base64: string } }
   | { id: string; event: 'exit'; data: { exit_code: number; timed_out: boolean; limit_hit: LimitHit | null } }
+  | { id: string; event: 'kept'; data: Record<string, never> }
 
 /** Output as events. Each id is the two positions after it, so that a reader can come back with the last one it has seen. */
 export async function* processOutput(
@@ -100,6 +101,10 @@ export async function* processOutput(
         const { exit_code, timed_out } = parsed(live.row.id, Exit, message)
         const limit_hit = await processLimitHit(world, live, pid, exit_code)
         yield { id: id(), event: 'exit', data: { exit_code, timed_out, limit_hit } }
+        return
+      }
+      if (message.type === 'kept') {
+        yield { id: id(), event: 'kept', data: {} }
         return
       }
       const { type, offset } = parsed(live.row.id, Output, message)

@@ -14,7 +14,15 @@ export const RunnerShell = Shell.omit({ created_at: true })
   .transform(({ created_at_ms, ...shell }) => ({ ...shell, created_at: created_at_ms }))
 
 export const RunnerProcess = Process.omit({ created_at: true, ended_at: true, tag: true, exit_code: true, limit_hit: true })
-  .extend({ tag: z.string().nullish(), exit_code: z.int().nullish(), created_at_ms: time, ended_at_ms: time.nullish() })
+  .extend({
+    tag: z.string().nullish(),
+    exit_code: z.int().nullish(),
+    // A session that an earlier version started has a runner that does not say.
+    stdin_open: z.boolean().default(false),
+    detached: z.boolean().default(false),
+    created_at_ms: time,
+    ended_at_ms: time.nullish(),
+  })
   .transform(({ created_at_ms, ended_at_ms, ...process }) => ({
     ...process,
     tag: process.tag || null,

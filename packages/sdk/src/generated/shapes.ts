@@ -178,6 +178,10 @@ export type Replies = {
     exitCode: number | null
     timedOut: boolean
     tty: boolean
+    /** input can be sent to it */
+    stdinOpen: boolean
+    /** it holds the lease of the session while it runs */
+    detached: boolean
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string
     endedAt: string | null
@@ -563,6 +567,8 @@ export type Bodies = {
     }
     /** wait for the first attachment before dropping output that nobody has read */
     holdOutput?: boolean
+    /** true holds the lease of the session until the process ends, with nobody attached */
+    detach?: boolean
   }
   writeStdin: {
     text?: string
@@ -640,6 +646,10 @@ export type Queries = {
   attachShell: {
     cols?: number
     rows?: number
+  }
+  processOutput: {
+    /** false ends after the output so far, with the event kept; true when absent */
+    follow?: boolean
   }
   fsRead: {
     /** path in the sandbox; a relative one starts at /workspace */

@@ -47,9 +47,9 @@ export const execHandlers = ({ world }: Api) =>
       const met = (exitCode: number) => processLimitHit(world, held.live, params.pid, exitCode)
       return socket => pumpChannels(socket, held, pumpOptions(world, held, log, met))
     },
-    processOutput: async ({ params, request, signal }) => {
+    processOutput: async ({ params, query, request, signal }) => {
       const position = parsePosition(request.headers['last-event-id']?.toString())
-      const from = { stdout_from: position.stdout, stderr_from: position.stderr }
+      const from = { stdout_from: position.stdout, stderr_from: position.stderr, follow: query.follow ?? true }
       return processOutput(world, await attachProcess(world, params.id, params.pid, from, signal), params.pid, position)
     },
   }) satisfies Partial<Handlers>
