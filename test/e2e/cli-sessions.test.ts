@@ -127,9 +127,9 @@ test('sizes may have a unit', async () => {
 
 test('logs shows the boot log, and -f goes on with state changes until the session ends', async () => {
   await run('new', 'brief')
-  expect((await run('logs', 'brief')).code).toBe(0)
-  expect(JSON.parse((await run('logs', '--json', 'brief')).stdout)).toEqual({ log: expect.any(String) })
-  const following = run('logs', '-f', 'brief')
+  expect((await run('logs', 'brief', '--boot')).code).toBe(0)
+  expect(JSON.parse((await run('logs', '--json', '--boot', 'brief')).stdout)).toEqual({ log: expect.any(String) })
+  const following = run('logs', '--boot', '-f', 'brief')
   await run('rm', '-f', 'brief')
   const followed = await following
   expect(followed.code).toBe(0)

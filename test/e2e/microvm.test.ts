@@ -43,7 +43,7 @@ test('a first session shows progress, and is used, paused, stopped, started and 
   await ok('pause', 'box')
   await ok('resume', 'box')
   expect(await ok('exec', 'box', '-c', 'echo $KEPT $PWD')).toBe('yes /tmp\n')
-  expect(await ok('logs', 'box')).toContain('sandglass:')
+  expect(await ok('logs', 'box', '--boot')).toContain('sandglass:')
   expect(existsSync(join(cli.dataDir, 'sessions', id, 'disk.raw'))).toBe(true)
   await ok('stop', 'box')
   await ok('start', 'box')

@@ -48,7 +48,7 @@ test('the nearest word is one that is near', () => {
 test('words of other tools lead to the command that does it', () => {
   for (const [word, command] of [
     ['list', 'ls'],
-    ['ps', 'ls'],
+    ['top', 'stats'],
     ['delete', 'rm'],
     ['create', 'new'],
   ] as const)

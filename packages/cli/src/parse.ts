@@ -55,14 +55,12 @@ export const usage = (issue: string, next?: string) => new UsageError(issue, nex
 /** What people try who know other tools. */
 export const OTHER_WORDS: Readonly<Record<string, string>> = {
   list: 'ls',
-  ps: 'ls',
   delete: 'rm',
   destroy: 'rm',
   remove: 'rm',
   create: 'new',
-  run: 'exec',
-  attach: 'shell',
   ssh: 'shell',
+  top: 'stats',
 }
 
 export function unknownCommand(name: string): UsageError {
@@ -93,8 +91,9 @@ function usageError(error: unknown, known: Readonly<Record<string, Flag>>): Usag
   const unknown = code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? /'(-[^']*)'/.exec(message)?.[1]?.replace(/=.*$/s, '') : undefined
   if (!unknown) return usage(message.split('. ')[0]?.replace(/\.$/, '') ?? message)
   const meant = nearest(unknown, Object.entries(known).flatMap(spellings))
-  // Only exec has a command to run, whose own flags are easily taken for ours.
-  if (!meant && known.command) return usage(`unknown flag ${unknown}; a program and its flags go behind --: exec NAME -- ls -la`)
+  // Only exec and run have a program to run, whose own flags are easily taken for ours.
+  const example = known.command ? 'exec NAME -- ls -la' : known['copy-in'] ? 'run -- ls -la' : undefined
+  if (!meant && example) return usage(`unknown flag ${unknown}; a program and its flags go behind --: ${example}`)
   return usage(`unknown flag ${unknown}${meant ? `; did you mean ${meant}?` : ''}`)
 }
 

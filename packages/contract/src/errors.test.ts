@@ -31,7 +31,7 @@ describe('the error table', () => {
   it('a failed start names the session, and how to read why and to try again', () => {
     const error = new SandglassError('START_FAILED', { id: 'sess_x', name: 'demo', why: 'it panicked' })
     expect(error.message).toBe('session demo failed to start: it panicked')
-    expect(error.hint).toMatch(/`sandglass logs demo`.*`sandglass start demo`/)
+    expect(error.hint).toMatch(/`sandglass logs demo --boot`.*`sandglass start demo`/)
   })
 
   it('an archive is not called an image, and a step without a network is told what to change', () => {

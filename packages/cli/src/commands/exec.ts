@@ -1,20 +1,26 @@
 import type { Command, Input } from '../command.ts'
 import { parseDuration } from '../duration.ts'
+import { startDetached } from '../exec/detached.ts'
 import { execOutcome } from '../exec/exec-outcome.ts'
+import { hasStdin } from '../exec/has-stdin.ts'
 import { runInShell } from '../exec/run-in-shell.ts'
 import { runProcess } from '../exec/run-process.ts'
+import { userFrom } from '../exec/user-from.ts'
 import { text, texts, usage } from '../parse.ts'
 import { mapFrom } from '../spec-from-flags.ts'
 import { requireTerminal, terminalSize } from '../terminal/attach-terminal.ts'
 
 export const command: Command = {
   summary: 'Run a command in a session',
-  usage: ['NAME -c TEXT', 'NAME [FLAGS] -- PROGRAM [ARGUMENT]...'],
+  usage: ['NAME -c TEXT', 'NAME [FLAGS] -- PROGRAM [ARGUMENT]...', '-d NAME [--tag TAG] -- PROGRAM [ARGUMENT]...'],
   about: `-c TEXT runs a command line in a shell of the session that lives on: cd, export and background jobs are still there for the
 next one. Its output is cleaned of escape sequences unless --raw; it has a timeout of 30 s unless --timeout.
 
 -- PROGRAM runs a program of its own, with separate stdout and stderr and no timeout. On a terminal, sequences that could
 harm it (clipboard, title, queries) are dropped unless --raw; with -t everything passes.
+
+-d starts the program, prints its pid and returns. It runs until it ends or the session does, and the session does not go idle before.
+sandglass logs shows its output, attach leads to it, and kill ends it.
 
 stdin is passed on when it is a pipe or a file. Ctrl-C interrupts what runs inside; three times leaves it running and returns.
 --json prints the API's reply when the command has ended; a program's has stdout and stderr apart as well.
@@ -29,6 +35,12 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
     user: { type: 'string', choices: ['sandbox', 'root'], about: 'user inside, with -- PROGRAM' },
     cwd: { type: 'string', value: 'PATH', about: 'working directory, with -- PROGRAM' },
     env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable, with -- PROGRAM' },
+    detach: { type: 'boolean', short: 'd', about: 'start the program, print its pid and return' },
+    tag: {
+      type: 'string',
+      value: 'TAG',
+      about: 'your own name for the program, with -- PROGRAM; ps, logs, attach and kill take it',
+    },
     raw: { type: 'boolean', about: 'output exactly as printed' },
     stdin: { type: 'boolean', about: 'pass stdin on even when it is neither a pipe nor a file; --no-stdin: never' },
   },
@@ -39,7 +51,7 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
     if (name === undefined) throw usage('NAME is missing')
     const mistake = misuse(input, context.json)
     if (mistake) throw usage(mistake)
-    if (flags.tty) requireTerminal()
+    if (flags.tty && !flags.detach) requireTerminal()
     const timeout = text(flags.timeout)
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 's', '--timeout')
     const cmd = text(flags.command)
@@ -65,7 +77,12 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
         env,
         user: userFrom(text(flags.user)),
         cwd: text(flags.cwd),
+        tag: text(flags.tag),
         stdin: isStdinPiped || tty !== undefined,
+      }
+      if (flags.detach) {
+        const session = (await context.connect()).session(name)
+        return startDetached(session, [...(rest ?? [])], { ...options, stdin: flags.stdin === true }, context)
       }
       return runProcess(await withSockets(), [...(rest ?? [])], { ...options, isRaw: flags.raw === true }, context)
     }, context)
@@ -81,7 +98,7 @@ function misuse({ flags, args, rest }: Input, isJson: boolean): string | undefin
   if (isCommand && rest !== undefined) return 'give either -c TEXT or -- PROGRAM, not both'
   if (!isCommand && (rest === undefined || rest.length === 0))
     return 'nothing to run: give -c TEXT or -- PROGRAM; sandglass shell opens a terminal'
-  const foreign = isCommand ? (['tty', 'user', 'cwd', 'env'] as const) : (['shell'] as const)
+  const foreign = isCommand ? (['tty', 'user', 'cwd', 'env', 'detach', 'tag'] as const) : (['shell'] as const)
   const wrong = foreign.find(flag => flags[flag] !== undefined)
   if (wrong) return `--${wrong} goes with ${isCommand ? '-- PROGRAM' : '-c TEXT'}${isCommand ? `: ${INSTEAD[wrong]}` : ''}`
   if (isJson && flags.tty) return 'a terminal has no one reply: leave out --json or -t'
@@ -90,24 +107,10 @@ function misuse({ flags, args, rest }: Input, isJson: boolean): string | undefin
 
 /** The shell of -c lives on, with the user, folder and variables that it has. */
 const INSTEAD: Readonly<Record<string, string>> = {
+  detach: "sandglass exec -d NAME -- sh -c 'TEXT'",
+  tag: "sandglass exec NAME --tag TAG -- sh -c 'TEXT'",
   tty: "sandglass exec NAME -t -- sh -c 'TEXT', or sandglass shell NAME",
   user: "sandglass exec NAME --user USER -- sh -c 'TEXT'",
   cwd: "-c 'cd PATH && …', or sandglass exec NAME --cwd PATH -- sh -c 'TEXT'",
   env: "-c 'export NAME=VALUE; …', or sandglass exec NAME --env NAME=VALUE -- sh -c 'TEXT'",
-}
-
-function userFrom(given: string | undefined): 'sandbox' | 'root' | undefined {
-  if (given === undefined || given === 'sandbox' || given === 'root') return given
-  throw usage(`--user is sandbox or root, not ${given}`)
-}
-
-/** A terminal or /dev/null has nothing to pass on; a closed stdin cannot be looked at. */
-function hasStdin(): boolean {
-  try {
-    const stat = process.getBuiltinModule('node:fs').fstatSync(0)
-    return stat.isFIFO() || stat.isFile() || stat.isSocket()
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EBADF') return false
-    throw error
-  }
 }

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util'
 import type { Command } from '../command.ts'
-import { COMMAND_NAMES, GLOBAL_FLAGS, isCommand, loadCommand } from '../commands.ts'
+import { COMMAND_GROUPS, COMMAND_NAMES, GLOBAL_FLAGS, isCommand, loadCommand } from '../commands.ts'
 import { commandHelp, flagLines, partOf } from '../help-text.ts'
 import { nearest } from '../nearest.ts'
 import { unknownCommand, usage } from '../parse.ts'
@@ -19,12 +19,13 @@ export const command: Command = {
       print(commandHelp(name, meantBy(name, await loadCommand(name), words), process.stdout))
       return 0
     }
-    const commands = await Promise.all(COMMAND_NAMES.map(async name => ({ name, ...(await loadCommand(name)) })))
     const title = (text: string) => styleText('bold', text, { stream: process.stdout })
     const width = textWidth(process.stdout)
     print(`Sandboxes for code and coding agents, on your own machine.\n\n${title('Usage')}\n  sandglass COMMAND [FLAGS]\n`)
-    print(`\n${title('Commands')}\n`)
-    for (const { name, summary } of commands) print(hanging(`  ${name.padEnd(12)}`, summary, width))
+    for (const group of COMMAND_GROUPS) {
+      print(`\n${title(group.title)}\n`)
+      for (const name of group.names) print(hanging(`  ${name.padEnd(12)}`, (await loadCommand(name)).summary, width))
+    }
     print(`\n${title('Everywhere')}\n${flagLines(GLOBAL_FLAGS, width)}`)
     print(
       '\nStart with   sandglass new demo\nthen         sandglass exec demo -c "uname -a"\nmore about   sandglass help COMMAND\n',

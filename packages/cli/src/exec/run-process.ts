@@ -1,58 +1,99 @@
-import { constants } from 'node:os'
-import { type Attachment, type Exit, type ProcessInfo, type ProcessOptions, SandglassError, type Session } from '@sandglass/sdk'
+import {
+  type Attachment,
+  type Exit,
+  type ProcessInfo,
+  type ProcessOptions,
+  SandglassError,
+  type Session,
+  type TerminalSize,
+} from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { toJson } from '../show-session.ts'
 import { runTerminal } from '../terminal/attach-terminal.ts'
 import { BROKEN_PIPE, onBrokenPipe } from './broken-pipe.ts'
 import { Collected } from './collected.ts'
-import { forwardInterrupts } from './interrupts.ts'
+import { forwardInterrupts, leave, TERMINATED } from './interrupts.ts'
 import { limitNote } from './limit-note.ts'
 import { safeSink } from './safe-sink.ts'
 import { sendStdin } from './send-stdin.ts'
 import { timeoutNote } from './timeout-note.ts'
 
-type ProcessRun = ProcessOptions & { isRaw: boolean }
+type ProcessRun = ProcessOptions & Pick<Join, 'isRaw' | 'leaving'>
 
 /** Runs a program with its own stdin, stdout and stderr joined to ours, or with all it printed in one reply at the end. */
 export async function runProcess(
   session: Session,
   argv: string[],
-  { isRaw, ...options }: ProcessRun,
+  { isRaw, leaving, ...options }: ProcessRun,
+  context: Context,
+): Promise<number> {
+  const started = await startProcess(session, argv, { ...options, holdOutput: true }, context)
+  if (typeof started === 'number') return started
+  return joinProcess(
+    session,
+    started,
+    { isRaw, leaving, sendsStdin: options.stdin === true, timeoutMs: options.timeoutMs, size: options.tty },
+    context,
+  )
+}
+
+export type Join = {
+  isRaw: boolean
+  sendsStdin: boolean
+  /** The timeout it was started with, for the note about it. */
+  timeoutMs?: number | undefined
+  /** The size that its terminal has. */
+  size?: TerminalSize | undefined
+  /** What is done about a process that the user leaves before it ends; it goes on in the session unless there is something. */
+  leaving?: Leaving | undefined
+}
+
+export type Leaving = {
+  farewell: string
+  end(): Promise<void>
+  /** Called when signals go to the process from here on. */
+  onJoin(): void
+}
+
+/** Joins the streams of a process to ours until it ends, and gives its exit code. */
+export async function joinProcess(
+  session: Session,
+  started: ProcessInfo,
+  { isRaw, sendsStdin, timeoutMs, size, leaving }: Join,
   context: Context,
 ): Promise<number> {
   const since = performance.now()
-  const started = await startProcess(session, argv, options, context)
-  if (typeof started === 'number') return started
   const attached = await session.processes.attach(started.pid)
-  if (options.tty) {
-    const code = await runTerminal(attached, options.tty)
+  if (started.tty) {
+    const code = await runTerminal(attached, size)
     if (code === 'detached') {
-      context.say(`detached; process ${started.pid} goes on\n`)
+      context.say(leaving ? `${leaving.farewell}\n` : `detached; process ${started.pid} goes on\n`)
       return 0
     }
     const { limitHit } = await attached.exit
     if (limitHit) context.say(limitNote(session.id, limitHit))
     return code
   }
-  const farewell = `left it alone; process ${started.pid} goes on in the session`
-  using _interrupts = forwardInterrupts({ send: () => signal(attached, 'INT'), farewell }, context)
-  using _signals = forwardSignals(attached, () => context.say(`sandglass: ${farewell}\n`))
-  if (options.stdin) void sendStdin(attached, context.report)
-  const exit = context.json ? await collect(attached, started, since, context) : await carry(attached, isRaw)
-  if (exit.timedOut) context.say(timeoutNote(options.timeoutMs ?? 0, 'allow more with --timeout; without the flag there is none'))
-  if (exit.limitHit && !context.json) context.say(limitNote(session.id, exit.limitHit))
-  return process.stdout.errored ? BROKEN_PIPE : exit.exitCode
+  const left = { farewell: `left it alone; process ${started.pid} goes on in the session`, ...leaving }
+  using _interrupts = forwardInterrupts({ send: () => signal(attached, 'INT'), ...left }, context)
+  using _signals = forwardSignals(attached, () => leave(TERMINATED, left, context))
+  leaving?.onJoin()
+  if (sendsStdin) void sendStdin(attached, context.report)
+  const ended = context.json ? await collect(attached, started, since, context) : await carry(attached, isRaw)
+  if (ended.timedOut) context.say(timeoutNote(timeoutMs ?? 0, 'allow more with --timeout; without the flag there is none'))
+  if (ended.limitHit && !context.json) context.say(limitNote(session.id, ended.limitHit))
+  return process.stdout.errored ? BROKEN_PIPE : ended.exitCode
 }
 
 /** A program that is not there or may not be run ends with the code a shell would give. */
-async function startProcess(
+export async function startProcess(
   session: Session,
   argv: string[],
   options: ProcessOptions,
   { report }: Context,
 ): Promise<ProcessInfo | number> {
   try {
-    return await session.processes.start(argv, { ...options, holdOutput: true })
+    return await session.processes.start(argv, options)
   } catch (error) {
     const isProgram = error instanceof SandglassError && (error.detail as { path?: string } | undefined)?.path === argv[0]
     if (!isProgram || !(error.is('FILE_NOT_FOUND') || error.is('PERMISSION_DENIED'))) throw error
@@ -61,19 +102,15 @@ async function startProcess(
   }
 }
 
-const TERMINATED = 128 + constants.signals.SIGTERM
 const FORWARDED = { SIGTERM: 'TERM', SIGHUP: 'HUP', SIGQUIT: 'QUIT', SIGUSR1: 'USR1', SIGUSR2: 'USR2' } as const
 
 /** A program may not mind the request to end, and a sandbox may not pass it on: the second one ends this process alone. */
-function forwardSignals(attached: Attachment, sayFarewell: () => void): Disposable {
+function forwardSignals(attached: Attachment, onSecond: () => Promise<void>): Disposable {
   let requests = 0
   const handlers = (Object.keys(FORWARDED) as (keyof typeof FORWARDED)[]).map(name => {
     const handler = () => {
-      if (name === 'SIGTERM' && ++requests > 1) {
-        sayFarewell()
-        process.exit(TERMINATED)
-      }
-      signal(attached, FORWARDED[name])
+      if (name === 'SIGTERM' && ++requests > 1) void onSecond()
+      else signal(attached, FORWARDED[name])
     }
     process.on(name, handler)
     return [name, handler] as const

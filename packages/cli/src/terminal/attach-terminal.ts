@@ -47,8 +47,8 @@ const REATTACH_MS = 15_000
 const isLost = (error: unknown) =>
   error instanceof SandglassError && (error.is('DAEMON_UNREACHABLE') || error.is('SHUTTING_DOWN'))
 
-/** Gives the terminal to what is attached. Every key goes inside, Ctrl-C included. `known` is the size it was attached with. */
-export async function runTerminal(attached: Attachment, known: TerminalSize): Promise<number | 'detached'> {
+/** Gives the terminal to what is attached. Every key goes inside, Ctrl-C included. `known` is the size it has already. */
+export async function runTerminal(attached: Attachment, known?: TerminalSize): Promise<number | 'detached'> {
   const terminal = openRawTerminal(process.stdin, process.stdout)
   const readKeys = createDetachReader()
   let isDetached = false
@@ -66,7 +66,7 @@ export async function runTerminal(attached: Attachment, known: TerminalSize): Pr
   process.stdout.on('resize', onResize)
   try {
     // The size may have changed before anyone listened. Saying it again would be one more message to a program that may have ended.
-    if (terminalSize().cols !== known.cols || terminalSize().rows !== known.rows) onResize()
+    if (terminalSize().cols !== known?.cols || terminalSize().rows !== known.rows) onResize()
     for await (const { data } of attached) terminal.show(data)
     return isDetached ? 'detached' : (await attached.exit).exitCode
   } finally {

@@ -21,8 +21,8 @@ export const SESSIONS_ERRORS = {
   PROCESS_NOT_FOUND: {
     http: 404,
     exit: 4,
-    text: (d: { pid: number }) => `no process ${d.pid}`,
-    hint: 'list processes with GET /v1/sessions/{id}/processes',
+    text: (d: { pid: number | string }) => `no process ${d.pid}`,
+    hint: 'sandglass ps lists the processes of a session',
   },
   WRONG_STATE: {
     http: 409,
@@ -71,7 +71,7 @@ export const SESSIONS_ERRORS = {
     exit: 3,
     text: (d: { id: string; why: string; name?: string }) => `session ${d.name ?? d.id} failed to start: ${d.why}`,
     hint: ({ id, name = id }: { id: string; name?: string }) =>
-      `\`sandglass logs ${name}\` shows the boot log; \`sandglass start ${name}\` tries again; \`sandglass doctor\` checks the host`,
+      `\`sandglass logs ${name} --boot\` shows the boot log; \`sandglass start ${name}\` tries again; \`sandglass doctor\` checks the host`,
   },
   PAUSE_FAILED: {
     http: 503,

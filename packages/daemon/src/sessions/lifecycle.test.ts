@@ -216,7 +216,7 @@ describe('create', () => {
       error: {
         code: 'START_FAILED',
         message: 'session unlucky-one failed to start: no more loop devices',
-        hint: expect.stringMatching(/`sandglass logs unlucky-one`.*`sandglass start unlucky-one`/),
+        hint: expect.stringMatching(/`sandglass logs unlucky-one --boot`.*`sandglass start unlucky-one`/),
       },
     })
     expect(await (await daemon.fetch('/v1/sessions/unlucky-one/logs')).text()).toBe('no more loop devices\n')

@@ -1,0 +1,126 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { CliHome, SANDGLASS } from './cli-home.ts'
+import { deadline } from './deadline.ts'
+import { Tmux } from './tmux.ts'
+
+let cli: CliHome
+
+beforeAll(async () => {
+  cli = await CliHome.open()
+  expect(await cli.run(['ls'])).toMatchObject({ code: 0 })
+})
+afterAll(() => cli.close())
+
+const sessions = async () =>
+  JSON.parse((await cli.run(['ls', '--all', '--json'])).stdout) as { name: string; status: string; ttl_seconds: number }[]
+
+test('run passes output and exit code on, and nothing is left of the session', async () => {
+  const ran = await cli.run(['run', '--', 'sh', '-c', 'echo out; echo err >&2; exit 7'])
+  expect(ran).toMatchObject({ code: 7, stdout: 'out\n', stderr: 'err\n' })
+  expect(await sessions()).toEqual([])
+})
+
+test('run takes stdin, the flags of new, an environment and a timeout', async () => {
+  const flags = ['--memory', '300', '--name', 'a', '-e', 'WHO=me', '--rm']
+  const script = 'cat; echo "$WHO"; hostname'
+  expect(await cli.run(['run', 'host', ...flags, '--', 'sh', '-c', script], { input: 'piped\n' })).toMatchObject({
+    code: 0,
+    stdout: 'piped\nme\na\n',
+  })
+  expect(await cli.run(['run', '--timeout', '200ms', '--', 'sleep', '60'])).toMatchObject({
+    code: 124,
+    stderr: expect.stringContaining('its timeout'),
+  })
+  const reply = JSON.parse((await cli.run(['run', '--json', '--', 'echo', 'hi'])).stdout)
+  expect(reply).toMatchObject({ exit_code: 0, stdout: 'hi\n' })
+  expect(await sessions()).toEqual([])
+})
+
+test('a program that is not there is 127, a session that cannot be made 125, and what is written wrong 2', async () => {
+  expect(await cli.run(['run', '--', 'no-such-program'])).toMatchObject({ code: 127 })
+  expect(await cli.run(['run', '--memory', '1', '--', 'true'])).toMatchObject({
+    code: 125,
+    stderr: expect.stringContaining('--memory must be 256'),
+  })
+  expect(await cli.run(['run', 'ls'])).toMatchObject({ code: 2, stderr: expect.stringContaining('sandglass run -- ls') })
+  expect(await cli.run(['run', 'ls', '-la'])).toMatchObject({ code: 2, stderr: expect.stringContaining('run -- ls -la') })
+  expect(await cli.run(['run', '--keep', '--rm', '--', 'true'])).toMatchObject({ code: 2 })
+  expect(await sessions()).toEqual([])
+})
+
+test('--keep keeps the session and says its name', async () => {
+  const { code, stderr } = await cli.run(['run', '--keep', '--', 'touch', 'made'])
+  const [, name = ''] = /^kept the session (run-[0-9a-f]{8})$/m.exec(stderr) ?? []
+  expect(code).toBe(0)
+  expect((await cli.run(['exec', name, '--', 'ls'])).stdout).toBe('made\n')
+  expect(await sessions()).toMatchObject([{ name, ttl_seconds: 1800 }])
+  await cli.run(['rm', '-f', '--purge', name])
+})
+
+test('--copy-in copies the current folder first', async () => {
+  const cwd = join(cli.home, 'project')
+  await mkdir(join(cwd, 'src'), { recursive: true })
+  await writeFile(join(cwd, 'src/a.txt'), 'content\n')
+  expect(await cli.run(['run', '--copy-in', '--', 'cat', 'src/a.txt'], { cwd })).toMatchObject({ code: 0, stdout: 'content\n' })
+})
+
+test('a signal goes to the program, and the session is removed', async () => {
+  const script = 'trap "echo caught; exit 4" TERM; echo ready; while :; do sleep 0.1; done'
+  const ran = await cli.run(['run', '--', 'sh', '-c', script], {
+    onStdout: (text, kill) => text === 'ready\n' && kill('SIGTERM'),
+  })
+  expect(ran).toMatchObject({ code: 4, stdout: 'ready\ncaught\n' })
+  expect(await sessions()).toEqual([])
+})
+
+test('Ctrl-C interrupts the program, and three times ends a session whose program does not mind it', async () => {
+  using tmux = new Tmux({ ...cli.env, SG: SANDGLASS }, { cols: 100, rows: 30 })
+  tmux.line(`"$SG" run -- sh -c 'echo sta"rted"; exec sleep 1000'`)
+  await tmux.shows(/^started$/m)
+  tmux.key('C-c')
+  await tmux.shows(/host\$$/m)
+  tmux.line('echo "code $?"')
+  await tmux.shows(/^code 130$/m)
+  tmux.line(`clear; "$SG" run -- sh -c 'trap "echo ig\"\"nored" INT; echo stub"born"; while :; do sleep 1; done'`)
+  await tmux.shows(/^stubborn$/m)
+  tmux.key('C-c')
+  await tmux.shows(/ignored$/m)
+  tmux.key('C-c')
+  await tmux.shows(/Ctrl-C once more ends it/)
+  tmux.key('C-c')
+  await tmux.shows(/removing run-/)
+  await tmux.shows(/^host\$$/m)
+  await deadline('the session is gone', async () => (await sessions()).length === 0)
+})
+
+test('run -t runs the program on a terminal, and leaving it removes the session', async () => {
+  using tmux = new Tmux({ ...cli.env, SG: SANDGLASS }, { cols: 100, rows: 30 })
+  tmux.line('"$SG" run -t -- bash --norc --noprofile')
+  await tmux.shows(/^bash-\S+[$#]/m)
+  tmux.line('stty size')
+  await tmux.shows(/^30 100$/m)
+  tmux.key('Enter')
+  tmux.text('~.')
+  await tmux.shows(/removing run-/)
+  await deadline('the session is gone', async () => (await sessions()).length === 0)
+})
+
+test('the session of a run that was killed does not outlive its ttl, though its program runs', async () => {
+  const ran = await cli.run(['run', '--ttl', '2', '--', 'sh', '-c', 'echo ready; exec sleep 1000'], {
+    onStdout: (_, kill) => kill('SIGKILL'),
+  })
+  expect(ran.signal).toBe('SIGKILL')
+  await deadline('the session ends', async () => (await sessions()).every(({ status }) => status === 'timeout'))
+})
+
+test('the session of a run has a ttl of a minute', async () => {
+  const running = cli.run(['run', '--name', 'minute', '--', 'sleep', '1000'])
+  await deadline('the session runs', async () => {
+    const [found] = (await sessions()).filter(({ name, status }) => name === 'minute' && status === 'running')
+    return found?.ttl_seconds === 60
+  })
+  await cli.run(['rm', '-f', '--purge', 'minute'])
+  expect(await running).toMatchObject({ code: 125 })
+})
