@@ -79,6 +79,8 @@ TEST_PACKAGES='crun crun
 runc runc
 tmux tmux
 zsh zsh
+fish fish
+mandoc mandoc
 script bsdutils
 tar tar
 curl curl

@@ -30,7 +30,7 @@ describe('the candidates', () => {
     expect(await candidates('exec', 'b')).toEqual(['box'])
     expect(await candidates('exec', 'box', '')).toEqual([])
     expect(await candidates('rm', 'box', '')).toEqual([])
-    expect(await candidates('completion', '')).toEqual(['bash', 'zsh'])
+    expect(await candidates('completion', '')).toEqual(['bash', 'zsh', 'fish'])
   })
 
   test('a flag with known values offers them', async () => {
@@ -82,6 +82,10 @@ const SHELLS = {
   'zsh with a folder of functions': {
     load: 'mkdir -p ~/functions; sandglass completion zsh > ~/functions/_sandglass; exec zsh -f',
     prompt: "fpath=(~/functions $fpath); autoload -Uz compinit; compinit -i; PS1='now$ '",
+  },
+  fish: {
+    load: 'exec fish --no-config --private',
+    prompt: "function fish_prompt; echo -n 'now$ '; end; set -g fish_autosuggestion_enabled 0; sandglass completion fish | source",
   },
 } as const
 

@@ -1,4 +1,4 @@
-// Both scripts ask `sandglass __complete` with the words so far. After a candidate that ends in : / or = one goes on typing, so no space
+// Each script asks `sandglass __complete` with the words so far. After a candidate that ends in : / or = one goes on typing, so no space
 // follows it. SECURITY: candidates are names that a sandbox may have chosen: they are compared and quoted, never evaluated.
 
 /** bash takes : and = for ends of words: pieces are joined by what stood in the line, and what is in front of the last is cut off again. */
@@ -75,4 +75,24 @@ else
 fi
 `
 
-export const SCRIPTS = { bash: BASH, zsh: ZSH } as const
+/** Sourced, or put into ~/.config/fish/completions under the name sandglass.fish. fish itself adds no space behind : / or =. */
+const FISH = `function __sandglass_ask
+  set -l words (commandline -opc)
+  set -l current (commandline -ct)
+  set -l plain (string unescape -- $current)
+  test -n "$plain"; or set plain "$current"
+  set -l program (string replace -r '^~(?=/)' -- $HOME $words[1])
+  command $program __complete $words[2..] "$plain" 2>/dev/null
+end
+function __sandglass_words
+  __sandglass_ask | string match -v -- :files
+end
+function __sandglass_wants_files
+  __sandglass_ask | string match -q -- :files
+end
+complete -c sandglass -e
+complete -c sandglass -f -a '(__sandglass_words)'
+complete -c sandglass -n __sandglass_wants_files -F
+`
+
+export const SCRIPTS = { bash: BASH, zsh: ZSH, fish: FISH } as const
