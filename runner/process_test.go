@@ -277,34 +277,6 @@ func TestDialAndPorts(t *testing.T) {
 	}
 }
 
-func TestKeptOutputIsReadWithoutWaitingForMore(t *testing.T) {
-	s := startRunner(t, nil)
-	c := s.dial()
-	pid := c.start(fields{"argv": sh("echo out; echo err >&2; read line"), "stdin": true, "detach": true})
-	got := ""
-	for i := 0; i < 2; i++ { // once both were seen, a reader that does not follow has both, and ends
-		live := s.attach(pid, nil)
-		for got = ""; len(got) < len("out\nerr\n"); {
-			_, body := live.receive()
-			got += string(body)
-		}
-		live.conn.Close()
-	}
-	kept := s.attach(pid, fields{"follow": false})
-	stdout, stderr, end := kept.finish()
-	if stdout != "out\n" || stderr != "err\n" || end["type"] != "kept" {
-		t.Errorf("got %q, %q, %v", stdout, stderr, end)
-	}
-	if p := c.process(pid); p["detached"] != true || p["stdin_open"] != true {
-		t.Errorf("got %v", p)
-	}
-	c.call("process.signal", fields{"pid": pid, "signal": "KILL"})
-	s.attach(pid, nil).finish()
-	if _, _, end := s.attach(pid, fields{"follow": false}).finish(); end["exit_code"] != 137.0 {
-		t.Errorf("of an ended process: %v", end)
-	}
-}
-
 func TestStats(t *testing.T) {
 	c := startRunner(t, nil).dial()
 	c.exec("cd /usr")

@@ -21,6 +21,7 @@ try {
   for (const [folder, manifest] of Object.entries(manifests)) {
     writeFileSync(join(stage, folder, 'package.json'), `${JSON.stringify(packedManifest(manifest, manifests), null, 2)}\n`)
     cpSync('LICENSE', join(stage, folder, 'LICENSE'))
+    if (manifest.man) cpSync(join('packages', folder, manifest.man), join(stage, folder, manifest.man))
     if (existsSync(`packages/${folder}/README.md`)) cpSync(`packages/${folder}/README.md`, join(stage, folder, 'README.md'))
   }
   carryTables(join(stage, 'contract/src'), join(stage, 'sdk/src'))

@@ -85,7 +85,8 @@ const SHELLS = {
   },
   fish: {
     load: 'exec fish --no-config --private',
-    prompt: "function fish_prompt; echo -n 'now$ '; end; set -g fish_autosuggestion_enabled 0; sandglass completion fish | source",
+    prompt:
+      "function fish_prompt; echo -n 'now$ '; end; set -g fish_autosuggestion_enabled 0; sandglass completion fish | source",
   },
 } as const
 

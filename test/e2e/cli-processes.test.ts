@@ -91,17 +91,27 @@ test('kill takes tags and processes of a shell, and says what is wrong', async (
   await detached(['--tag', 'victim'], 'sleep', '1005')
   await run('exec', 'b', '-c', 'sleep 1006 & echo $! > pid')
   const job = (await run('exec', 'b', '--', 'cat', 'pid')).stdout.trim()
-  expect(await json('kill', 'b', 'victim', job, '-s', 'KILL')).toEqual({ signal: 'KILL', signalled: [expect.any(Number), Number(job)] })
+  expect(await json('kill', 'b', 'victim', job, '-s', 'KILL')).toEqual({
+    signal: 'KILL',
+    signalled: [expect.any(Number), Number(job)],
+  })
   await deadline('their end', async () => !/sleep 100[56]/.test((await run('ps', 'b')).stdout))
   expect(await run('kill', 'b', 'nobody')).toMatchObject({ code: 4, stderr: expect.stringContaining('no process nobody') })
   expect(await run('kill', 'b', '1')).toMatchObject({ code: 4 })
-  expect(await run('kill', 'b', job, '-s', 'SEGV')).toMatchObject({ code: 2, stderr: expect.stringContaining('write one of HUP, INT') })
+  expect(await run('kill', 'b', job, '-s', 'SEGV')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('write one of HUP, INT'),
+  })
   expect(await run('kill', 'b')).toMatchObject({ code: 2, stderr: expect.stringContaining('PID is missing') })
 })
 
 test('attach --pid shows the output so far, passes input on and gives the exit code', async () => {
   const pid = await detached(['--stdin', '--tag', 'sum'], 'sh', '-c', 'echo ready; read a b; exit $((a + b))')
-  expect(await cli.run(['attach', 'b', '--pid', 'sum'], { input: '4 5\n' })).toMatchObject({ code: 9, stdout: 'ready\n', stderr: '' })
+  expect(await cli.run(['attach', 'b', '--pid', 'sum'], { input: '4 5\n' })).toMatchObject({
+    code: 9,
+    stdout: 'ready\n',
+    stderr: '',
+  })
   expect(await cli.run(['attach', 'b', '--pid', pid], { input: 'late\n' })).toMatchObject({ code: 9, stdout: 'ready\n' })
   expect(await run('attach', 'b', '--pid', '4000000')).toMatchObject({ code: 125, stderr: expect.stringContaining('no process') })
 })

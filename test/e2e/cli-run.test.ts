@@ -83,7 +83,7 @@ test('Ctrl-C interrupts the program, and three times ends a session whose progra
   await tmux.shows(/host\$$/m)
   tmux.line('echo "code $?"')
   await tmux.shows(/^code 130$/m)
-  tmux.line(`clear; "$SG" run -- sh -c 'trap "echo ig\"\"nored" INT; echo stub"born"; while :; do sleep 1; done'`)
+  tmux.line(`clear; "$SG" run -- sh -c 'trap "echo ig""nored" INT; echo stub"born"; while :; do sleep 1; done'`)
   await tmux.shows(/^stubborn$/m)
   tmux.key('C-c')
   await tmux.shows(/ignored$/m)

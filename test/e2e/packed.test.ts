@@ -38,6 +38,7 @@ describe('the packages as they are published', () => {
     for (const tarball of tarballs) {
       const names = (await run('tar', ['tzf', tarball])).stdout.trim().split('\n')
       expect(names).toContain('package/LICENSE')
+      if (tarball.includes('sandglass-cli')) expect(names).toContain('package/man/sandglass.1')
       expect(names.filter(name => name.endsWith('.ts') && !name.endsWith('.d.ts'))).toEqual([])
       expect(names.filter(name => /\.(test|fixture)\.|conformance|plain-child/.test(name))).toEqual([])
     }

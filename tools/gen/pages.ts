@@ -10,6 +10,7 @@ import { configurationPage } from './configuration.ts'
 import { errorsPage } from './errors.ts'
 import { lifecyclePage } from './lifecycle.ts'
 import { limitsPage } from './limits.ts'
+import { manPage } from './man.ts'
 import { sdkShapes } from './sdk-shapes.ts'
 import { sessionFlags } from './session-flags.ts'
 
@@ -25,6 +26,7 @@ export const PAGES: Record<string, () => string | Promise<string>> = {
   'docs/reference/lifecycle.md': lifecyclePage,
   'docs/reference/limits.md': limitsPage,
   'docs/reference/openapi.json': () => `${JSON.stringify(openapi(version), null, 2)}\n`,
+  'packages/cli/man/sandglass.1': () => manPage(version),
   'packages/cli/src/generated/config-flags.ts': configFlags,
   'packages/cli/src/generated/session-flags.ts': sessionFlags,
   'packages/sdk/src/generated/shapes.ts': sdkShapes,

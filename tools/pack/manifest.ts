@@ -9,6 +9,7 @@ export type Manifest = {
   type: string
   exports?: Record<string, string>
   bin?: Record<string, string>
+  man?: string
   dependencies?: Record<string, string>
 }
 
@@ -21,7 +22,7 @@ export function readManifests(): Record<string, Manifest> {
 export const entryPoints = ({ exports = {}, bin = {} }: Manifest): string[] => [...Object.values(exports), ...Object.values(bin)]
 
 export function packedManifest(manifest: Manifest, all: Readonly<Record<string, Manifest>>): Record<string, unknown> {
-  const { name, version, description, license, type, exports, bin, dependencies } = manifest
+  const { name, version, description, license, type, exports, bin, man, dependencies } = manifest
   for (const { name: other, version: own } of Object.values(all)) {
     const wanted = dependencies?.[other]
     if (wanted !== undefined && wanted !== own) throw new Error(`${name} wants ${other} ${wanted}, and it is ${own}`)
@@ -36,6 +37,7 @@ export function packedManifest(manifest: Manifest, all: Readonly<Record<string, 
     ...(name === '@sandglass/daemon' ? { os: ['linux'], cpu: ['x64', 'arm64'] } : {}),
     ...(exports ? { exports: Object.fromEntries(Object.entries(exports).map(([path, file]) => [path, compiled(file)])) } : {}),
     ...(bin ? { bin } : {}),
+    ...(man ? { man } : {}),
     ...(dependencies ? { dependencies } : {}),
   }
 }

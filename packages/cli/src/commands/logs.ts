@@ -46,7 +46,7 @@ async function processOutput(
   { json, print }: Context,
 ): Promise<number> {
   const sinks = { stdout: safeSink(process.stdout, isRaw), stderr: safeSink(process.stderr, isRaw) }
-  onBrokenPipe([process.stdout, process.stderr], () => process.exit(141))
+  onBrokenPipe([process.stderr], () => undefined) // stdout is still read
   const output = session.processes.output(pid, { follow })
   for (;;) {
     const next = await output.next()
