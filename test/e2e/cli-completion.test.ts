@@ -33,6 +33,14 @@ describe('the candidates', () => {
     expect(await candidates('completion', '')).toEqual(['bash', 'zsh', 'fish'])
   })
 
+  test('behind a session, kill and logs offer its processes', async () => {
+    await cli.run(['exec', '-d', 'box', '--tag', 'web', '--', 'sleep', '1000'])
+    expect(await candidates('kill', 'b')).toEqual(['box'])
+    expect(await candidates('kill', 'box', '')).toEqual([expect.stringMatching(/^\d+$/), 'web'])
+    expect(await candidates('logs', 'box', 'w')).toEqual(['web'])
+    expect(await candidates('kill', 'box', '-s', 'TE')).toEqual(['TERM'])
+  })
+
   test('a flag with known values offers them', async () => {
     expect(await candidates('new', '--backend', '')).toContain('oci')
     expect(await candidates('new', '--network', 'no')).toEqual(['none'])

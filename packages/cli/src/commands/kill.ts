@@ -14,7 +14,7 @@ SIGNAL is written TERM, SIGTERM, term or 15.`,
   options: {
     signal: { type: 'string', short: 's', value: 'SIGNAL', suggested: SIGNALS, about: 'which signal; TERM when absent' },
   },
-  completes: 'session',
+  completes: 'processes',
   changes: true,
   async run({ args, rest, flags }, { connect, json, print }) {
     const [name, ...given] = [...args, ...(rest ?? [])]

@@ -21,7 +21,7 @@ Of the boot log it prints one line, and then one for each change.`,
     boot: { type: 'boolean', about: 'show the boot log of the session' },
     raw: { type: 'boolean', about: 'output exactly as printed' },
   },
-  completes: 'session',
+  completes: 'processes',
   async run({ args, rest, flags }, context) {
     const [name, process, ...more] = [...args, ...(rest ?? [])]
     if (name === undefined) throw usage('NAME is missing')

@@ -47,7 +47,7 @@ Exit code: the program's own; 128+n for a signal, which is 137 for a program tha
     const { flags, rest } = input
     const spec = specOf(input)
     if (rest === undefined || rest.length === 0)
-      throw usage(`nothing to run: write -- in front of the program, as in sandglass run -- ${input.args[0] ?? 'uname -a'}`)
+      throw usage(`nothing to run: the program goes behind --, as in sandglass run -- ${input.args[0] ?? 'ls'}`)
     if (flags.keep && flags.rm) throw usage('give either --keep or --rm, not both')
     if (flags.tty && context.json) throw usage('a terminal has no one reply: leave out --json or -t')
     if (flags.tty) requireTerminal()

@@ -6,6 +6,7 @@ import { optionsOf } from '../options-of.ts'
 import { splitCommand } from '../parse.ts'
 import { imageNames } from './images.ts'
 import { locations } from './locations.ts'
+import { processNames } from './processes.ts'
 import { sessionNames } from './sessions.ts'
 
 export type Candidates = { words: readonly Candidate[]; hasFiles?: boolean }
@@ -52,6 +53,14 @@ async function argument(
   }
   if (completes === undefined) return { words: [] }
   if (completes === 'locations') return earlier.length < 2 ? locations(earlier, current, context) : { words: [] }
+  const [session] = earlier
+  if (completes === 'processes' && session !== undefined) {
+    const known = await processNames(session, context)
+    return matching(
+      known.filter(({ word }) => !earlier.includes(word)),
+      current,
+    )
+  }
   const isOnce = completes !== 'sessions'
   if (isOnce && earlier.length > 0) return { words: [] }
   return unused(typeof completes === 'string' ? await sessionNames(context, event) : completes, earlier, current)

@@ -50,6 +50,20 @@ async function processes(machines: string): Promise<string[]> {
 }
 
 describe('the next daemon', () => {
+  it('leaves a session running whose lease ended meanwhile, as long as a detached process runs in it', async () => {
+    const { start } = await ground()
+    const first = await start()
+    const [idle, busy] = [await create(first, { ttl_seconds: 1 }), await create(first, { ttl_seconds: 1 })]
+    await first.call('POST', `/v1/sessions/${idle.id}/processes`, { argv: ['sleep', '1000'] })
+    await first.call('POST', `/v1/sessions/${busy.id}/processes`, { argv: ['sleep', '1000'], detach: true })
+    await endDaemon(first, 'SIGKILL')
+    await until(() => Date.now() > Date.parse(busy.expires_at) + 2000)
+    const second = await start()
+    await until(async () => (await get(second, idle.id)).status === 'timeout')
+    await until(async () => Date.parse((await get(second, busy.id)).expires_at) > Date.now())
+    expect((await get(second, busy.id)).status).toBe('running')
+  })
+
   it.each(['SIGTERM', 'SIGKILL'] as const)(
     'after %s finds shells, directories, environment, jobs and processes as they were',
     async signal => {
