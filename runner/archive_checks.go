@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"strings"
 	"syscall"
@@ -14,8 +15,8 @@ func safeName(name string) (string, error) {
 	switch {
 	case name == "":
 		return "", errors.New("it has no name")
-	case len(name) > maxPathBytes:
-		return "", errors.New("its name is too long")
+	case len(name) > maxArchiveName:
+		return "", fmt.Errorf("its name is longer than %d bytes", maxArchiveName)
 	case strings.IndexByte(name, 0) >= 0:
 		return "", errors.New("its name contains NUL")
 	case strings.HasPrefix(name, "/"):
@@ -26,7 +27,7 @@ func safeName(name string) (string, error) {
 			return "", errors.New("its name contains ..")
 		}
 		if len(part) > maxNameBytes {
-			return "", errors.New("a part of its name is too long")
+			return "", fmt.Errorf("a part of its name is longer than %d bytes", maxNameBytes)
 		}
 	}
 	return path.Clean(name), nil

@@ -5,14 +5,18 @@ import (
 	"io"
 	"os"
 	"path"
+	"strings"
 	"syscall"
 )
 
 const maxDeferredModes = 100_000
 
 func putArchive(run *runner, s *stream, q *request) error {
-	args := &target{}
-	if err := q.decode(args); err != nil {
+	args := struct {
+		target
+		Atomic bool `json:"atomic"`
+	}{}
+	if err := q.decode(&args); err != nil {
 		return err
 	}
 	if args.Path == "" && args.PathBase64 == "" {
@@ -22,20 +26,28 @@ func putArchive(run *runner, s *stream, q *request) error {
 	if err != nil {
 		return err
 	}
-	into, err := newUnpacker(space, where)
+	place, err := newArchivePlace(space, trimSlashes(where), args.Atomic)
 	if err != nil {
 		return err
 	}
-	defer into.close()
-	if err := s.reply(fields{"ok": true}); err != nil {
-		return err
-	}
+	defer place.close()
+	into := &unpacker{space: space, top: place.top, dir: -1}
+	defer into.leave()
 	chunks := &chunkReader{stream: s}
-	if err := into.unpack(chunks); err != nil {
-		return chunks.fail(err)
+	err = s.reply(fields{"ok": true})
+	if err == nil {
+		err = into.unpack(chunks)
 	}
-	// What follows the archive's end mark is padding.
-	if _, err := io.Copy(io.Discard, chunks); err != nil {
+	if err == nil {
+		// What follows the archive's end mark is padding.
+		_, err = io.Copy(io.Discard, chunks)
+	}
+	if err == nil {
+		err = place.keep()
+	}
+	if err != nil {
+		// Before the client is told: when it tries again, it finds what it found the first time.
+		place.undo()
 		return chunks.fail(err)
 	}
 	return s.send("done", fields{"ok": true, "entries": into.entries, "size": into.size}, nil)
@@ -60,25 +72,6 @@ type unpacker struct {
 type deferredMode struct {
 	name string
 	mode uint32
-}
-
-func newUnpacker(space *fileSpace, where string) (*unpacker, error) {
-	u := &unpacker{space: space, dir: -1}
-	err := space.do(func() error {
-		p, err := space.makeAll(trimSlashes(where))
-		if err != nil {
-			return err
-		}
-		defer p.close()
-		u.top, _, err = space.reopen(p, syscall.O_RDONLY|syscall.O_DIRECTORY, where)
-		return err
-	})
-	return u, err
-}
-
-func (u *unpacker) close() {
-	u.leave()
-	u.top.Close()
 }
 
 func (u *unpacker) unpack(r io.Reader) error {
@@ -213,14 +206,18 @@ func makeRoom(dir int, name string, size int64) error {
 }
 
 // enter gives the directory that name is in, made if missing, and the last part of name.
-// The directory stays open for the entries that follow it there.
+// The directory stays open for the entries that follow it there, and for those below it.
 func (u *unpacker) enter(name string) (int, string, error) {
 	parent, base := path.Dir(name), path.Base(name)
 	if u.dir >= 0 && u.parent == parent {
 		return u.dir, base, nil
 	}
+	from, rest := int(u.top.Fd()), parent
+	if u.dir >= 0 && strings.HasPrefix(parent, u.parent+"/") {
+		from, rest = u.dir, parent[len(u.parent)+1:]
+	}
+	dir, err := makeBelow(from, rest)
 	u.leave()
-	dir, err := u.makeAll(parent)
 	if err != nil {
 		return -1, "", err
 	}
@@ -235,35 +232,48 @@ func (u *unpacker) leave() {
 	}
 }
 
-func (u *unpacker) makeAll(name string) (int, error) {
-	dir, err := openDirAt(int(u.top.Fd()), name)
+// makeBelow is openBelow after making the directories that are missing.
+func makeBelow(dir int, name string) (int, error) {
+	found, err := openBelow(dir, name)
 	if err != syscall.ENOENT {
-		return dir, err
+		return found, err
 	}
-	above, err := u.makeAll(path.Dir(name))
-	if err != nil {
-		return -1, err
+	at, err := openDirAt(dir, ".")
+	for _, part := range strings.Split(name, "/") {
+		if err != nil {
+			return -1, err
+		}
+		above := at
+		if err = syscall.Mkdirat(above, part, 0o755); err == nil || err == syscall.EEXIST {
+			at, err = openDirAt(above, part)
+		}
+		syscall.Close(above)
 	}
-	defer syscall.Close(above)
-	if err := syscall.Mkdirat(above, path.Base(name), 0o755); err != nil && err != syscall.EEXIST {
-		return -1, err
-	}
-	return openDirAt(above, path.Base(name))
+	return at, err
 }
 
 // open gives the directory that an existing name is in; the caller closes it.
 func (u *unpacker) open(name string) (int, string, error) {
-	dir, err := openDirAt(int(u.top.Fd()), path.Dir(name))
+	dir, err := openBelow(int(u.top.Fd()), path.Dir(name))
 	return dir, path.Base(name), err
 }
 
 func (u *unpacker) setModes() error {
 	return u.space.do(func() error {
 		for i := len(u.modes) - 1; i >= 0; i-- {
-			if err := setDirMode(int(u.top.Fd()), u.modes[i].name, u.modes[i].mode); err != nil {
+			if err := u.setMode(u.modes[i]); err != nil {
 				return u.space.explain(u.modes[i].name, err)
 			}
 		}
 		return nil
 	})
+}
+
+func (u *unpacker) setMode(deferred deferredMode) error {
+	dir, base, err := u.open(deferred.name)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(dir)
+	return setDirMode(dir, base, deferred.mode)
 }

@@ -87,7 +87,7 @@ func (c *config) account(name string) (*account, error) {
 	switch {
 	case name == "root" && os.Geteuid() == 0:
 		return nil, nil
-	case name == "root" && c.User != nil:
+	case name == "root":
 		return nil, unsupported("nobody is root in this sandbox")
 	case name == "" || c.User != nil && name == c.User.Name || name == "sandbox":
 		return c.User, nil

@@ -76,8 +76,8 @@ var pathErrors = map[syscall.Errno]struct{ code, text string }{
 	syscall.ENOTDIR:   {codeNotADirectory, "not a directory"},
 	syscall.ENOSPC:    {codeDiskFull, "no space left in the sandbox"},
 	syscall.EDQUOT:    {codeDiskFull, "no space left in the sandbox"},
-	syscall.EXDEV:     {codePathOutside, "not in a place that files may be reached in"},
-	syscall.ELOOP:     {codePathOutside, "not in a place that files may be reached in"},
+	syscall.EXDEV:     {codePathOutside, "outside of what the file API reaches"},
+	syscall.ELOOP:     {codePathOutside, "outside of what the file API reaches"},
 }
 
 // pathError turns the failure of a call on path into what the client is told.

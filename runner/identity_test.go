@@ -101,3 +101,19 @@ func TestSearchNamesWhatItMayNotEnter(t *testing.T) {
 		t.Errorf("got %s, want %s", body, want)
 	}
 }
+
+func TestRootReachesAllOfTheSandboxButTheKernelsFiles(t *testing.T) {
+	f := sandboxFixture(t)
+	f.fails(codePathOutside, "read", fields{"path": f.outside + "/secret"}, nil)
+	if _, body := f.ok("read", fields{"path": f.outside + "/secret", "user": "root"}, nil); string(body) != secret {
+		t.Errorf("%q", body)
+	}
+	f.ok("write", fields{"path": f.outside + "/new/file", "user": "root"}, []byte("x"))
+	f.must(os.Symlink(f.outside, f.work+"/out"))
+	f.fails(codePathOutside, "read", fields{"path": "out/secret"}, nil)
+	f.ok("read", fields{"path": "out/secret", "user": "root"}, nil)
+	for _, path := range []string{"/proc/self/environ", "/proc/self/root/etc/passwd", "/sys/kernel/uevent_seqnum"} {
+		f.fails(codePathOutside, "read", fields{"path": path, "user": "root"}, nil)
+	}
+	f.fails(codeInvalidRequest, "read", fields{"path": "x", "user": "nobody"}, nil)
+}

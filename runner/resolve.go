@@ -19,6 +19,7 @@ type fileSpace struct {
 	workdir string
 	roots   []string
 	user    *account
+	made    []string // directories that makeAll made, those above first
 }
 
 func newFileSpace(cfg *config, user string) (*fileSpace, error) {
@@ -26,7 +27,11 @@ func newFileSpace(cfg *config, user string) (*fileSpace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fileSpace{cfg.Workdir, cfg.FileRoots, who}, nil
+	space := &fileSpace{workdir: cfg.Workdir, roots: cfg.FileRoots, user: who}
+	if user == "root" {
+		space.roots = []string{"/"}
+	}
+	return space, nil
 }
 
 // do runs f with the rights of the user. Every method below belongs inside one.
@@ -60,7 +65,8 @@ func (s *fileSpace) pin(path string, flags int) (*pinned, error) {
 		syscall.Close(fd)
 		return nil, err
 	}
-	if !s.contains(real) {
+	// SECURITY: the kernel's own files are reached by exec alone. Among them is the memory of the runner.
+	if !s.contains(real) || isKernels(fd) {
 		syscall.Close(fd)
 		return nil, outside(path)
 	}
@@ -106,10 +112,22 @@ func (s *fileSpace) makeAll(path string) (*pinned, error) {
 		return nil, err
 	}
 	defer parent.close()
-	if err := syscall.Mkdirat(parent.fd, name, 0o755); err != nil && err != syscall.EEXIST {
+	if err := syscall.Mkdirat(parent.fd, name, 0o755); err == nil {
+		s.made = append(s.made, path)
+	} else if err != syscall.EEXIST {
 		return nil, s.explain(path, err)
 	}
 	return s.pin(path, syscall.O_DIRECTORY)
+}
+
+// unmake removes the directories that makeAll made, as far as they are empty.
+func (s *fileSpace) unmake() {
+	for i := len(s.made) - 1; i >= 0; i-- {
+		if dir, name, err := s.pinParent(s.made[i]); err == nil {
+			unlinkAt(dir.fd, name, atRemovedir)
+			dir.close()
+		}
+	}
 }
 
 // split takes the last name off a path.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -67,6 +68,44 @@ func openAt(dir int, name string, flags int, mode uint32) (int, error) {
 // openDirAt opens a directory below dir for reading, on the same mount. A link on the way, the last name included, is ELOOP.
 func openDirAt(dir int, name string) (int, error) {
 	return openat2(dir, name, syscall.O_RDONLY|syscall.O_DIRECTORY, resolveBeneath|resolveNoSymlinks|resolveNoXdev)
+}
+
+// A path of at most this many bytes is within what every kernel takes at once.
+const maxPiece = 2048
+
+// openBelow is openDirAt for a clean name of any length, which is opened piece by piece.
+func openBelow(dir int, name string) (int, error) {
+	at := -1
+	for {
+		piece, rest := cutPath(name, maxPiece)
+		from := dir
+		if at >= 0 {
+			from = at
+		}
+		next, err := openDirAt(from, piece)
+		if at >= 0 {
+			syscall.Close(at)
+		}
+		if err != nil || rest == "" {
+			return next, err
+		}
+		at, name = next, rest
+	}
+}
+
+// cutPath takes at most max bytes of whole names off a path; one name alone may be longer.
+func cutPath(path string, max int) (piece, rest string) {
+	if len(path) <= max {
+		return path, ""
+	}
+	cut := strings.LastIndexByte(path[:max], '/')
+	if cut < 0 {
+		cut = strings.IndexByte(path, '/')
+	}
+	if cut < 0 {
+		return path, ""
+	}
+	return path[:cut], path[cut+1:]
 }
 
 func statAt(dir int, name string) (*syscall.Stat_t, error) {

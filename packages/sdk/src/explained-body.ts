@@ -26,7 +26,8 @@ export function explainedBody(
 async function loss(transport: Transport, id: string, cause: unknown): Promise<unknown> {
   const lost = unreachable(transport.options.address, cause)
   const session = await transport.json('getSession', { params: { id } }).catch(() => undefined) // nobody is there: that is the reason
-  if (session === undefined || session.status === 'running') return lost
+  if (session === undefined) return lost
+  if (session.status === 'running') return new SandglassError('TRANSFER_CUT', { id: session.name ?? session.id }, { cause })
   const { name, status: state, reason, errorMessage: why } = session
   return new SandglassError('RUNNER_LOST', { id: session.id, name, state, reason, why }, { cause })
 }

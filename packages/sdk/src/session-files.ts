@@ -3,9 +3,14 @@ import { toCamel } from './case.ts'
 import { explainedBody } from './explained-body.ts'
 import { follow } from './follow.ts'
 import type { Transport } from './transport.ts'
-import type { Cancel, FileInfo, Query, Reply, WatchEvent, WriteOptions } from './wire-types.ts'
+import type { Body, Cancel, FileInfo, Query, Reply, WatchEvent, WriteOptions } from './wire-types.ts'
 
-type Given<Name extends 'fsList' | 'fsSearch' | 'fsWatch' | 'getFile'> = Omit<Query<Name>, 'path'> & Cancel
+type Given<Name extends 'fsStat' | 'fsList' | 'fsSearch' | 'fsWatch' | 'getFile' | 'putArchive' | 'getArchive'> = Omit<
+  Query<Name>,
+  'path'
+> &
+  Cancel
+type Changed<Name extends 'fsMkdir' | 'fsMove' | 'fsRemove'> = Omit<Body<Name>, 'path' | 'from' | 'to'> & Cancel
 
 /** Files of a session. A relative path starts at /workspace. */
 export class SessionFiles {
@@ -21,19 +26,19 @@ export class SessionFiles {
     return this.#transport.json('fsList', { params: { id: this.#id }, query: { path, ...query }, signal })
   }
 
-  stat(path: string, { signal }: Cancel = {}): Promise<FileInfo> {
-    return this.#transport.json('fsStat', { params: { id: this.#id }, query: { path }, signal })
+  stat(path: string, { signal, ...query }: Given<'fsStat'> = {}): Promise<FileInfo> {
+    return this.#transport.json('fsStat', { params: { id: this.#id }, query: { path, ...query }, signal })
   }
 
-  async mkdir(path: string, { signal, ...options }: { parents?: boolean; mode?: string } & Cancel = {}): Promise<void> {
+  async mkdir(path: string, { signal, ...options }: Changed<'fsMkdir'> = {}): Promise<void> {
     await this.#transport.json('fsMkdir', { params: { id: this.#id }, body: { path, ...options }, signal })
   }
 
-  async move(from: string, to: string, { signal, ...options }: { overwrite?: boolean } & Cancel = {}): Promise<void> {
+  async move(from: string, to: string, { signal, ...options }: Changed<'fsMove'> = {}): Promise<void> {
     await this.#transport.json('fsMove', { params: { id: this.#id }, body: { from, to, ...options }, signal })
   }
 
-  async remove(path: string, { signal, ...options }: { recursive?: boolean } & Cancel = {}): Promise<void> {
+  async remove(path: string, { signal, ...options }: Changed<'fsRemove'> = {}): Promise<void> {
     await this.#transport.json('fsRemove', { params: { id: this.#id }, body: { path, ...options }, signal })
   }
 
@@ -55,26 +60,32 @@ export class SessionFiles {
   }
 
   /** A file of any size as a stream; `offset` and `length` ask for a part of it. */
-  async download(path: string, options: { offset?: number; length?: number } & Cancel = {}): Promise<ReadableStream<Uint8Array>> {
-    const headers = rangeHeader(options.offset, options.length)
+  async download(
+    path: string,
+    { offset, length, signal, ...query }: { offset?: number; length?: number } & Given<'getFile'> = {},
+  ): Promise<ReadableStream<Uint8Array>> {
+    const headers = rangeHeader(offset, length)
     const response = await this.#transport.open('getFile', {
       params: { id: this.#id },
-      query: { path },
+      query: { path, ...query },
       headers,
-      signal: options.signal,
+      signal,
     })
-    return explainedBody(this.#transport, this.#id, response, options.signal)
+    return explainedBody(this.#transport, this.#id, response, signal)
   }
 
-  /** Unpacks a tar archive into a directory. */
-  putArchive(path: string, body: BodySource, { signal }: Cancel = {}): Promise<Reply<'putArchive'>> {
+  /** Unpacks a tar archive into a directory. With `atomic` the directory is new, and there once everything is unpacked. */
+  putArchive(path: string, body: BodySource, { signal, ...query }: Given<'putArchive'> = {}): Promise<Reply<'putArchive'>> {
     const headers = { 'content-type': 'application/x-tar' }
-    return this.#transport.json('putArchive', { params: { id: this.#id }, query: { path }, raw: body, headers, signal })
+    return this.#transport.json('putArchive', { params: { id: this.#id }, query: { path, ...query }, raw: body, headers, signal })
   }
 
-  /** A file or directory as a tar archive. SECURITY: its entries are named by the sandbox; check them before unpacking. */
-  async getArchive(path: string, { signal }: Cancel = {}): Promise<ReadableStream<Uint8Array>> {
-    const response = await this.#transport.open('getArchive', { params: { id: this.#id }, query: { path }, signal })
+  /**
+   * A file or directory as a tar archive. An entry that cannot be read fails the call, unless `onUnreadable` is `skip`.
+   * SECURITY: its entries are named by the sandbox; check them before unpacking.
+   */
+  async getArchive(path: string, { signal, ...query }: Given<'getArchive'> = {}): Promise<ReadableStream<Uint8Array>> {
+    const response = await this.#transport.open('getArchive', { params: { id: this.#id }, query: { path, ...query }, signal })
     return explainedBody(this.#transport, this.#id, response, signal)
   }
 }

@@ -9,7 +9,7 @@ export const FILES_ERRORS = {
     hint: (d: { where?: string }) =>
       d.where
         ? 'choose a folder that you may write to'
-        : 'the call runs as the user sandbox; pass user root where the API offers it',
+        : 'the call has the rights of the user sandbox; `--user root`, or user in the API, makes it run as root',
   },
   FILE_NOT_FOUND: {
     http: 404,
@@ -26,8 +26,8 @@ export const FILES_ERRORS = {
   PATH_OUTSIDE_WORKSPACE: {
     http: 400,
     exit: 2,
-    text: (d: { path: string }) => `not in a place that files may be reached in: ${d.path}`,
-    hint: 'use a path below /workspace, /tmp or /home/sandbox without symbolic links that lead out',
+    text: (d: { path: string }) => `the file API does not reach ${d.path}`,
+    hint: 'it reaches /workspace, /tmp and /home/sandbox, and follows no symbolic link out of them; `--user root`, or user in the API, reaches all but /proc and /sys',
   },
   IS_A_DIRECTORY: {
     http: 400,
@@ -42,7 +42,7 @@ export const FILES_ERRORS = {
     exit: 2,
     text: (d: { entry: string; issue: string; next?: string }) => `archive refused: ${d.entry}: ${d.issue}`,
     hint: (d: { next?: string }) =>
-      d.next ?? 'nothing after that entry was unpacked; `sandglass cp --skip-unsafe` leaves such entries out',
+      d.next ?? 'nothing after that entry was unpacked; out of a session, `sandglass cp --skip-unsafe` leaves such entries out',
   },
   RANGE_NOT_SATISFIABLE: {
     http: 416,
@@ -54,6 +54,12 @@ export const FILES_ERRORS = {
     exit: 3,
     text: (d: { path: string }) => `no space left in the sandbox: ${d.path}`,
     hint: 'remove files, or create the session with a larger disk_mb',
+  },
+  TRANSFER_CUT: {
+    http: 502,
+    exit: 3,
+    text: (d: { id: string }) => `the daemon broke off what it was sending from session ${d.id}`,
+    hint: 'the session still runs, and the log of the daemon has the reason; try again',
   },
   SOURCE_FAILED: {
     http: 400,

@@ -17,6 +17,9 @@ import type { World } from './world.ts'
 const WORKSPACE = '.'
 const Written = z.object({ path: z.string(), size: z.int() })
 const mode = (text: string | undefined) => (text === undefined ? {} : { mode: text })
+type User = RouteQuery<'fsStat'>['user']
+/** Whose rights the runner acts with; the user of the sandbox where a request names none. */
+export const as = (user: User) => (user === undefined ? {} : { user })
 
 export async function writeFile(
   world: World,
@@ -25,7 +28,7 @@ export async function writeFile(
 ): Promise<RouteReply<'fsWrite'>> {
   const content = content_base64 === undefined ? Buffer.from(text ?? '') : Buffer.from(content_base64, 'base64')
   if (content.length > LIMITS.fs_write_bytes.max) throw new SandglassError('BODY_TOO_LARGE', { limit: LIMITS.fs_write_bytes.max })
-  const fields = { path: write.path, ...mode(write.mode), make_parents: write.make_parents ?? true, sync: write.sync ?? false }
+  const fields = { path: write.path, ...mode(write.mode), make_parents: write.make_parents ?? true, sync: write.sync ?? false, ...as(write.user) }
   const { message, live } = await ask(world, ref, 'write', fields, content)
   return { ok: true, ...parsed(live.row.id, Written, message) }
 }
@@ -33,9 +36,9 @@ export async function writeFile(
 export async function readFile(
   world: World,
   ref: string,
-  { path, offset = 0, max_bytes = LIMITS.fs_read_bytes.default }: RouteQuery<'fsRead'>,
+  { path, offset = 0, max_bytes = LIMITS.fs_read_bytes.default, user }: RouteQuery<'fsRead'>,
 ): Promise<RouteReply<'fsRead'>> {
-  const { message, body, live } = await ask(world, ref, 'read', { path, offset, max_bytes })
+  const { message, body, live } = await ask(world, ref, 'read', { path, offset, max_bytes, ...as(user) })
   const { size, truncated } = parsed(live.row.id, z.object({ size: z.int(), truncated: z.boolean().default(false) }), message)
   return { path, content_base64: body.toString('base64'), size, truncated }
 }
@@ -51,6 +54,7 @@ export async function listFiles(
     recursive: query.recursive ?? false,
     max_entries: query.max_entries ?? LIMITS.dir_entries.default,
     stream: true,
+    ...as(query.user),
   }
   const held = await askStream(world, ref, 'fs.list', fields, signal)
   return new PagedReply<RouteReply<'fsList'>>(pathOf(held), pagesOf(held, RunnerEntry))
@@ -65,27 +69,27 @@ function pathOf({ stream, live, close }: HeldStream): { path: string } {
   }
 }
 
-export async function statFile(world: World, ref: string, { path }: RouteQuery<'fsStat'>): Promise<RouteReply<'fsStat'>> {
-  const { message, live } = await ask(world, ref, 'fs.stat', { path })
+export async function statFile(world: World, ref: string, { path, user }: RouteQuery<'fsStat'>): Promise<RouteReply<'fsStat'>> {
+  const { message, live } = await ask(world, ref, 'fs.stat', { path, ...as(user) })
   return parsed(live.row.id, RunnerEntry, message.entry)
 }
 
 export async function makeDirectory(
   world: World,
   ref: string,
-  { path, parents, mode: bits }: RouteBody<'fsMkdir'>,
+  { path, parents, mode: bits, user }: RouteBody<'fsMkdir'>,
 ): Promise<{ ok: true }> {
-  await ask(world, ref, 'fs.mkdir', { path, parents: parents ?? false, ...mode(bits) })
+  await ask(world, ref, 'fs.mkdir', { path, parents: parents ?? false, ...mode(bits), ...as(user) })
   return { ok: true }
 }
 
-export async function moveFile(world: World, ref: string, { from, to, overwrite }: RouteBody<'fsMove'>): Promise<{ ok: true }> {
-  await ask(world, ref, 'fs.move', { from, to, overwrite: overwrite ?? false })
+export async function moveFile(world: World, ref: string, { from, to, overwrite, user }: RouteBody<'fsMove'>): Promise<{ ok: true }> {
+  await ask(world, ref, 'fs.move', { from, to, overwrite: overwrite ?? false, ...as(user) })
   return { ok: true }
 }
 
-export async function removeFile(world: World, ref: string, { path, recursive }: RouteBody<'fsRemove'>): Promise<{ ok: true }> {
-  await ask(world, ref, 'fs.remove', { path, recursive: recursive ?? false })
+export async function removeFile(world: World, ref: string, { path, recursive, user }: RouteBody<'fsRemove'>): Promise<{ ok: true }> {
+  await ask(world, ref, 'fs.remove', { path, recursive: recursive ?? false, ...as(user) })
   return { ok: true }
 }
 
@@ -111,7 +115,7 @@ export async function watchFiles(
     world,
     ref,
     'fs.watch',
-    { path: query.path ?? WORKSPACE, recursive: query.recursive ?? false },
+    { path: query.path ?? WORKSPACE, recursive: query.recursive ?? false, ...as(query.user) },
     signal,
   )
   return changes(held)

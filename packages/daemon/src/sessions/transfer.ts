@@ -1,6 +1,6 @@
 // Bodies of any size, in and out, passed on as they arrive: whole files and tar archives.
 import type { Readable } from 'node:stream'
-import { ArchiveReply, type RouteReply, SandglassError } from '@sandglass/contract'
+import { ArchiveReply, type RouteQuery, type RouteReply, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
 import { askStream, type HeldStream } from './ask.ts'
 import { parsed } from './runner-shapes.ts'
@@ -21,12 +21,10 @@ export type Download = {
 /** `length` where it is known. */
 export type Upload = { chunks: Readable; length: number | undefined }
 
-export type PutOptions = { path: string; mode?: string; make_parents?: boolean; sync?: boolean }
-
 export async function putFile(
   world: World,
   ref: string,
-  options: PutOptions,
+  options: RouteQuery<'putFile'>,
   source: Upload,
   signal: AbortSignal,
 ): Promise<RouteReply<'putFile'>> {
@@ -38,11 +36,11 @@ export async function putFile(
 export async function putArchive(
   world: World,
   ref: string,
-  path: string,
+  query: RouteQuery<'putArchive'>,
   source: Upload,
   signal: AbortSignal,
 ): Promise<RouteReply<'putArchive'>> {
-  const held = await askStream(world, ref, 'archive.put', { path }, signal)
+  const held = await askStream(world, ref, 'archive.put', { ...query, path: query.path ?? '.' }, signal)
   const done = await upload(held, source)
   const { entries, size } = parsed(held.live.row.id, z.object({ entries: ArchiveReply.shape.entries, size: z.int() }), done)
   return { ok: true, entries, bytes: size }
@@ -62,11 +60,11 @@ const Got = z.object({ size: z.int().min(0), modified_at_ms: z.int().min(0), byt
 export async function getFile(
   world: World,
   ref: string,
-  path: string,
+  query: RouteQuery<'getFile'>,
   range: { offset: number; length?: number },
   signal: AbortSignal,
 ): Promise<Download> {
-  const held = await askStream(world, ref, 'file.get', { path, ...range }, signal)
+  const held = await askStream(world, ref, 'file.get', { ...query, ...range }, signal)
   const { size, modified_at_ms, bytes } = parsed(held.live.row.id, Got, held.stream.reply)
   return {
     size,
@@ -90,10 +88,10 @@ async function* replyChunks({ stream, close }: HeldStream): AsyncGenerator<Buffe
 export async function getArchive(
   world: World,
   ref: string,
-  path: string,
+  query: RouteQuery<'getArchive'>,
   signal: AbortSignal,
 ): Promise<{ chunks: AsyncGenerator<Buffer, void, undefined>; close: () => void }> {
-  const held = await askStream(world, ref, 'archive.get', { path }, signal)
+  const held = await askStream(world, ref, 'archive.get', { ...query }, signal)
   return { chunks: archiveChunks(held), close: held.close }
 }
 

@@ -593,6 +593,8 @@ export type Bodies = {
     makeParents?: boolean
     /** answer after the data is on disk */
     sync?: boolean
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
   fsMkdir: {
     /** path in the sandbox; a relative one starts at /workspace */
@@ -600,6 +602,8 @@ export type Bodies = {
     parents?: boolean
     /** permission bits in octal */
     mode?: string
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
   fsMove: {
     /** path in the sandbox; a relative one starts at /workspace */
@@ -607,11 +611,15 @@ export type Bodies = {
     /** path in the sandbox; a relative one starts at /workspace */
     to: string
     overwrite?: boolean
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
   fsRemove: {
     /** path in the sandbox; a relative one starts at /workspace */
     path: string
     recursive?: boolean
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
   pullImage: {
     /** what to pull */
@@ -656,16 +664,22 @@ export type Queries = {
     path: string
     maxBytes?: number
     offset?: number
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
   fsList: {
     /** path in the sandbox; a relative one starts at /workspace */
     path?: string
     recursive?: boolean
     maxEntries?: number
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
   fsStat: {
     /** path in the sandbox; a relative one starts at /workspace */
     path: string
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
   fsSearch: {
     /** path in the sandbox; a relative one starts at /workspace */
@@ -678,11 +692,15 @@ export type Queries = {
     regex?: boolean
     ignoreCase?: boolean
     maxMatches?: number
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
   fsWatch: {
     /** path in the sandbox; a relative one starts at /workspace */
     path?: string
     recursive?: boolean
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
   putFile: {
     /** path in the sandbox; a relative one starts at /workspace */
@@ -691,13 +709,26 @@ export type Queries = {
     mode?: string
     makeParents?: boolean
     sync?: boolean
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
   getFile: Queries['fsStat']
   putArchive: {
     /** path in the sandbox; a relative one starts at /workspace */
     path?: string
+    /** make the directory new, once the whole archive is unpacked: FILE_EXISTS if it is there, and a failure leaves nothing */
+    atomic?: boolean
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
   }
-  getArchive: Queries['fsStat']
+  getArchive: {
+    /** path in the sandbox; a relative one starts at /workspace */
+    path: string
+    /** what an entry that cannot be read does: fail (the default) refuses the call; skip leaves the entry out, and a global pax header with the comment "unreadable: NAME: REASON" takes its place */
+    onUnreadable?: 'fail' | 'skip'
+    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    user?: 'sandbox' | 'root'
+  }
   listImages: {
     limit?: number
     offset?: number

@@ -27,12 +27,11 @@ export const fileHandlers = ({ world }: Api) =>
     fsSearch: ({ params, query, signal }) => searchFiles(world, params.id, query, signal),
     fsWatch: async ({ params, query, signal }) => changeEvents(await watchFiles(world, params.id, query, signal)),
     putFile: ({ params, query, request, signal }) => putFile(world, params.id, query, uploadOf(request), signal),
-    getFile: call => download(call, (range, path) => getFile(world, call.params.id, path, range, call.signal)),
-    putArchive: ({ params, query, request, signal }) =>
-      putArchive(world, params.id, query.path ?? '.', uploadOf(request), signal),
+    getFile: call => download(call, range => getFile(world, call.params.id, call.query, range, call.signal)),
+    putArchive: ({ params, query, request, signal }) => putArchive(world, params.id, query, uploadOf(request), signal),
     getArchive: async ({ params, query, signal }) => ({
       headers: { 'content-type': 'application/x-tar' },
-      ...(await getArchive(world, params.id, query.path, signal)),
+      ...(await getArchive(world, params.id, query, signal)),
     }),
   }) satisfies Partial<Handlers>
 
@@ -45,11 +44,11 @@ async function* changeEvents(changes: AsyncIterable<unknown>): AsyncGenerator<Ss
   for await (const data of changes) yield { event: 'change', data }
 }
 
-type Open = (range: { offset: number; length?: number }, path: string) => ReturnType<typeof getFile>
+type Open = (range: { offset: number; length?: number }) => ReturnType<typeof getFile>
 
-async function download({ query, request }: Call<'getFile'>, open: Open): Promise<BytesReply> {
+async function download({ request }: Call<'getFile'>, open: Open): Promise<BytesReply> {
   const range = parseRange(request.headers.range)
-  const { size, length, offset, modifiedAt, chunks, recycle, close } = await openRange(range, query.path, open)
+  const { size, length, offset, modifiedAt, chunks, recycle, close } = await openRange(range, open)
   const isPart = range !== null
   if (isPart && length === 0) {
     close()
@@ -71,10 +70,10 @@ async function download({ query, request }: Call<'getFile'>, open: Open): Promis
 }
 
 /** The last N bytes need the size first, which an opening of no bytes tells. */
-async function openRange(range: ReturnType<typeof parseRange>, path: string, open: Open): ReturnType<Open> {
-  if (range === null) return open({ offset: 0 }, path)
-  if (!('last' in range)) return open(range, path)
-  const look = await open({ offset: 0, length: 0 }, path)
+async function openRange(range: ReturnType<typeof parseRange>, open: Open): ReturnType<Open> {
+  if (range === null) return open({ offset: 0 })
+  if (!('last' in range)) return open(range)
+  const look = await open({ offset: 0, length: 0 })
   look.close()
-  return open({ offset: Math.max(0, look.size - range.last) }, path)
+  return open({ offset: Math.max(0, look.size - range.last) })
 }
