@@ -15,7 +15,7 @@ const maxOpenFolders = 256
 var (
 	errMoved  = errors.New("it was moved while it was read")
 	errShrank = errors.New("it became shorter while it was read")
-	errLong   = errors.New("its path is too long for an archive")
+	errLong   = invalid("a path in an archive must be at most %d bytes", maxArchiveName)
 )
 
 // A packer writes files as they are when it comes to them. Devices, fifos, sockets and the kernel's own files are left

@@ -54,12 +54,12 @@ describe('the candidates', () => {
     expect(await candidates('new', '--nested')).toEqual(['--nested-virt'])
   })
 
-  test('a copy offers sessions, what is in them, and files of this machine on the other side', async () => {
+  test('a copy offers sessions, what is in them, and files of this machine for every source and the target', async () => {
     expect(await candidates('cp', '')).toEqual(['box:', ':files'])
     expect(await candidates('cp', 'box:s')).toEqual(['box:src/'])
     expect(await candidates('cp', 'box:/workspace/src/')).toEqual(['box:/workspace/src/main.ts'])
-    expect(await candidates('cp', 'box:src', '')).toEqual([':files'])
-    expect(await candidates('cp', './x', '')).toEqual(['box:'])
+    expect(await candidates('cp', 'box:src', '')).toEqual(['box:', ':files'])
+    expect(await candidates('cp', './x', './y', '')).toEqual(['box:', ':files'])
   })
 
   test('without a daemon there are none, and none is started', async () => {

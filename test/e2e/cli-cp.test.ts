@@ -116,6 +116,96 @@ test('a missing file is said to be missing on its side', async () => {
   })
 })
 
+test('an entry that cannot be read is named, the rest is copied, and the exit status tells', async () => {
+  await sh('cd /workspace && mkdir -p part/in && echo fine > part/fine && echo no > part/in/secret && chmod 0 part/in/secret')
+  const target = join(cli.home, 'part')
+  expect(await run('cp', 'box:part', target)).toMatchObject({
+    code: 3,
+    stdout: '',
+    stderr:
+      'cannot read in/secret: permission denied\n' +
+      'sandglass: one entry could not be read and was not copied: in/secret: permission denied\n' +
+      '  next: the rest was copied; `sandglass cp --user root` reads everything in a session\n',
+  })
+  expect((await readdir(target, { recursive: true })).sort()).toEqual(['fine', 'in'])
+  const json = await run('cp', '--json', 'box:part/.', target)
+  expect(json).toMatchObject({ code: 3 })
+  expect(JSON.parse(json.stdout)).toMatchObject({ entries: 2, unreadable: ['in/secret: permission denied'] })
+  expect(await run('cp', 'box:part', 'box:part-again')).toMatchObject({ code: 3 })
+  expect((await sh('ls -1 /workspace/part-again')).stdout).toBe('fine\nin\n')
+  expect(await run('cp', '--user', 'root', 'box:part', join(cli.home, 'part-root'))).toMatchObject({ code: 0, stderr: '' })
+  expect(await readFile(join(cli.home, 'part-root/in/secret'), 'utf8')).toBe('no\n')
+})
+
+test('a tree of 3,000 folders in each other goes out and in again', { timeout: 120_000 }, async () => {
+  const deepen = 'import os\nfor _ in range(3000): os.mkdir("d"); os.chdir("d")\nopen("file", "w").write("deep")'
+  const depth = 'import os\nn = 0\nwhile os.path.isdir("d"): os.chdir("d"); n += 1\nprint(n, open("file").read())'
+  await sh(`mkdir /workspace/deep && cd /workspace/deep && python3 -c '${deepen}'`)
+  const target = join(cli.home, 'deep')
+  expect(await run('cp', 'box:deep', target)).toMatchObject({ code: 0, stderr: '' })
+  expect(execFileSync('python3', ['-c', depth], { cwd: target, encoding: 'utf8' })).toBe('3000 deep\n')
+  expect(await run('cp', target, 'box:deep-again')).toMatchObject({ code: 0, stderr: '' })
+  expect((await sh(`cd /workspace/deep-again && python3 -c '${depth}'`)).stdout).toBe('3000 deep\n')
+  execFileSync('rm', ['-r', target])
+  await sh('cd /workspace && rm -r deep deep-again')
+})
+
+test('a copy that fails leaves nothing that changes what the next one does', async () => {
+  await sh('mkdir -p /workspace/bad && cd /workspace/bad && echo fine > fine && ln -s /etc/passwd abs; mkdir -p /tmp/none')
+  const target = join(cli.home, 'made/for/it')
+  for (let attempt = 0; attempt < 2; attempt++) {
+    expect(await run('cp', 'box:bad', target)).toMatchObject({ code: 2 })
+    await expect(stat(join(cli.home, 'made'))).rejects.toMatchObject({ code: 'ENOENT' })
+  }
+  const folder = join(cli.home, 'bad')
+  await mkdir(folder)
+  await writeFile(join(folder, 'fine'), 'fine')
+  await symlink('/etc/passwd', join(folder, 'abs'))
+  expect(await run('cp', folder, 'box:/tmp/none/x/y')).toMatchObject({ code: 2 })
+  expect((await sh('ls -A /tmp/none')).stdout).toBe('')
+})
+
+test('root reaches all of the sandbox but the files of its kernel, and the user does not', async () => {
+  const refused = await run('cp', 'box:/etc/hostname', cli.home)
+  expect(refused).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('outside of what the file API reaches: /etc/hostname\n'),
+  })
+  expect(refused.stderr).toContain('--user root')
+  expect(await run('cp', '--user', 'root', 'box:/proc/version', cli.home)).toMatchObject({ code: 2 })
+  expect(await run('cp', '--user', 'nobody', 'box:/etc/hostname', cli.home)).toMatchObject({ code: 2 })
+})
+
+test('several sources go into a folder that is there, from this machine, from sessions and between them', async () => {
+  expect(await run('new', 'other')).toMatchObject({ code: 0 })
+  for (const name of ['one', 'two']) await writeFile(join(cli.home, name), name)
+  await mkdir(join(cli.home, 'three/in'), { recursive: true })
+  await writeFile(join(cli.home, 'three/in/file'), 'three')
+  const sources = ['one', 'two', 'three'].map(name => join(cli.home, name))
+  await sh('mkdir -p /workspace/many')
+  expect(await run('cp', ...sources, 'box:many')).toMatchObject({ code: 0, stderr: '' })
+  expect((await sh('cd /workspace/many && cat one two three/in/file')).stdout).toBe('onetwothree')
+  expect(await run('cp', 'box:many/one', 'box:many/three', 'other:')).toMatchObject({ code: 0, stderr: '' })
+  expect((await cli.run(['exec', 'other', '-c', 'cat one three/in/file'])).stdout).toBe('onethree')
+  const back = join(cli.home, 'many')
+  await mkdir(back)
+  expect(await run('cp', 'box:many/two', 'other:three', 'other:one', back)).toMatchObject({ code: 0 })
+  expect((await readdir(back)).sort()).toEqual(['one', 'three', 'two'])
+  // One that fails does not keep the others.
+  expect(await run('cp', 'box:nofile', 'box:many/one', 'other:/tmp')).toMatchObject({ code: 4 })
+  expect((await cli.run(['exec', 'other', '-c', 'cat /tmp/one'])).stdout).toBe('one')
+  for (const [refused, why] of [
+    [['box:many/one', 'box:many/two', join(cli.home, 'nofolder')], 'several sources need a folder'],
+    [['box:many/one', 'box:many/two', 'other:one'], 'several sources need a folder'],
+    [['box:many/one', 'other:one', back], 'two sources are called one'],
+    [['-', 'box:many/one', 'other:'], 'can only be copied alone'],
+    [['box:many', 'box:many/three/in'], 'cannot be copied into itself'],
+    [['box:', 'box:new'], 'cannot be copied into itself'],
+  ] as const)
+    expect(await run('cp', ...refused)).toMatchObject({ code: 2, stderr: expect.stringContaining(why) })
+  expect(await run('rm', '--force', 'other')).toMatchObject({ code: 0 })
+})
+
 test('what a sandbox made to break out is refused and writes nothing outside', async () => {
   await sh('mkdir -p /workspace/evil/in && ln -s /etc/passwd /workspace/evil/in/abs && echo fine > /workspace/evil/fine')
   const refused = await run('cp', 'box:evil', join(cli.home, 'evil'))

@@ -39,12 +39,12 @@ test('mistakes are one line and a next step, with exit code 2', async () => {
   expect((await run('help', 'exec')).stdout).toContain('125')
 })
 
-test('a copy from another place than those that files are reached in names them', async () => {
+test('a copy from a place that the file API does not reach says what it reaches', async () => {
   for (const path of ['/nope', '/etc/passwd'])
     expect(await run('cp', `box:${path}`, cli.home)).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(
-        new RegExp(`not in a place that files may be reached in: ${path}\n.* /workspace, /tmp or /home/sandbox`),
+        new RegExp(`outside of what the file API reaches: ${path}\n.* /workspace, /tmp and /home/sandbox.*--user root`),
       ),
     })
 })

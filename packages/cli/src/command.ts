@@ -33,7 +33,7 @@ export type Command = {
   /** More about it, under the usage. Paragraphs are wrapped; lines that begin with spaces stay as they are. */
   about?: string
   options: Readonly<Record<string, Flag>>
-  /** What its arguments are, for completion: one session, any number of them, a session and processes of it, the two sides of a copy, or one of these words. */
+  /** What its arguments are, for completion: one session, any number of them, a session and processes of it, the ends of a copy, or one of these words. */
   completes?: 'session' | 'sessions' | 'processes' | 'locations' | readonly string[]
   /** What happens to the sessions: completion offers those that it can happen to. */
   event?: SessionEvent

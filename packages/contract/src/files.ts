@@ -92,7 +92,9 @@ export const ArchivePutQuery = z.strictObject({
   path: Path.optional(),
   atomic: queryBool
     .optional()
-    .describe('make the directory new, once the whole archive is unpacked: FILE_EXISTS if it is there, and a failure leaves nothing'),
+    .describe(
+      'make the directory new, once the whole archive is unpacked: FILE_EXISTS if it is there, and a failure leaves nothing',
+    ),
   user,
 })
 export const ArchiveGetQuery = z.strictObject({

@@ -1,79 +1,142 @@
-import type { SandboxClient } from '@sandglass/sdk'
-import type { Command } from '../command.ts'
-import { type Copied, copyFromSandbox, copyToStdout } from '../copy/from-sandbox.ts'
-import { type Location, parseLocation } from '../copy/location.ts'
+import { type SandboxClient, SandglassError } from '@sandglass/sdk'
+import type { Command, Context } from '../command.ts'
+import { copyBetween } from '../copy/between.ts'
+import type { Copied, Copying, Remote } from '../copy/copying.ts'
+import { copyFromSandbox, copyToStdout, isHostFolder } from '../copy/from-sandbox.ts'
+import { type Location, nameOf, parseLocation } from '../copy/location.ts'
 import { Progress } from '../copy/progress.ts'
-import { withSide } from '../copy/sides.ts'
+import { look } from '../copy/remote.ts'
+import { HERE, inSession, withSide } from '../copy/sides.ts'
 import { copyFromStdin, copyToSandbox } from '../copy/to-sandbox.ts'
 import { usage } from '../parse.ts'
 import { printable, printableJson } from '../printable.ts'
 
 export const command: Command = {
-  summary: 'Copy files into or out of a session',
-  usage: ['FILE|FOLDER|- NAME:PATH', 'NAME:PATH FILE|FOLDER|-'],
-  about: `A relative PATH starts at /workspace; an absolute one is below /workspace, /tmp or /home/sandbox. From other places, let
-a program print it: sandglass exec NAME -- cat /etc/os-release >FILE
+  summary: 'Copy files into, out of and between sessions',
+  usage: ['FILE|FOLDER|-... NAME:PATH', 'NAME:PATH... FILE|FOLDER|-', 'NAME:PATH... NAME:PATH'],
+  about: `A relative PATH starts at /workspace. Without --user root it must lead to /workspace, /tmp or /home/sandbox.
 
-Into a folder that exists, a copy goes under its own name; FOLDER/. copies what is in it.
+Into a folder that exists, a copy goes under its own name; FOLDER/. copies what is in it. Several sources need a target folder that
+exists.
 
 In the place of a file, - is stdin or stdout; a folder goes to stdout as a tar.
 
-Sockets, pipes and devices are left out and named, and as with tar that is no failure.
+Sockets, pipes, devices and the kernel's own files are left out and named, and as with tar that is no failure. An entry that cannot be
+read is named too, the rest is copied, and the exit status is 3. A folder that would be new is there when all of it is copied, or not
+at all.
 
 What comes out of a sandbox is not trusted: entries that would leave the target folder (absolute names, .., links that lead
 out) are refused, and set-id bits are dropped.`,
   options: {
+    user: { type: 'string', value: 'USER', choices: ['sandbox', 'root'], about: 'whose rights the copy has in a session' },
     recursive: { type: 'boolean', short: 'r', about: 'changes nothing: a folder is always copied with what is in it' },
     'skip-unsafe': { type: 'boolean', about: 'leave out entries that are refused and say so, instead of stopping' },
   },
   completes: 'locations',
   async run({ args, rest, flags }, context) {
-    const [source, target, ...more] = [...args, ...(rest ?? [])]
-    if (source === undefined || target === undefined || more.length > 0) throw usage('cp takes a source and a target')
-    const [from, to] = [parseLocation(source), parseLocation(target)]
-    if ((from.kind === 'sandbox') === (to.kind === 'sandbox')) {
-      throw usage(from.kind === 'sandbox' ? 'copy out of one session first, then into the other' : 'one side must be NAME:PATH')
-    }
+    const sources = [...args, ...(rest ?? [])].map(parseLocation)
+    const target = sources.pop()
+    if (target === undefined || sources.length === 0) throw usage('cp takes one or more sources and a target')
+    refuseEnds(sources, target)
     using progress = new Progress({ isQuiet: context.quiet })
-    const leftOut: string[] = []
-    const leaveOut = (what: string) => {
-      leftOut.push(what)
-      progress[Symbol.dispose]()
-      context.say(`left out ${printable(what)}\n`)
+    const [leftOut, unreadable]: [string[], string[]] = [[], []]
+    const tell = (list: string[], words: string) => (what: string) => {
+      list.push(what)
+      progress.clear()
+      context.say(`${words} ${printable(what)}\n`)
     }
-    const copied = await copy(await context.connect(), from, to, {
+    const leaveOut = tell(leftOut, 'left out')
+    const copying: Copying = {
       progress,
-      leaveOut,
-      skipsUnsafe: flags['skip-unsafe'] === true,
-    })
+      user: userOf(flags.user),
+      onLeftOut: leaveOut,
+      onUnreadable: tell(unreadable, 'cannot read'),
+      onSkip: flags['skip-unsafe'] === true ? error => leaveOut(`${error.detail.entry}: ${error.detail.issue}`) : undefined,
+    }
+    const { copied, code } = await copyAll(sources, target, copying, context)
     if (copied && context.json) {
       const { entries, target } = copied
-      context.print(`${printableJson({ entries, bytes: progress.bytes, target, left_out: leftOut })}\n`)
+      context.print(`${printableJson({ entries, bytes: progress.bytes, target, left_out: leftOut, unreadable })}\n`)
     }
-    return 0
+    progress.clear()
+    const [first] = unreadable
+    if (first === undefined) return code
+    throw new SandglassError('PARTLY_COPIED', { count: unreadable.length, first: printable(first) })
   },
 }
 
-type Watch = { progress: Progress; leaveOut: (what: string) => void; skipsUnsafe: boolean }
+function userOf(given: unknown): Copying['user'] {
+  if (given === undefined) return {}
+  if (given !== 'sandbox' && given !== 'root') throw usage(`--user must be sandbox or root, not ${printable(String(given))}`)
+  return { user: given }
+}
 
-async function copy(client: SandboxClient, from: Location, to: Location, watch: Watch): Promise<Copied | undefined> {
-  const name = to.kind === 'sandbox' ? to.session : from.kind === 'sandbox' ? from.session : ''
-  const session = client.session(name)
-  const { progress, leaveOut, skipsUnsafe } = watch
+function refuseEnds(sources: readonly Location[], target: Location): void {
+  if (target.kind !== 'sandbox' && sources.some(({ kind }) => kind !== 'sandbox'))
+    throw usage('a source or the target must be NAME:PATH, in a session')
+  if (sources.length === 1) return
+  if (target.kind === 'stdio' || sources.some(({ kind }) => kind === 'stdio')) throw usage('- can only be copied alone')
+  const names = sources.flatMap(source => (source.kind === 'stdio' || source.path.endsWith('/.') ? [] : [nameOf(source.path)]))
+  const twice = names.find((name, i) => names.indexOf(name) !== i)
+  if (twice !== undefined) throw usage(`two sources are called ${printable(twice)}: one would replace the other`)
+}
+
+/** Of several sources, one that fails does not keep the others; its failure decides the exit code. */
+async function copyAll(
+  sources: readonly Location[],
+  target: Location,
+  copying: Copying,
+  context: Context,
+): Promise<{ copied: Copied | undefined; code: number }> {
+  const client = await context.connect()
+  const [only, ...others] = sources
+  if (only !== undefined && others.length === 0) return { copied: await copyOne(client, only, target, copying), code: 0 }
+  const folder = await requireFolder(client, target, copying)
+  let [entries, code] = [0, 0]
+  for (const source of sources) {
+    try {
+      entries += (await copyOne(client, source, target, copying))?.entries ?? 0
+    } catch (error) {
+      copying.progress.clear()
+      code = await context.report(error)
+    }
+  }
+  return { copied: { entries, target: folder }, code }
+}
+
+async function requireFolder(client: SandboxClient, target: Location, copying: Copying): Promise<string> {
+  if (target.kind === 'stdio') return '-'
+  const { path } = target
+  const where = target.kind === 'host' ? HERE : inSession(target.session)
+  try {
+    const isFolder =
+      target.kind === 'host' ? await isHostFolder(path) : (await look(remote(client, target), copying))?.kind === 'folder'
+    if (isFolder) return path
+  } catch (error) {
+    throw target.kind === 'sandbox' ? withSide(error, target.session) : withSide(error, '')
+  }
+  throw usage(`several sources need a folder to go to, and there is none ${where}: ${path}`)
+}
+
+async function copyOne(client: SandboxClient, from: Location, to: Location, copying: Copying): Promise<Copied | undefined> {
   try {
     if (to.kind === 'sandbox') {
-      if (from.kind === 'stdio') return await copyFromStdin(session, to.path, progress)
-      if (from.kind === 'host') return await copyToSandbox(session, from.path, to.path, progress, leaveOut)
-    } else if (from.kind === 'sandbox') {
-      if (to.kind === 'stdio') await copyToStdout(session, from.path, progress, leaveOut)
-      else
-        return await copyFromSandbox(session, from.path, to.path, progress, {
-          onLeftOut: leaveOut,
-          onSkip: skipsUnsafe ? error => leaveOut(`${error.detail.entry}: ${error.detail.issue}`) : undefined,
-        })
+      const target = remote(client, to)
+      if (from.kind === 'stdio') return await copyFromStdin(target, copying)
+      if (from.kind === 'host') return await copyToSandbox(from.path, target, copying)
+      return await copyBetween(remote(client, from), target, copying)
     }
+    if (from.kind !== 'sandbox') return undefined
+    if (to.kind === 'host') return await copyFromSandbox(remote(client, from), to.path, copying)
+    await copyToStdout(remote(client, from), copying)
     return undefined
   } catch (error) {
-    throw withSide(error, name)
+    throw withSide(error, to.kind === 'sandbox' ? to.session : from.kind === 'sandbox' ? from.session : '')
   }
 }
+
+const remote = (client: SandboxClient, { session, path }: Extract<Location, { kind: 'sandbox' }>): Remote => ({
+  session: client.session(session),
+  name: session,
+  path,
+})

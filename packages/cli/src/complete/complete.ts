@@ -52,7 +52,7 @@ async function argument(
     return unused(known, earlier, current)
   }
   if (completes === undefined) return { words: [] }
-  if (completes === 'locations') return earlier.length < 2 ? locations(earlier, current, context) : { words: [] }
+  if (completes === 'locations') return locations(current, context)
   const [session] = earlier
   if (completes === 'processes' && session !== undefined) {
     const known = await processNames(session, context)

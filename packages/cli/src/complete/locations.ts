@@ -7,14 +7,12 @@ import { askQuietly, sessionNames } from './sessions.ts'
 /** No list that a person reads is longer. */
 const MAX_ENTRIES = 1000
 
-/** A side of a copy: files here, NAME: of a session, or files in it. One side is in a session and the other here. */
-export async function locations(earlier: readonly string[], current: string, context: Context): Promise<Candidates> {
+/** A source or the target of a copy: files here, NAME: of a session, or files in it. */
+export async function locations(current: string, context: Context): Promise<Candidates> {
   const here = parseLocation(current)
   if (here.kind === 'sandbox') return { words: await remoteFiles(here.session, current, context) }
-  const other = earlier[0] === undefined ? undefined : parseLocation(earlier[0]).kind
-  const names = other === 'sandbox' ? [] : await sessionNames(context)
-  const words = names.map(name => ({ word: `${name}:` })).filter(({ word }) => word.startsWith(current))
-  return { words, hasFiles: other === undefined || other === 'sandbox' }
+  const words = (await sessionNames(context)).map(name => ({ word: `${name}:` })).filter(({ word }) => word.startsWith(current))
+  return { words, hasFiles: true }
 }
 
 async function remoteFiles(session: string, current: string, context: Context): Promise<{ word: string }[]> {

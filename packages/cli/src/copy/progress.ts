@@ -1,23 +1,38 @@
+import { stripVTControlCharacters } from 'node:util'
+import { bytesText } from '../image/bytes-text.ts'
+import { printable } from '../printable.ts'
+
 const SHOW_AFTER_MS = 1000
 const EVERY_MS = 200
+/** The rate is that of the last draws. */
+const DRAWS = 15
+const BAR = 24
 
-/** A count of bytes on stderr, for a copy that takes longer than a second and a person who watches. */
+/** A line on stderr that is drawn again in place, for a copy that takes longer than a second and a person who watches. */
 export class Progress implements Disposable {
+  /** Of all sources together. */
   bytes = 0
-  readonly #isShown: boolean
+  readonly #timer: NodeJS.Timeout | undefined
   readonly #started = performance.now()
-  #lastShown = 0
+  #name = ''
+  #doneBefore = 0
+  #total: number | undefined
+  #draws: { at: number; bytes: number }[] = []
+  #isDrawn = false
 
   constructor(options: { isQuiet: boolean }) {
-    this.#isShown = process.stderr.isTTY === true && !options.isQuiet
+    if (process.stderr.isTTY === true && !options.isQuiet) this.#timer = setInterval(() => this.#draw(), EVERY_MS).unref()
+  }
+
+  /** Turns to the next source; `total` where its length is known. */
+  begin(name: string, total?: number): void {
+    this.#name = name
+    this.#total = total
+    this.#doneBefore = this.bytes
   }
 
   add(count: number): void {
     this.bytes += count
-    const now = performance.now()
-    if (!this.#isShown || now - this.#started < SHOW_AFTER_MS || now - this.#lastShown < EVERY_MS) return
-    this.#lastShown = now
-    process.stderr.write(`\r\x1b[K${megabytes(this.bytes)}, ${megabytes((this.bytes * 1000) / (now - this.#started))}/s`)
   }
 
   /** The same bytes, counted. */
@@ -28,9 +43,56 @@ export class Progress implements Disposable {
     }
   }
 
+  /** Takes the line away, for another to be written there. */
+  clear(): void {
+    if (this.#isDrawn) process.stderr.write('\r\x1b[K')
+    this.#isDrawn = false
+  }
+
   [Symbol.dispose](): void {
-    if (this.#lastShown > 0) process.stderr.write('\r\x1b[K')
+    clearInterval(this.#timer)
+    this.clear()
+  }
+
+  #draw(): void {
+    const now = performance.now()
+    const oldest = this.#draws.at(-DRAWS) ?? this.#draws[0] ?? { at: this.#started, bytes: 0 }
+    this.#draws = [...this.#draws, { at: now, bytes: this.bytes }].slice(-DRAWS)
+    if (now - this.#started < SHOW_AFTER_MS || this.bytes === oldest.bytes) return
+    const bytesPerSecond = ((this.bytes - oldest.bytes) * 1000) / Math.max(1, now - oldest.at)
+    const line = progressLine({
+      name: this.#name,
+      bytes: this.bytes - this.#doneBefore,
+      total: this.#total,
+      bytesPerSecond,
+      columns: process.stderr.columns || 80,
+    })
+    process.stderr.write(`\r\x1b[K${line}`)
+    this.#isDrawn = true
   }
 }
 
-const megabytes = (bytes: number) => `${(bytes / 1_048_576).toFixed(1)} MiB`
+type Shown = { name: string; bytes: number; total: number | undefined; bytesPerSecond: number; columns: number }
+
+/** NAME [====    ] 45%  12.3 MiB of 27.0 MiB  8.1 MiB/s  2 s left; without what needs the total where that is unknown. */
+export function progressLine({ name, bytes, total, bytesPerSecond, columns }: Shown): string {
+  const rate = `${bytesText(Math.round(bytesPerSecond))}/s`
+  const parts = [bytesText(bytes), rate]
+  if (total !== undefined && total > 0) {
+    const done = Math.min(1, bytes / total)
+    const full = Math.floor(BAR * done)
+    parts[0] = `[${'='.repeat(full)}${' '.repeat(BAR - full)}] ${Math.floor(100 * done)}%  ${bytesText(bytes)} of ${bytesText(total)}`
+    if (bytesPerSecond > 0 && bytes < total) parts.push(`${timeText((total - bytes) / bytesPerSecond)} left`)
+  }
+  const detail = parts.join('  ')
+  const room = columns - 1 - detail.length - 2
+  return room < 8 ? detail.slice(0, columns - 1) : `${shortened(stripVTControlCharacters(printable(name)), room)}  ${detail}`
+}
+
+const shortened = (name: string, room: number) => (name.length > room ? `…${name.slice(name.length - room + 1)}` : name)
+
+function timeText(seconds: number): string {
+  const whole = Math.ceil(seconds)
+  if (whole < 60) return `${whole} s`
+  return whole < 3600 ? `${Math.ceil(whole / 60)} min` : `${Math.ceil(whole / 3600)} h`
+}

@@ -2,6 +2,7 @@
 import { SandglassError } from '@sandglass/sdk'
 
 export const HERE = 'on this machine'
+export const inSession = (name: string) => `in session ${name}`
 
 const HOST_ERRORS = {
   ENOENT: 'FILE_NOT_FOUND',
@@ -17,7 +18,7 @@ export function withSide(error: unknown, session: string): unknown {
   if (error instanceof SandglassError) {
     const isMissing = error.is('FILE_NOT_FOUND') && error.detail.where === undefined
     if (!isMissing) return error
-    const detail = { ...error.detail, where: `in session ${session}` }
+    const detail = { ...error.detail, where: inSession(session) }
     return new SandglassError('FILE_NOT_FOUND', detail, { cause: error, requestId: error.requestId })
   }
   const { code = '', path } = error as NodeJS.ErrnoException

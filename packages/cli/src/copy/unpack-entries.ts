@@ -14,13 +14,20 @@ export type ReadEntry = {
   body: AsyncIterable<Uint8Array>
 }
 
-/** Names and pax records longer than this are refused. */
-const MAX_META = 64 * 1024
+/** Names and pax records longer than this are refused. A name of an archive has up to 64 KiB, and so has what a link leads to. */
+const MAX_META = 256 * 1024
 
-/** `onLeftOut` gets what the runner left out of the archive: kind and name, as the sandbox has them. */
+/** What an archive says of what is not in it, as the sandbox has the names. */
+export type ArchiveNotes = {
+  /** Gets the kind and name of what is neither a file, a folder nor a link. */
+  onLeftOut?: (what: string) => void
+  /** Gets the name of what could not be read, and the reason. */
+  onUnreadable?: (what: string) => void
+}
+
 export async function* tarEntries(
   source: AsyncIterable<Uint8Array>,
-  onLeftOut: (what: string) => void = () => undefined,
+  notes: ArchiveNotes = {},
 ): AsyncGenerator<ReadEntry, void, undefined> {
   const input = new ByteReader(source)
   let overrides: Record<string, string> = {}
@@ -35,7 +42,7 @@ export async function* tarEntries(
       const meta = await input.exactly(size)
       await input.exactly(padding(size))
       if (typeFlag === 'x') overrides = { ...overrides, ...paxRecords(meta) }
-      else if (typeFlag === 'g') tellLeftOut(meta, onLeftOut)
+      else if (typeFlag === 'g') tellNotes(meta, notes)
       else if (typeFlag === 'L') overrides.path = cString(meta)
       else if (typeFlag === 'K') overrides.linkpath = cString(meta)
       continue
@@ -56,10 +63,11 @@ export async function* tarEntries(
   }
 }
 
-/** The runner tells in a comment of its own, which other readers pass over, what it left out. */
-function tellLeftOut(meta: Uint8Array, onLeftOut: (what: string) => void): void {
-  const [, what] = /^\d+ comment=left out: (.*)\n$/s.exec(new TextDecoder().decode(meta)) ?? []
-  if (what !== undefined) onLeftOut(what)
+/** The runner tells in a comment of its own, which other readers pass over, what is missing. */
+function tellNotes(meta: Uint8Array, { onLeftOut, onUnreadable }: ArchiveNotes): void {
+  const [, kind, what = ''] = /^\d+ comment=(left out|unreadable): (.*)\n$/s.exec(new TextDecoder().decode(meta)) ?? []
+  if (kind === 'left out') onLeftOut?.(what)
+  else if (kind === 'unreadable') onUnreadable?.(what)
 }
 
 function ustarName(header: Uint8Array): string {

@@ -6,26 +6,23 @@
 //   and modes are cut by the umask, as for every file that one makes.
 import { constants } from 'node:fs'
 import { chmod, link, lstat, mkdir, open, rm, symlink, utimes } from 'node:fs/promises'
-import { join, posix } from 'node:path'
+import { posix } from 'node:path'
 import { SandglassError } from '@sandglass/sdk'
 import { saveTo } from '@sandglass/sdk/node'
-import { wholeOrNone } from './half-file.ts'
+import { DeepPaths } from './deep-paths.ts'
+import { wholeOrNone } from './half-made.ts'
 import { requireRoom } from './room.ts'
-import { type ReadEntry, tarEntries, unsafe } from './unpack-entries.ts'
+import { type ArchiveNotes, type ReadEntry, tarEntries, unsafe } from './unpack-entries.ts'
 
-export type UnpackOptions = {
+export type UnpackOptions = ArchiveNotes & {
   /** Leaves out entries that are refused, and names them, instead of stopping at the first. */
-  onSkip?: (error: SandglassError<'ARCHIVE_UNSAFE'>) => void
-  /** Gets what is not in the archive because it is neither a file, a folder nor a link. */
-  onLeftOut?: (what: string) => void
+  onSkip?: ((error: SandglassError<'ARCHIVE_UNSAFE'>) => void) | undefined
 }
-
-type Made = { files: Set<string>; links: Map<string, string>; folders: Map<string, ReadEntry> }
 
 /** `folder` exists. Gives the number of entries. */
 export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, options: UnpackOptions = {}): Promise<number> {
-  const { onSkip, onLeftOut } = options
-  const made: Made = { files: new Set(), links: new Map(), folders: new Map() }
+  const { onSkip, ...notes } = options
+  await using unpacking = new Unpacking(folder)
   let count = 0
   const attempt = async (work: () => Promise<void>) => {
     try {
@@ -35,65 +32,124 @@ export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, 
       onSkip(error)
     }
   }
-  for await (const entry of tarEntries(source, onLeftOut)) {
+  for await (const entry of tarEntries(source, notes)) {
     if (posix.normalize(entry.name).replace(/\/$/, '') === '.') continue
     await attempt(async () => {
-      await unpackEntry(entry, folder, made)
+      await unpacking.add(entry)
       count++
     })
   }
-  for (const [name, target] of made.links) await attempt(() => makeLink(folder, name, target))
-  // Deepest first: a folder that is not writable could not have taken what is in it.
-  for (const [name, entry] of [...made.folders].reverse()) {
-    await chmod(join(folder, name), (entry.mode & ~process.umask()) | 0o700)
-    await utimes(join(folder, name), new Date(), new Date(entry.modifiedAt))
-  }
+  for (const [name, target] of unpacking.links) await attempt(() => unpacking.makeLink(name, target))
+  await unpacking.finishFolders()
   return count
 }
 
-async function unpackEntry(entry: ReadEntry, folder: string, made: Made): Promise<void> {
-  const name = safeName(entry.name)
-  made.links.delete(name)
-  if (entry.typeFlag === '5') {
-    await makeFolder(folder, name)
-    made.folders.set(name, entry)
-    return
+class Unpacking implements AsyncDisposable {
+  /** Made last. */
+  readonly links = new Map<string, string>()
+  readonly #folder: string
+  readonly #paths: DeepPaths
+  readonly #files = new Set<string>()
+  readonly #folders = new Map<string, Pick<ReadEntry, 'mode' | 'modifiedAt'>>()
+  /** The folder that was looked at last. Nothing of the archive can replace it or one above it. */
+  #entered: string[] = []
+
+  constructor(folder: string) {
+    this.#folder = folder
+    this.#paths = new DeepPaths(folder)
   }
-  if (entry.typeFlag === '2') {
-    made.links.set(name, safeTarget(name, entry.target))
-    return
+
+  async add(entry: ReadEntry): Promise<void> {
+    const name = safeName(entry.name)
+    this.links.delete(name)
+    if (entry.typeFlag === '5') {
+      await this.#enter(name)
+      this.#folders.set(name, { mode: entry.mode, modifiedAt: entry.modifiedAt })
+      return
+    }
+    if (entry.typeFlag === '2') {
+      this.links.set(name, safeTarget(name, entry.target))
+      return
+    }
+    if (entry.typeFlag !== '0' && entry.typeFlag !== '7' && entry.typeFlag !== '1')
+      throw unsafe(entry.name, `is a ${KINDS[entry.typeFlag] ?? 'special file'}`)
+    const path = await this.#freePath(name)
+    if (entry.typeFlag === '1') {
+      const original = safeName(entry.target)
+      if (!this.#files.has(original)) throw unsafe(entry.name, 'is a hard link to something that is not in the archive')
+      await this.#makeHardLink(original, name)
+    } else {
+      await requireRoom(this.#folder, name, entry.size)
+      await writeFile(path, entry)
+    }
+    this.#files.add(name)
   }
-  if (entry.typeFlag !== '0' && entry.typeFlag !== '7' && entry.typeFlag !== '1')
-    throw unsafe(entry.name, `is a ${KINDS[entry.typeFlag] ?? 'special file'}`)
-  await makeFolder(folder, posix.dirname(name))
-  await makeRoom(folder, name)
-  if (entry.typeFlag === '1') {
-    const original = safeName(entry.target)
-    if (!made.files.has(original)) throw unsafe(entry.name, 'is a hard link to something that is not in the archive')
-    await link(join(folder, original), join(folder, name))
-  } else {
-    await requireRoom(folder, name, entry.size)
-    await writeFile(join(folder, name), entry)
+
+  /** When every folder is in place and none can be replaced by it any more. */
+  async makeLink(name: string, target: string): Promise<void> {
+    await symlink(target, await this.#freePath(name))
   }
-  made.files.add(name)
+
+  /** Deepest first: a folder that is not writable could not have taken what is in it. */
+  async finishFolders(): Promise<void> {
+    for (const [name, { mode, modifiedAt }] of [...this.#folders].reverse()) {
+      const path = await this.#paths.to(name)
+      await chmod(path, (mode & ~process.umask()) | 0o700)
+      await utimes(path, new Date(), new Date(modifiedAt))
+    }
+  }
+
+  async #makeHardLink(original: string, name: string): Promise<void> {
+    await using others = new DeepPaths(this.#folder)
+    await link(await others.to(original), await this.#paths.to(name))
+  }
+
+  /** Makes the folders of a path one by one; each must be a real folder. */
+  async #enter(name: string): Promise<void> {
+    const parts = name === '.' ? [] : name.split('/')
+    const common = parts.findIndex((part, i) => part !== this.#entered[i])
+    this.#entered = common < 0 ? parts : parts.slice(0, common)
+    for (const part of parts.slice(this.#entered.length)) {
+      const folder = [...this.#entered, part].join('/')
+      const path = await this.#paths.to(folder)
+      const found = await lstat(path).catch(absent)
+      if (!found) await mkdir(path, { mode: 0o700 })
+      else if (!found.isDirectory())
+        throw unsafe(
+          folder,
+          found.isSymbolicLink()
+            ? 'a symbolic link stands where its folder should be'
+            : 'a file stands where its folder should be',
+        )
+      this.#entered.push(part)
+    }
+  }
+
+  /** The path of an entry whose folder is made and whose name nothing has any more: a file or link is removed; a folder is in the way. */
+  async #freePath(name: string): Promise<string> {
+    await this.#enter(posix.dirname(name))
+    const path = await this.#paths.to(name)
+    const found = await lstat(path).catch(absent)
+    if (found?.isDirectory()) throw unsafe(name, 'a folder stands where it should be')
+    if (found) await rm(path)
+    return path
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#paths[Symbol.asyncDispose]()
+  }
 }
 
 const KINDS: Record<string, string> = { '3': 'device', '4': 'device', '6': 'pipe' }
 
 async function writeFile(path: string, entry: ReadEntry): Promise<void> {
   const make = () => open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
-  await wholeOrNone(path, make, async file => {
+  await wholeOrNone(path, make, async made => {
+    await using file = made
     await saveTo(file, entry.body)
     await file.chmod(entry.mode & ~process.umask())
     await file.utimes(new Date(), new Date(entry.modifiedAt))
   })
-}
-
-/** Made last, when every folder is in place and none can be replaced by it any more. */
-async function makeLink(folder: string, name: string, target: string): Promise<void> {
-  await makeFolder(folder, posix.dirname(name))
-  await makeRoom(folder, name)
-  await symlink(target, join(folder, name))
 }
 
 /** Relative, without `..`, in plain form. */
@@ -118,28 +174,6 @@ function safeTarget(name: string, target: string): string {
   if (leavesFolder || parts.slice(up).includes('..'))
     throw unsafe(name, `is a link to ${target || 'nothing'}, which may lead out of the folder`)
   return target
-}
-
-/** Makes the folders of a path one by one; each must be a real folder. */
-async function makeFolder(folder: string, name: string): Promise<void> {
-  if (name === '.') return
-  await makeFolder(folder, posix.dirname(name))
-  const path = join(folder, name)
-  const found = await lstat(path).catch(absent)
-  if (!found) await mkdir(path, { mode: 0o700 })
-  else if (!found.isDirectory())
-    throw unsafe(
-      name,
-      found.isSymbolicLink() ? 'a symbolic link stands where its folder should be' : 'a file stands where its folder should be',
-    )
-}
-
-/** Removes a file or link of this name; a folder is in the way. */
-async function makeRoom(folder: string, name: string): Promise<void> {
-  const path = join(folder, name)
-  const found = await lstat(path).catch(absent)
-  if (found?.isDirectory()) throw unsafe(name, 'a folder stands where it should be')
-  if (found) await rm(path)
 }
 
 function absent(error: NodeJS.ErrnoException): undefined {

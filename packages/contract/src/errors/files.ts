@@ -26,7 +26,7 @@ export const FILES_ERRORS = {
   PATH_OUTSIDE_WORKSPACE: {
     http: 400,
     exit: 2,
-    text: (d: { path: string }) => `the file API does not reach ${d.path}`,
+    text: (d: { path: string }) => `outside of what the file API reaches: ${d.path}`,
     hint: 'it reaches /workspace, /tmp and /home/sandbox, and follows no symbolic link out of them; `--user root`, or user in the API, reaches all but /proc and /sys',
   },
   IS_A_DIRECTORY: {
@@ -66,6 +66,15 @@ export const FILES_ERRORS = {
     exit: 3,
     text: (d: { path: string; why: string }) => `${d.path} could not be sent: ${d.why}`,
     hint: 'send it again when nothing else writes to it',
+  },
+  PARTLY_COPIED: {
+    http: 403,
+    exit: 3,
+    text: (d: { count: number; first: string }) =>
+      d.count === 1
+        ? `one entry could not be read and was not copied: ${d.first}`
+        : `${d.count} entries could not be read and were not copied; the first is ${d.first}`,
+    hint: 'the rest was copied; `sandglass cp --user root` reads everything in a session',
   },
   TARGET_FULL: {
     http: 507,

@@ -178,6 +178,43 @@ describe('files', () => {
     expect(bad.status).toBeGreaterThanOrEqual(400)
   })
 
+  it('a client that goes on sending an archive that was refused is not cut off', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    const socketPath = daemon.addresses.find(address => address.startsWith('unix:'))?.slice(5)
+    const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/x-tar' }
+    const put = request({ socketPath, method: 'PUT', path: `/v1/sessions/${id}/archive?path=new`, headers })
+    const answered = once(put, 'response') as Promise<[IncomingMessage]>
+    put.write('x'.repeat(1024))
+    const [response] = await answered
+    expect(response.statusCode).toBe(400)
+    expect(JSON.parse(await text(response))).toMatchObject({ error: { code: 'INVALID_REQUEST' } })
+    for (let i = 0; i < 20; i++)
+      await new Promise((resolve, reject) => put.write('x'.repeat(100_000), e => (e ? reject(e) : resolve(e))))
+    put.end()
+    await once(put, 'finish')
+    expect((await daemon.call('GET', `/v1/sessions/${id}/fs/list`)).body).toMatchObject({ items: [] })
+  })
+
+  it('are packed without what cannot be read, or not at all', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    // A name of 64 KiB and more is what nobody can pack, not even root.
+    const cmd = `mkdir d && cd d && touch first && python3 -c 'import os
+for _ in range(300): os.mkdir("n" * 250); os.chdir("n" * 250)
+open("last", "w")'`
+    await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd })
+    const refused = await daemon.fetch(`/v1/sessions/${id}/archive?path=d`)
+    expect([refused.status, await refused.json()]).toMatchObject([
+      400,
+      { error: { message: expect.stringContaining('at most 65536') } },
+    ])
+    const packed = await daemon.fetch(`/v1/sessions/${id}/archive?path=d&on_unreadable=skip`)
+    const tar = Buffer.from(await packed.arrayBuffer()).toString('latin1')
+    expect([packed.status, tar.slice(0, 5), tar.includes('comment=unreadable: nnn')]).toEqual([200, 'first', true])
+    await daemon.call('POST', `/v1/sessions/${id}/fs/remove`, { path: 'd', recursive: true })
+  })
+
   it('are watched', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()

@@ -104,11 +104,14 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     await this.send({ type: 'end' })
   }
 
-  /** Gives each chunk to `write` as it comes. The source rests while too much waits to be sent, and is destroyed when it is not wanted. */
+  /**
+   * Gives each chunk to `write` as it comes. The source rests while too much waits to be sent. When it is not wanted any more it is left as
+   * it is: destroying a request would close its connection, and with it the way of the reply that says why.
+   */
   async #pass(source: Readable, write: (chunk: Buffer) => void): Promise<void> {
     const { duplex } = this.#connection
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    source.on('data', (chunk: Buffer) => {
+    const take = (chunk: Buffer) => {
       if (duplex.destroyed) return reject(this.#lost(duplex.errored))
       try {
         write(chunk)
@@ -118,14 +121,16 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
       if (duplex.writableLength <= AHEAD_BYTES) return
       source.pause()
       this.#drained().then(() => source.resume(), reject)
-    })
+    }
+    source.on('data', take)
     source.once('end', resolve)
-    source.once('error', reject)
+    source.on('error', reject)
     source.once('close', () => reject(new Error('the source closed before its end')))
-    await promise.catch(error => {
-      source.destroy()
-      throw error
-    })
+    try {
+      await promise
+    } finally {
+      source.off('data', take)
+    }
   }
 
   /**

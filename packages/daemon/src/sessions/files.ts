@@ -28,7 +28,13 @@ export async function writeFile(
 ): Promise<RouteReply<'fsWrite'>> {
   const content = content_base64 === undefined ? Buffer.from(text ?? '') : Buffer.from(content_base64, 'base64')
   if (content.length > LIMITS.fs_write_bytes.max) throw new SandglassError('BODY_TOO_LARGE', { limit: LIMITS.fs_write_bytes.max })
-  const fields = { path: write.path, ...mode(write.mode), make_parents: write.make_parents ?? true, sync: write.sync ?? false, ...as(write.user) }
+  const fields = {
+    path: write.path,
+    ...mode(write.mode),
+    make_parents: write.make_parents ?? true,
+    sync: write.sync ?? false,
+    ...as(write.user),
+  }
   const { message, live } = await ask(world, ref, 'write', fields, content)
   return { ok: true, ...parsed(live.row.id, Written, message) }
 }
@@ -83,12 +89,20 @@ export async function makeDirectory(
   return { ok: true }
 }
 
-export async function moveFile(world: World, ref: string, { from, to, overwrite, user }: RouteBody<'fsMove'>): Promise<{ ok: true }> {
+export async function moveFile(
+  world: World,
+  ref: string,
+  { from, to, overwrite, user }: RouteBody<'fsMove'>,
+): Promise<{ ok: true }> {
   await ask(world, ref, 'fs.move', { from, to, overwrite: overwrite ?? false, ...as(user) })
   return { ok: true }
 }
 
-export async function removeFile(world: World, ref: string, { path, recursive, user }: RouteBody<'fsRemove'>): Promise<{ ok: true }> {
+export async function removeFile(
+  world: World,
+  ref: string,
+  { path, recursive, user }: RouteBody<'fsRemove'>,
+): Promise<{ ok: true }> {
   await ask(world, ref, 'fs.remove', { path, recursive: recursive ?? false, ...as(user) })
   return { ok: true }
 }

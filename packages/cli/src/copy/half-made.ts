@@ -1,20 +1,19 @@
 import { rmSync } from 'node:fs'
-import type { FileHandle } from 'node:fs/promises'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /**
- * Makes the file at `path` with `open` and fills it with `write`. Until that is done it is only half there: it is removed when either fails,
- * or when the person gives up, which may be at any moment after it was made.
+ * Makes a file or folder at `path` with `make` and fills it with `fill`. Until that is done it is only half there: it is removed when either
+ * fails, or when the person gives up, which may be at any moment after it was made.
  */
-export async function wholeOrNone(
+export async function wholeOrNone<Made>(
   path: string,
-  open: () => Promise<FileHandle>,
-  write: (file: FileHandle) => Promise<void>,
+  make: () => Promise<Made>,
+  fill: (made: Made) => Promise<void>,
 ): Promise<void> {
   let isMade = true // as far as a signal is concerned, from the moment that it may be
   const remove = () => {
-    if (isMade) rmSync(path, { force: true })
+    if (isMade) rmSync(path, { recursive: true, force: true })
   }
   const unhook = () => {
     for (const signal of SIGNALS) process.off(signal, giveUp)
@@ -26,11 +25,11 @@ export async function wholeOrNone(
   }
   for (const signal of SIGNALS) process.on(signal, giveUp)
   try {
-    const file = await open().catch(error => {
+    const made = await make().catch(error => {
       isMade = false // what is there is another's
       throw error
     })
-    await write(file).finally(() => file.close())
+    await fill(made)
   } catch (error) {
     remove()
     throw error
