@@ -11,6 +11,11 @@ describe('the seccomp profile', () => {
     expect(allowed('a_call_of_a_later_kernel')).toEqual([])
   })
 
+  it('names clone3 with ENOSYS, for an engine that ignores the default', () => {
+    const rules = syscalls.filter(rule => rule.names.includes('clone3'))
+    expect(rules).toMatchObject([{ action: 'SCMP_ACT_ERRNO', errnoRet: 38 }])
+  })
+
   it('names no call both as allowed and as refused', () => {
     const refused = syscalls
       .filter(rule => rule.action !== 'SCMP_ACT_ALLOW' && rule.args === undefined)

@@ -20,8 +20,8 @@ const TABLE = `
   mknod:133:- uselib:134:- personality:135:92 ustat:136:- statfs:137:43 fstatfs:138:44 sysfs:139:- getpriority:140:141
   setpriority:141:140 sched_setparam:142:118 sched_getparam:143:121 sched_setscheduler:144:119 sched_getscheduler:145:120
   sched_get_priority_max:146:125 sched_get_priority_min:147:126 sched_rr_get_interval:148:127 mlock:149:228 munlock:150:229
-  mlockall:151:230 munlockall:152:231 vhangup:153:58 pivot_root:155:41 _sysctl:156:- prctl:157:167 arch_prctl:158:-
-  adjtimex:159:171 setrlimit:160:164 sync:162:81 acct:163:89 settimeofday:164:170 mount:165:40 umount2:166:39 swapon:167:224
+  mlockall:151:230 munlockall:152:231 vhangup:153:58 modify_ldt:154:- pivot_root:155:41 _sysctl:156:- prctl:157:167 arch_prctl:158:-
+  adjtimex:159:171 setrlimit:160:164 chroot:161:51 sync:162:81 acct:163:89 settimeofday:164:170 mount:165:40 umount2:166:39 swapon:167:224
   swapoff:168:225 reboot:169:142 sethostname:170:161 setdomainname:171:162 iopl:172:- ioperm:173:- init_module:175:105
   delete_module:176:106 quotactl:179:60 nfsservctl:180:42 gettid:186:178 readahead:187:213 setxattr:188:5 lsetxattr:189:6
   fsetxattr:190:7 getxattr:191:8 lgetxattr:192:9 fgetxattr:193:10 listxattr:194:11 llistxattr:195:12 flistxattr:196:13
@@ -39,7 +39,7 @@ const TABLE = `
   move_pages:279:239 utimensat:280:88 epoll_pwait:281:22 signalfd:282:- timerfd_create:283:85 eventfd:284:- fallocate:285:47
   timerfd_settime:286:86 timerfd_gettime:287:87 accept4:288:242 signalfd4:289:74 eventfd2:290:19 epoll_create1:291:20
   dup3:292:24 pipe2:293:59 inotify_init1:294:26 preadv:295:69 pwritev:296:70 rt_tgsigqueueinfo:297:240 perf_event_open:298:241
-  recvmmsg:299:243 fanotify_init:300:262 prlimit64:302:261 name_to_handle_at:303:264 open_by_handle_at:304:265
+  recvmmsg:299:243 fanotify_init:300:262 fanotify_mark:301:263 prlimit64:302:261 name_to_handle_at:303:264 open_by_handle_at:304:265
   clock_adjtime:305:266 syncfs:306:267 sendmmsg:307:269 setns:308:268 getcpu:309:168 process_vm_readv:310:270
   process_vm_writev:311:271 kcmp:312:272 finit_module:313:273 sched_setattr:314:274 sched_getattr:315:275 renameat2:316:276
   seccomp:317:277 getrandom:318:278 memfd_create:319:279 kexec_file_load:320:294 bpf:321:280 execveat:322:281
