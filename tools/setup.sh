@@ -93,11 +93,18 @@ openssl openssl
 qemu-img qemu-utils
 mksquashfs squashfs-tools
 ip iproute2
-python3 python3
 git git
 xz xz-utils
+sqlite3 sqlite3
+javac default-jdk-headless
 fincore util-linux-extra
 chromium chromium'
+# Sandboxes see /usr alone, and these are often elsewhere.
+TEST_PACKAGES+='
+/usr/bin/python3|/usr/local/bin/python3 python3
+/usr/bin/node|/usr/local/bin/node nodejs
+/usr/bin/go|/usr/local/bin/go golang-go
+/usr/bin/gcc|/usr/local/bin/gcc gcc libc6-dev'
 case $(uname -m) in
   aarch64) TEST_PACKAGES+=$'\nqemu-system-aarch64 qemu-system-arm' ;;
   *) TEST_PACKAGES+=$'\nqemu-system-x86_64 qemu-system-x86' ;;

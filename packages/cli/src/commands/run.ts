@@ -123,8 +123,16 @@ function unlessGone(error: unknown): void {
 async function copyIn(session: Session, { quiet, say }: Context): Promise<void> {
   const [{ copyToSandbox }, { Progress }] = await Promise.all([import('../copy/to-sandbox.ts'), import('../copy/progress.ts')])
   using progress = new Progress({ isQuiet: quiet })
-  await copyToSandbox(session, './.', '/workspace', progress, what => {
-    progress[Symbol.dispose]()
-    say(`left out ${printable(what)}\n`)
+  const tell = (words: string) => (what: string) => {
+    progress.clear()
+    say(`${words} ${printable(what)}\n`)
+  }
+  const target = { session, name: session.name, path: '/workspace' }
+  await copyToSandbox('./.', target, {
+    progress,
+    user: {},
+    onLeftOut: tell('left out'),
+    onUnreadable: tell('cannot read'),
+    onSkip: undefined,
   })
 }

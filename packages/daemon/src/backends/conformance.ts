@@ -6,6 +6,7 @@ import { ISOLATION } from './conformance/isolation.ts'
 import { KERNEL } from './conformance/kernel.ts'
 import { LIFECYCLE } from './conformance/lifecycle.ts'
 import { LIMITS_HOLD } from './conformance/limits.ts'
+import { PROGRAMS } from './conformance/programs.ts'
 import { SHARED_POOLS } from './conformance/shared-pools.ts'
 import type { Check, Subject } from './conformance/subject.ts'
 
@@ -16,6 +17,7 @@ export const CHECKS: Readonly<Record<string, Check>> = {
   ...KERNEL,
   ...SHARED_POOLS,
   ...IMAGES,
+  ...PROGRAMS,
 }
 
 const CHECK_MS = 30_000

@@ -102,6 +102,8 @@ const FROM_ETC = [
     'bash_completion.d',
     'papersize',
   ],
+  // Debian's chromium does not start without a file there. Others in that folder may hold keys.
+  ...['chromium.d/README', 'chromium.d/default-flags', 'chromium.d/dev-shm'],
 ]
 /** Folders of language runtimes, whose installation has links into them. */
 const RUNTIMES = /^(python[0-9.]*|java(-[0-9]+-openjdk)?|\.java|ImageMagick-[0-9]+|php|ruby|R)$/

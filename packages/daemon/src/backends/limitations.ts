@@ -44,6 +44,13 @@ export const RUNSC: Readonly<Record<string, string>> = {
   'queues that the whole host shares are out of reach, even for root': PLAYED,
 }
 
+const EMULATED = 'not tested: it takes minutes on an emulated processor'
+
+export const MICROVM: Readonly<Record<string, string>> = {
+  'an npm package with a native addon loads': EMULATED,
+  'headless Chromium runs the script of a page': EMULATED,
+}
+
 const NO_CGROUP = 'no cgroup was delegated to this user'
 
 export const ORDINARY_USER: Readonly<Record<string, string>> = {

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { missingPrograms } from '../conformance/programs.ts'
 import { report } from '../conformance/report.ts'
 import { inBox, type Subject } from '../conformance/subject.ts'
 import { DOCKER } from '../limitations.ts'
@@ -22,7 +23,7 @@ const subject: Subject = {
   strongest: 'sandbox',
   ...chosen,
 }
-let without = DOCKER
+let without = { ...missingPrograms(), ...DOCKER }
 // What would fork without an end is not let loose on your machine.
 await inBox(await subject.open(), subject, {}, async ({ machine }) => {
   if (machine.unenforced.includes('pids'))
