@@ -33,6 +33,8 @@ type startJob struct {
 	// Users is an empty file at which the runtime finds the machine's user namespace.
 	Users   string   `json:"users"`
 	Rlimits []rlimit `json:"rlimits"`
+	// BootID is a file of the disk that the machine has in place of the host's boot id; "" for a machine with a kernel of its own.
+	BootID string `json:"boot_id"`
 	// WantFilter asks what the runtime compiled the seccomp profile to.
 	WantFilter bool `json:"want_filter"`
 }
@@ -109,6 +111,11 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	}
 	if err := j.SocketFolder.take(j.Socket, pid); err != nil {
 		return err
+	}
+	if j.BootID != "" {
+		if err := showBootID(pid, filepath.Join(mounted, j.BootID)); err != nil {
+			return err
+		}
 	}
 	if j.WantFilter {
 		r.Filter = run.filter(pid)

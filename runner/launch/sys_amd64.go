@@ -1,3 +1,6 @@
 package launch
 
-const sysMemfdCreate = 319
+const (
+	sysMemfdCreate = 319
+	sysSetns       = 308
+)

@@ -1,3 +1,6 @@
 package launch
 
-const sysMemfdCreate = 279
+const (
+	sysMemfdCreate = 279
+	sysSetns       = 268
+)

@@ -6,6 +6,7 @@ import { ISOLATION } from './conformance/isolation.ts'
 import { KERNEL } from './conformance/kernel.ts'
 import { LIFECYCLE } from './conformance/lifecycle.ts'
 import { LIMITS_HOLD } from './conformance/limits.ts'
+import { PROC_AND_SYS } from './conformance/proc-and-sys.ts'
 import { PROGRAMS } from './conformance/programs.ts'
 import { SHARED_POOLS } from './conformance/shared-pools.ts'
 import type { Check, Subject } from './conformance/subject.ts'
@@ -14,6 +15,7 @@ export const CHECKS: Readonly<Record<string, Check>> = {
   ...LIFECYCLE,
   ...LIMITS_HOLD,
   ...ISOLATION,
+  ...PROC_AND_SYS,
   ...KERNEL,
   ...SHARED_POOLS,
   ...IMAGES,

@@ -1,8 +1,24 @@
-// SECURITY: host-wide knobs and host details that a namespace does not hide.
+// SECURITY: host-wide knobs, and what tells of the host's hardware or of what others do on it: a namespace hides none of this.
 export const MASKED_PROC = [
-  ...['acpi', 'asound', 'cmdline', 'diskstats', 'dynamic_debug', 'interrupts', 'kallsyms', 'kcore', 'key-users', 'keys', 'kmsg'],
-  ...['kpagecgroup', 'kpagecount', 'kpageflags', 'latency_stats', 'modules', 'pagetypeinfo', 'partitions', 'sched_debug', 'scsi'],
-  ...['slabinfo', 'sysrq-trigger', 'timer_list', 'timer_stats', 'vmallocinfo'],
+  ...['acpi', 'allocinfo', 'asound', 'bootconfig', 'buddyinfo', 'bus', 'cgroups', 'cmdline', 'diskstats', 'driver'],
+  ...['dynamic_debug', 'fs', 'interrupts', 'iomem', 'ioports', 'irq', 'kallsyms', 'kcore', 'key-users', 'keys', 'kmsg'],
+  ...[
+    'kpagecgroup',
+    'kpagecount',
+    'kpageflags',
+    'latency_stats',
+    'lock_stat',
+    'locks',
+    'mdstat',
+    'modules',
+    'pagetypeinfo',
+    'partitions',
+  ],
+  ...['pressure', 'sched_debug', 'schedstat', 'scsi', 'slabinfo', 'softirqs', 'spl', 'swaps', 'sysrq-trigger', 'timer_list'],
+  ...['timer_stats', 'vmallocinfo', 'vmstat', 'zoneinfo'],
+  ...['dev', 'fs/aio-nr', 'fs/dentry-state', 'fs/file-nr', 'fs/inode-nr', 'fs/inode-state', 'fs/quota', 'kernel/pty/nr'].map(
+    name => `sys/${name}`,
+  ),
 ].map(name => `/proc/${name}`)
 
-export const READONLY_PROC = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/pressure', '/proc/sys']
+export const READONLY_PROC = ['/proc/sys']

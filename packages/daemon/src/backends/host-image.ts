@@ -35,6 +35,7 @@ const FOLDERS = [
   'run',
   'srv',
   'sys',
+  'sys/fs/cgroup',
   'tmp',
   'var',
   'workspace',

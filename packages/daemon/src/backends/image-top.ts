@@ -13,7 +13,20 @@ export type Looked = Readonly<Record<string, { readonly kind: '' | 'file' | 'fol
 
 export const LOOKED_AT = ['/etc/passwd', '/etc/group', '/etc/nsswitch.conf', '/etc/mtab', '/bin/bash', '/bin/sh', '/usr/bin/bash']
 
-const FOLDERS = ['dev', 'etc', 'home', 'home/sandbox', 'proc', 'run', 'sys', 'tmp', 'workspace', '.sandglass', '.sandglass-run']
+const FOLDERS = [
+  'dev',
+  'etc',
+  'home',
+  'home/sandbox',
+  'proc',
+  'run',
+  'sys',
+  'sys/fs/cgroup',
+  'tmp',
+  'workspace',
+  '.sandglass',
+  '.sandglass-run',
+]
 const TMP_MODE = 0o1777
 const VERSION = 2
 

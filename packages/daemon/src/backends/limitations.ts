@@ -25,9 +25,13 @@ const RESIZE = 'memory and processor of a machine that runs can be raised and lo
 const RESIZE_PROCESSES = 'processes of a machine that runs can be raised and lowered'
 const FIXED = 'a virtual machine has the memory and processors that it started with: stop the session to resize it'
 
+const EMULATED = 'not tested: it takes minutes on an emulated processor'
+
 export const MICROVM: Readonly<Record<string, string>> = {
   [RESIZE]: FIXED,
   [RESIZE_PROCESSES]: FIXED,
+  'an npm package with a native addon loads': EMULATED,
+  'headless Chromium runs the script of a page': EMULATED,
 }
 
 export const RUNSC: Readonly<Record<string, string>> = {
@@ -42,13 +46,6 @@ export const RUNSC: Readonly<Record<string, string>> = {
   'kernel knobs and host details are masked or read-only': PLAYED,
   'device files cannot be made': PLAYED,
   'queues that the whole host shares are out of reach, even for root': PLAYED,
-}
-
-const EMULATED = 'not tested: it takes minutes on an emulated processor'
-
-export const MICROVM: Readonly<Record<string, string>> = {
-  'an npm package with a native addon loads': EMULATED,
-  'headless Chromium runs the script of a page': EMULATED,
 }
 
 const NO_CGROUP = 'no cgroup was delegated to this user'

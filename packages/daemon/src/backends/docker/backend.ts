@@ -31,7 +31,7 @@ import { kill, remove } from './ending.ts'
 import { type EngineOptions, openEngine, orNull, settled, startFailed, statusOf } from './engine.ts'
 import { unkept } from './kept-limits.ts'
 import { dockerMachine, type Shown } from './machine.ts'
-import { IMAGE_LABEL, OWNER_LABEL, ownerOf, volumeName } from './names.ts'
+import { IMAGE_LABEL, OWNER_LABEL, ownerOf, VOLUMES, volumeName } from './names.ts'
 import { examine } from './probe.ts'
 import { pruneOwn } from './prune.ts'
 import { type DockerRecord, readRecord, writeRecord } from './record.ts'
@@ -248,8 +248,7 @@ class DockerBackend implements Backend {
   /** Everything of it that the engine has. */
   async #clear(engine: Docker, id: string): Promise<void> {
     for (const container of await containersOf(engine, this.#owner, id)) await remove(container)
-    for (const what of ['workspace', 'home'] as const)
-      await settled(engine.getVolume(volumeName(id, what)).remove({ force: true }), 404)
+    for (const what of VOLUMES) await settled(engine.getVolume(volumeName(id, what)).remove({ force: true }), 404)
     this.#logs.forget(id)
   }
 

@@ -14,21 +14,8 @@ import { EMPTY } from './runner-volume.ts'
 export const SOCKET_NAME = 'runner.sock'
 const MiB = 1024 * 1024
 const SOCKET_TMPFS = `rw,nosuid,nodev,noexec,size=64k,nr_inodes=16,mode=700,uid=${SANDBOX_ID},gid=${SANDBOX_ID}`
-/** SECURITY: the kernel's own /sys tells of every disk and every other container. A sandbox sees its processors there and nothing more. */
-const MASKED_SYS = ['block', 'bus', 'class', 'dev', 'firmware', 'fs', 'hypervisor', 'kernel', 'module', 'power'].map(
-  name => `/sys/${name}`,
-)
-const MASKED_DEVICES = [
-  'virtual',
-  'pci0000:00',
-  'platform',
-  'pnp0',
-  'software',
-  'LNXSYSTM:00',
-  'system/node',
-  'system/memory',
-  'system/clocksource',
-]
+/** Without it `/proc/self/cgroup` names the container and the engine's groups. The engine's types do not have the field. */
+const OWN_CGROUPS = { CgroupnsMode: 'private' }
 
 export interface ContainerInput {
   readonly spec: MachineSpec
@@ -71,6 +58,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       Dns: ['127.0.0.53'],
       DnsOptions: ['edns0', 'timeout:2'],
       IpcMode: 'private',
+      ...OWN_CGROUPS,
       ...resources(spec),
       MemorySwap: spec.memoryMb * MiB,
       Ulimits: [
@@ -84,13 +72,17 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
         '/run': 'rw,nosuid,nodev,noexec,size=16m,mode=755',
         // In a tmpfs of its own.
         [SOCKET_FOLDER]: SOCKET_TMPFS,
+        // In place of the engine's own mounts of the cgroups, which name the container and the engine.
+        '/sys/fs/cgroup': 'ro,nosuid,nodev,noexec,size=4k,mode=555',
       },
       ShmSize: 64 * MiB,
       Mounts: [
         { Type: 'volume', Source: input.runnerVolume, Target: '/.sandglass', ReadOnly: true, VolumeOptions: EMPTY },
-        // A session's own two take over the image's files and their owner.
+        // A session's own volumes take over the image's files and their owner.
         { Type: 'volume', Source: volumeName(spec.id, 'workspace'), Target: '/workspace', ReadOnly: false },
         { Type: 'volume', Source: volumeName(spec.id, 'home'), Target: '/home/sandbox', ReadOnly: false },
+        // SECURITY: the kernel's own /sys tells of every disk and every other container. The image's has the processors and nothing more.
+        { Type: 'volume', Source: volumeName(spec.id, 'sys'), Target: '/sys', ReadOnly: true },
         ...spec.mounts.map(({ source, target, readonly }) => ({
           Type: 'bind' as const,
           Source: source,
@@ -101,7 +93,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
         })),
       ],
       Binds: [...input.binds],
-      MaskedPaths: [...MASKED_PROC, ...MASKED_SYS, ...MASKED_DEVICES.map(name => `/sys/devices/${name}`)],
+      MaskedPaths: [...MASKED_PROC, '/proc/sys/kernel/random/boot_id'],
       ReadonlyPaths: READONLY_PROC,
       // SECURITY: the log of a container is a file of the engine's without a bound.
       LogConfig: { Type: 'none', Config: {} },

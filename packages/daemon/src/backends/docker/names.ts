@@ -14,7 +14,8 @@ export function ownerOf(dataDir: string): string {
 }
 
 export const containerName = (id: string) => `sandbox-${id.replaceAll('_', '-')}`
-export const volumeName = (id: string, what: 'workspace' | 'home') => `${containerName(id)}-${what}`
+export const VOLUMES = ['workspace', 'home', 'sys'] as const
+export const volumeName = (id: string, what: (typeof VOLUMES)[number]) => `${containerName(id)}-${what}`
 
 function machineId(): string {
   try {

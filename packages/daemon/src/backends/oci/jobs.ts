@@ -1,4 +1,5 @@
 // What the launcher is asked to do, as data: one start or one end of a machine.
+import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { MachineSpec } from '../backend.ts'
@@ -19,6 +20,9 @@ import type { Rootfs } from './root-images.ts'
 
 /** gVisor is in the machine's cgroups already. Files are the session's disk and no copy of it. The one socket that it makes on the host is the runner's. */
 const RUNSC = ['--ignore-cgroups', '--network=none', '--overlay2=none', '--host-uds=create', '--oci-seccomp']
+
+/** On the session's disk. A new one at every start, as a boot would have. */
+const BOOT_ID = 'etc/boot_id'
 
 export interface StartInput {
   readonly spec: MachineSpec
@@ -103,6 +107,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
         files: [
           { path: 'etc/hosts', content: `127.0.0.1 localhost\n127.0.0.1 ${spec.name}\n` },
           { path: 'etc/hostname', content: `${spec.name}\n` },
+          { path: BOOT_ID, content: `${randomUUID()}\n` },
         ],
         shown: shownOnDisk(spec.readonlyRootfs),
       },
@@ -112,6 +117,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       ids,
       users: paths.users,
       rlimits: ways.inherited,
+      boot_id: host.kind === 'runsc' ? '' : BOOT_ID,
     },
   }
 }
