@@ -93,6 +93,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
         })),
       ],
       Binds: [...input.binds],
+      // The boot id is the machine's, for all containers alike. runc takes no mount in /proc that could replace it.
       MaskedPaths: [...MASKED_PROC, '/proc/sys/kernel/random/boot_id'],
       ReadonlyPaths: READONLY_PROC,
       // SECURITY: the log of a container is a file of the engine's without a bound.
