@@ -31,7 +31,7 @@ func (s *stream) closeSoon() { time.AfterFunc(cutGrace, func() { s.conn.Close() 
 func (s *stream) follow(sources []source, take func(*message) error, exit func() fields) error {
 	output, input := make(chan error, len(sources)), make(chan error, 1)
 	for _, src := range sources {
-		go func(src source) { output <- s.sendOutput(src, nil) }(src)
+		go func(src source) { output <- s.sendOutput(src, noLimit) }(src)
 	}
 	go func() { input <- s.takeMessages(take) }()
 	for range sources {
@@ -59,18 +59,18 @@ func (s *stream) follow(sources []source, take func(*message) error, exit func()
 func (s *stream) sendKept(sources []source) error {
 	for _, src := range sources {
 		last := src.reader.out.position()
-		if err := s.sendOutput(src, func() int64 { return last }); err != nil {
+		if err := s.sendOutput(src, func(int64) (int64, bool) { return last, true }); err != nil {
 			return err
 		}
 	}
 	return s.send("kept", nil, nil)
 }
 
-// sendOutput passes on one source up to stop, or to its end when stop is nil.
-func (s *stream) sendOutput(src source, stop func() int64) error {
+// sendOutput passes on one source as far as until says: see outputReader.next.
+func (s *stream) sendOutput(src source, until func(end int64) (limit int64, isEnd bool)) error {
 	buf := make([]byte, 32<<10)
 	for {
-		offset, n, err := src.reader.next(buf, stop)
+		offset, n, err := src.reader.next(buf, until)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

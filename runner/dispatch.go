@@ -17,8 +17,7 @@ type request struct {
 	body    io.Reader
 	gone    <-chan struct{} // closed when a shared connection's client is done
 	streams bool            // the request asks for the stream form of its type
-	exec    *execRequest
-	turn    *turn // the place in line of an exec
+	exec    *execution      // of an exec, from its admission on
 }
 
 // isGone tells whether the client of a shared connection is done.

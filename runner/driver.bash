@@ -1,12 +1,46 @@
 # Start-up of an exec shell. The runner passes three descriptors: 241 gives one letter per instruction, 242 is a
 # seekable file with the command of an instruction, on 243 the shell reports. They are closed for everything else.
+# Instructions: r runs a command; w runs one with a folder, a stdin or variables of its own; p shows a prompt.
 if [ -r /etc/profile ]; then . /etc/profile 241<&- 242<&- 243>&-; fi
 for __sandglass_text in ~/.bash_profile ~/.bash_login ~/.profile; do
   if [ -r "$__sandglass_text" ]; then . "$__sandglass_text" 241<&- 242<&- 243>&-; break; fi
 done
 # PATH
 __sandglass_ran=0 __sandglass_text= __sandglass_code= __sandglass_trace= __sandglass_last= __sandglass_keys= __sandglass_prompt=
+__sandglass_next= __sandglass_back= __sandglass_old= __sandglass_stdin=/dev/null __sandglass_line= __sandglass_inner=
 __sandglass_status() { return "$1"; }
+
+# Behind PROMPT_COMMAND bash keeps programs that ended in its list of jobs until somebody has seen it. In a sourced file it
+# does not, so a command that may look at the list is evaluated from one.
+__sandglass_source() {
+  __sandglass_inner=${__sandglass_line:-'\builtin eval "$__sandglass_trace$__sandglass_text"'}
+  __sandglass_line='\builtin source /proc/self/fd/240 240<<<"$__sandglass_inner 240<&-"'
+}
+
+# __sandglass_report STATUS ANEW: says that the shell is ready.
+__sandglass_report() { { builtin printf '%s %s %s ' "$__sandglass_ran" "$1" "$2"; builtin pwd; builtin printf '\0'; } >&243; }
+
+# Reads the settings of a command and enters its folder. The next step brings the shell back, even after an interrupt.
+__sandglass_prepare() {
+  local folder variables
+  IFS= builtin read -r -d '' -u 242 folder
+  IFS= builtin read -r -d '' -u 242 __sandglass_stdin
+  IFS= builtin read -r -d '' -u 242 variables
+  : "${__sandglass_stdin:=/dev/null}"
+  # In front of `command eval` variables are there for the command alone, in posix mode too.
+  if [[ -n $variables ]]; then __sandglass_line=$variables'\command eval "$__sandglass_trace$__sandglass_text"'; fi
+  if [[ -z $folder ]]; then return 0; fi
+  __sandglass_back=$PWD __sandglass_old=${OLDPWD-}
+  builtin cd -- "$folder"
+}
+
+__sandglass_restore() {
+  if [[ -n $__sandglass_back ]]; then
+    builtin cd -- "$__sandglass_back" && OLDPWD=$__sandglass_old
+    __sandglass_back=
+  fi
+  __sandglass_stdin=/dev/null __sandglass_line=
+}
 
 # Under errexit a failed eval ends the shell, even where the command in it would not: [ -f x ] && cat x. A last line that
 # takes the status prevents that. It is left out behind text that it could become a part of.
@@ -18,8 +52,14 @@ __sandglass_keep() {
 }
 
 # One step between two commands: report the last one, take the next instruction. Success means: a command to evaluate.
+# The first step after bash came to its prompt has an argument and leaves its outcome to the one behind it.
 __sandglass_step() {
   local status=$? letter number
+  letter=$__sandglass_next __sandglass_next=
+  if [[ -z ${1-} && -n $letter ]]; then
+    [[ $letter != p ]]
+    return
+  fi
   __sandglass_prompt=
   if (( status == 0 )) && [[ -n $__sandglass_code ]]; then status=$__sandglass_code; fi
   __sandglass_code=
@@ -34,7 +74,8 @@ __sandglass_step() {
     PROMPT_COMMAND=("$__sandglass_driver" ${PROMPT_COMMAND+"${PROMPT_COMMAND[@]}"})
   fi
   __sandglass_last=$status
-  { builtin printf '%s %s ' "$__sandglass_ran" "$status"; builtin pwd; builtin printf '\0'; } >&243
+  if [[ -n $__sandglass_back || -n $__sandglass_line || $__sandglass_stdin != /dev/null ]]; then __sandglass_restore; fi
+  __sandglass_report "$status" "${1-0}"
   while :; do
     letter=
     IFS= builtin read -r -n 1 -u 241 letter
@@ -42,14 +83,20 @@ __sandglass_step() {
       1) builtin exit 1 ;;
     esac
     case $letter in
-      r)
+      r | w)
         IFS= builtin read -r -d '' -u 242 number
         if [[ -z $number || $number == "$__sandglass_ran" ]]; then continue; fi
         __sandglass_ran=$number
         IFS= builtin read -r -d '' -u 242 __sandglass_text
-        # In a loop bash keeps programs that ended in its list of jobs until somebody has seen it.
         builtin jobs
+        if [[ $letter == w ]] && ! __sandglass_prepare; then
+          __sandglass_restore
+          __sandglass_report -1 0
+          continue
+        fi
         if [[ $- == *e* || $__sandglass_text == *set*-* || $__sandglass_text == *errexit* ]]; then __sandglass_keep; fi
+        if [[ $__sandglass_text == *jobs* ]]; then __sandglass_source; fi
+        if [[ -n ${1-} ]]; then __sandglass_next=r; fi
         return 0 ;;
       p)
         if [[ -z $__sandglass_keys ]]; then
@@ -59,6 +106,7 @@ __sandglass_step() {
           done
         fi
         __sandglass_prompt=1
+        if [[ -n ${1-} ]]; then __sandglass_next=p; fi
         if [[ -n $__sandglass_trace ]]; then set -x; fi
         return 1 ;;
     esac
@@ -67,10 +115,11 @@ __sandglass_step() {
 
 # The loop is top-level code, not a function, so that declare in a command makes global variables. The left side of ||
 # sets $? for the command without setting off errexit or an ERR trap. A command that breaks out of the loop starts it again.
-__sandglass_driver='while { __sandglass_step; } >/dev/null 2>&1; do
+__sandglass_driver='{ __sandglass_step 1; } >/dev/null 2>&1 || \builtin :
+while { __sandglass_step; } >/dev/null 2>&1; do
   case $__sandglass_last in
-    0) \builtin eval "$__sandglass_trace$__sandglass_text" 241<&- 242<&- 243>&- ;;
-    *) __sandglass_status $__sandglass_last || \builtin eval "$__sandglass_trace$__sandglass_text" 241<&- 242<&- 243>&- ;;
+    0) \builtin eval "${__sandglass_line:-$__sandglass_trace$__sandglass_text}" <"$__sandglass_stdin" 241<&- 242<&- 243>&- ;;
+    *) __sandglass_status $__sandglass_last || \builtin eval "${__sandglass_line:-$__sandglass_trace$__sandglass_text}" <"$__sandglass_stdin" 241<&- 242<&- 243>&- ;;
   esac
 done
 \builtin test "$__sandglass_prompt" || \builtin eval "$__sandglass_driver"'

@@ -1,4 +1,5 @@
-# Driver of an exec shell where there is no bash; the descriptors are those of driver.bash.
+# Driver of an exec shell where there is no bash; the descriptors are those of driver.bash. What a command needs besides its text
+# (folder, variables, stdin) is part of the text: see settings.go.
 if [ -r /etc/profile ]; then . /etc/profile 7<&- 8<&- 9>&-; fi
 if [ -r ~/.profile ]; then . ~/.profile 7<&- 8<&- 9>&-; fi
 # PATH
@@ -6,14 +7,21 @@ set -m
 trap : INT
 __sandglass_last=0
 __sandglass_ran=0
+__sandglass_back=
+__sandglass_refused=
 __sandglass_status() { return "$1"; }
 while :; do
-  printf '%s %s %s\n\0' "$__sandglass_ran" "$__sandglass_last" "$PWD" >&9
+  if [ "$__sandglass_back" ]; then
+    command cd -- "$__sandglass_back" && OLDPWD=$__sandglass_old
+    __sandglass_back=
+  fi
+  printf '%s %s 0 %s\n\0' "$__sandglass_ran" "${__sandglass_refused:-$__sandglass_last}" "$PWD" >&9
+  __sandglass_refused=
   IFS= read -r __sandglass_letter <&7 || exit 1
   if [ "$__sandglass_letter" = "$__sandglass_ran" ]; then continue; fi
   __sandglass_ran=$__sandglass_letter
   __sandglass_text=$(cat <&8)
   __sandglass_status "$__sandglass_last"
-  command eval "$__sandglass_text" 7<&- 8<&- 9>&-
+  command eval "$__sandglass_text" </dev/null 7<&- 8<&- 9>&-
   __sandglass_last=$?
 done

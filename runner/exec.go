@@ -1,26 +1,17 @@
 package main
 
 import (
-	"syscall"
+	"errors"
 	"time"
 )
 
 const (
-	defaultTimeout     = 30 * time.Second
 	defaultOutputBytes = 1 << 20
 	maxCommandBytes    = 1 << 20
-	interruptGrace     = 300 * time.Millisecond // between SIGINT and SIGKILL
-	returnGrace        = time.Second            // for the shell itself after SIGKILL
-	stopPolling        = 15 * time.Millisecond
 	timeoutCode        = 124
+	interruptedCode    = 130 // of a command that was withdrawn before it began
+	lineEnd            = "\r\n"
 )
-
-type execRequest struct {
-	Cmd            string `json:"cmd"`
-	Shell          string `json:"shell"`
-	TimeoutMS      int64  `json:"timeout_ms"`
-	MaxOutputBytes *int   `json:"max_output_bytes"`
-}
 
 // notBegun is the failure of a command that never reached its shell.
 type notBegun struct{ reason *runnerError }
@@ -28,18 +19,23 @@ type notBegun struct{ reason *runnerError }
 func (e *notBegun) Error() string { return e.reason.message }
 func (e *notBegun) Unwrap() error { return e.reason }
 
+// errStopped says that the command was stopped while another one had the shell.
+var errStopped = errors.New("stopped before it began")
+
 // An execResult is how a command ended.
 type execResult struct {
 	exitCode    int
 	cwd         string
 	timedOut    bool
+	neverBegan  bool
 	shellExited bool
 	duration    time.Duration
+	blankLines  int // at the end of the output, printed by the shell when it was interrupted
 }
 
 func (r *execResult) fields() fields {
 	f := fields{
-		"exit_code": r.exitCode, "cwd": text(r.cwd), "timed_out": r.timedOut, "shell_exited": r.shellExited,
+		"exit_code": r.exitCode, "cwd": text(r.cwd), "timed_out": r.timedOut, "started": !r.neverBegan, "shell_exited": r.shellExited,
 		"duration_ms": float64(r.duration.Microseconds()) / 1000,
 	}
 	addExact(f, "cwd", r.cwd)
@@ -47,51 +43,57 @@ func (r *execResult) fields() fields {
 }
 
 // run evaluates one command in the shell. The caller has the shell's turn.
-// begin is called when the shell is free and the command is about to start.
-func (sh *shell) run(cmd string, timeout time.Duration, into *capture, begin func()) (*execResult, error) {
-	if err := sh.claim(); err != nil {
+func (sh *shell) run(e *execution, into *capture, watcher execWatcher) (*execResult, error) {
+	if err := sh.claim(e, watcher); err != nil {
 		return nil, err
 	}
 	if stray := sh.drain(into); stray != nil && into != nil {
 		early, _ := stray.bytes()
 		into.write(early)
 	}
-	begin()
+	watcher.begins(sh)
 	started := time.Now()
 	sinceTicks := bootTicks()
-	if err := sh.tell(cmd); err != nil {
+	if err := sh.tell(e); err != nil {
 		sh.kill()
 		return nil, err
 	}
-	result := sh.await(timeout, sinceTicks)
-	result.duration = time.Since(started)
+	result, err := sh.await(e, sinceTicks, watcher)
 	sh.release()
+	if err != nil {
+		return nil, err
+	}
+	result.duration = time.Since(started)
 	return result, nil
 }
 
 // tell hands the command to the driver. One that died meanwhile has closed its files; await says so.
-func (sh *shell) tell(cmd string) error {
+func (sh *shell) tell(e *execution) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.state == shellEnded {
 		return nil
 	}
-	if err := sh.putCommand(cmd); err != nil {
+	letter, err := sh.putCommand(e)
+	if err != nil {
 		return err
 	}
-	sh.isTold = true
-	sh.instruct(instructRun)
+	sh.told = letter
+	sh.instruct(letter)
 	return nil
 }
 
 // claim takes the shell from idle, or from the prompt, to running.
-func (sh *shell) claim() error {
+func (sh *shell) claim(e *execution, watcher execWatcher) error {
 	for {
+		if e.isStopped() {
+			return errStopped
+		}
 		sh.mu.Lock()
 		state := sh.state
 		if state == shellIdle {
 			// From here on a late report about the last command has a number that is past.
-			sh.state, sh.isTold = shellRunning, false
+			sh.state, sh.told, sh.current = shellRunning, "", e
 			sh.number++
 			select {
 			case <-sh.reports:
@@ -103,7 +105,7 @@ func (sh *shell) claim() error {
 		case shellIdle:
 			return nil
 		case shellPrompt:
-			sh.takeFromPrompt()
+			sh.takeFromPrompt(e, watcher)
 		default:
 			return &notBegun{&runnerError{codeShellExited, "shell " + sh.name + " ended before the command began", fields{"name": sh.name}}}
 		}
@@ -114,6 +116,7 @@ func (sh *shell) claim() error {
 func (sh *shell) release() {
 	next := newCapture(shellKept)
 	sh.mu.Lock()
+	sh.current = nil
 	if sh.state == shellRunning {
 		sh.state = shellIdle
 		if sh.attached > 0 && sh.program == "bash" {
@@ -130,99 +133,33 @@ func (sh *shell) release() {
 	}
 }
 
-// await waits for the command to end, and makes it end when its time is up.
-func (sh *shell) await(timeout time.Duration, sinceTicks int64) *execResult {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
+// await waits for the command to end, and makes it end when it is stopped.
+func (sh *shell) await(e *execution, sinceTicks int64, watcher execWatcher) (*execResult, error) {
 	select {
 	case r := <-sh.reports:
-		return &execResult{exitCode: r.status, cwd: sh.directory()}
+		if r.status == cannotEnter {
+			return nil, &runnerError{codePermissionDenied, "permission denied: " + e.Cwd, fields{"path": e.Cwd}}
+		}
+		return &execResult{exitCode: r.status, cwd: sh.directory()}, nil
 	case <-sh.ended:
-		return sh.exited(false)
-	case <-timer.C:
+		return sh.exited(), nil
+	case <-e.stopped:
 	}
-	if sh.stop(sinceTicks) {
-		return &execResult{exitCode: timeoutCode, cwd: sh.directory(), timedOut: true}
+	watcher.isEnded()
+	var r *execResult
+	if last, blankLines, alive := sh.stopCommand(sinceTicks); alive {
+		r = &execResult{exitCode: last.status, cwd: sh.directory(), blankLines: blankLines}
+	} else {
+		r = sh.exited()
 	}
-	return sh.exited(true)
+	if e.why == timeIsUp {
+		r.exitCode, r.timedOut = timeoutCode, true
+	}
+	return r, nil
 }
 
-// stop ends the foreground job. It is true when the shell lives on.
-func (sh *shell) stop(sinceTicks int64) bool {
-	victims := sh.foregroundJob(sinceTicks)
-	by := &interrupter{sh: sh}
-	for deadline := time.Now().Add(interruptGrace); time.Now().Before(deadline); {
-		by.interrupt()
-		if done, alive := sh.doneWithin(stopPolling); done {
-			killAll(victims) // the interrupt ended the job, but not those of its processes that ignore it
-			return by.settle(alive)
-		}
-	}
-	for deadline := time.Now().Add(returnGrace); time.Now().Before(deadline); {
-		killAll(append(sh.foregroundJob(sinceTicks), victims...))
-		syscall.Kill(sh.pid, syscall.SIGCONT)
-		by.interrupt()
-		if done, alive := sh.doneWithin(stopPolling); done {
-			return by.settle(alive)
-		}
-	}
-	sh.kill()
-	<-sh.ended
-	return false
-}
-
-func (sh *shell) doneWithin(d time.Duration) (done, alive bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-sh.reports:
-		return true, true
-	case <-sh.ended:
-		return true, false
-	case <-timer.C:
-		return false, true
-	}
-}
-
-// foregroundJob finds the processes of the running command: the terminal's
-// foreground group and all its descendants in the session. The shell itself
-// is none, nor is a job that an earlier command left in the background.
-func (sh *shell) foregroundJob(sinceTicks int64) []procStat {
-	group := sh.foreground()
-	all := sessionProcesses(sh.pid)
-	chosen := map[int]bool{}
-	var job []procStat
-	for grew := true; grew; {
-		grew = false
-		for _, p := range all {
-			if p.pid == sh.pid || chosen[p.pid] {
-				continue
-			}
-			isRoot := p.group == group && (group != sh.pid || p.started >= sinceTicks)
-			if isRoot || chosen[p.parent] {
-				chosen[p.pid], grew = true, true
-				job = append(job, p)
-			}
-		}
-	}
-	return job
-}
-
-// killAll sends SIGKILL to those that are still the processes they were.
-func killAll(list []procStat) {
-	for _, p := range list {
-		if current, ok := readStat(p.pid); ok && current.started == p.started {
-			syscall.Kill(p.pid, syscall.SIGKILL)
-		}
-	}
-}
-
-func (sh *shell) exited(timedOut bool) *execResult {
-	code := sh.exitCode
-	if timedOut {
-		code = timeoutCode
-	}
-	return &execResult{exitCode: code, cwd: sh.directory(), timedOut: timedOut, shellExited: true}
+func (sh *shell) exited() *execResult {
+	return &execResult{exitCode: sh.exitCode, cwd: sh.directory(), shellExited: true}
 }
 
 func (sh *shell) directory() string {

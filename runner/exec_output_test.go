@@ -68,7 +68,7 @@ func TestBackgroundOutputGoesToTheNextCommand(t *testing.T) {
 func TestStreamedExec(t *testing.T) {
 	s := startRunner(t, nil)
 	c := s.dial()
-	c.request("exec", fields{"cmd": "echo 1; until test -e go; do sleep 0.01; done; echo 2; echo 3; cd /usr; exit 6", "stream": true})
+	c.stream(fields{"cmd": "echo 1; until test -e go; do sleep 0.01; done; echo 2; echo 3; cd /usr; exit 6"})
 	var out strings.Builder
 	chunks := 0
 	for {
@@ -95,7 +95,7 @@ func TestStreamedExec(t *testing.T) {
 func TestACommandOutlivesItsStream(t *testing.T) {
 	s := startRunner(t, nil)
 	c := s.dial()
-	c.request("exec", fields{"cmd": "echo one; seq 100000; touch finished", "stream": true})
+	c.stream(fields{"cmd": "echo one; seq 100000; touch finished"})
 	c.receive()
 	c.conn.Close()
 	if got := s.dial().exec("ls finished"); got.out != "finished\r\n" {
@@ -106,7 +106,7 @@ func TestACommandOutlivesItsStream(t *testing.T) {
 func TestALargeStreamArrivesWhole(t *testing.T) {
 	s := startRunner(t, nil)
 	c := s.dial()
-	c.request("exec", fields{"cmd": "seq 200000", "stream": true})
+	c.stream(fields{"cmd": "seq 200000"})
 	next, pending := 1, ""
 	for {
 		f, body := c.receive()

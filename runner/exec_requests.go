@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"io"
-	"strings"
-	"time"
+	"path/filepath"
 )
 
 // joinShell gives an exec its place in line before the next request is read, so
@@ -17,21 +17,25 @@ func joinShell(run *runner, q *request) error {
 	if r.Shell == "" {
 		r.Shell = defaultShell
 	}
-	switch {
-	case r.Cmd == "":
-		return invalid("cmd must not be empty")
-	case len(r.Cmd) > maxCommandBytes:
-		return invalid("cmd must be at most %d bytes", maxCommandBytes)
-	case strings.ContainsRune(r.Cmd, 0):
-		return invalid("cmd must not contain NUL")
-	case r.TimeoutMS < 0:
-		return invalid("timeout_ms must not be negative")
-	case r.MaxOutputBytes != nil && (*r.MaxOutputBytes < 0 || *r.MaxOutputBytes > maxBodyBytes):
-		return invalid("max_output_bytes must be 0 to %d", maxBodyBytes)
-	case !isShellName(r.Shell):
-		return invalid("shell name must be 1 to 32 of a-z, 0-9, _ and -")
+	if err := r.check(); err != nil {
+		return err
 	}
-	q.exec, q.turn = &r, run.shells.lines.join(r.Shell)
+	if r.Cwd != "" {
+		cwd, err := run.directory(r.Cwd)
+		if err != nil {
+			return err
+		}
+		r.Cwd = cwd
+	}
+	if r.StdinPath != "" && !filepath.IsAbs(r.StdinPath) {
+		r.StdinPath = filepath.Join(run.cfg.Workdir, r.StdinPath)
+	}
+	name, err := run.shellOf(r.Shell, r.User)
+	if err != nil {
+		return err
+	}
+	r.Shell = name
+	q.exec = run.newExecution(r, q.streams)
 	return nil
 }
 
@@ -41,34 +45,69 @@ func joinShell(run *runner, q *request) error {
 func (run *runner) warmShell() {
 	turn := run.shells.lines.join(defaultShell)
 	go func() {
-		defer turn.end()
+		defer turn.leave()
 		turn.wait()
 		run.openShell(&shellSpec{Name: defaultShell})
 	}()
 }
 
+// An execWatcher is told how far a command has come.
+type execWatcher interface {
+	waits()        // another command has the shell; called at most once
+	begins(*shell) // it is about to start
+	isEnded()      // it is about to be interrupted
+}
+
 // execute runs a command whose turn was taken by joinShell.
-func (run *runner) execute(q *request, into *capture, begin func(*shell)) (*execResult, error) {
-	defer q.turn.end()
-	q.turn.wait()
-	timeout := defaultTimeout
-	if q.exec.TimeoutMS > 0 {
-		timeout = time.Duration(q.exec.TimeoutMS) * time.Millisecond
+func (run *runner) execute(e *execution, into *capture, watcher execWatcher) (*execResult, error) {
+	defer run.finish(e)
+	if !e.turn.hasCome() {
+		watcher.waits()
+		select {
+		case <-e.turn.come:
+		case <-e.stopped:
+			return run.neverBegan(e), nil
+		}
 	}
 	for {
-		sh, isNew, err := run.openShell(&shellSpec{Name: q.exec.Shell})
+		sh, isNew, err := run.openShell(&shellSpec{Name: e.Shell, User: e.User})
 		if err != nil {
 			return nil, err
 		}
-		result, err := sh.run(q.exec.Cmd, timeout, into, func() { begin(sh) })
-		var gone *notBegun
-		if errors.As(err, &gone) && !isNew {
-			<-sh.ended // it died idle: the command gets a fresh one
-			continue
+		if e.User != "" && sh.user != e.User {
+			return nil, invalid("shell %s belongs to %s", sh.name, sh.user)
 		}
-		return result, err
+		result, err := sh.run(e, into, watcher)
+		var gone *notBegun
+		switch {
+		case errors.Is(err, errStopped):
+			return run.neverBegan(e), nil
+		case errors.As(err, &gone) && !isNew:
+			<-sh.ended // it died idle: the command gets a fresh one
+		default:
+			return result, err
+		}
 	}
 }
+
+// neverBegan is the result of a command that was stopped while it waited for its shell.
+func (run *runner) neverBegan(e *execution) *execResult {
+	result := &execResult{exitCode: interruptedCode, cwd: run.cfg.Workdir, neverBegan: true}
+	if sh := run.findShell(e.Shell); sh != nil {
+		result.cwd = sh.directory()
+	}
+	if e.why == timeIsUp {
+		result.exitCode, result.timedOut = timeoutCode, true
+	}
+	return result
+}
+
+// An unwatched command is one whose client waits for the reply.
+type unwatched struct{}
+
+func (unwatched) waits()        {}
+func (unwatched) begins(*shell) {}
+func (unwatched) isEnded()      {}
 
 func answerExec(run *runner, q *request) (fields, []byte, error) {
 	size := defaultOutputBytes
@@ -76,7 +115,7 @@ func answerExec(run *runner, q *request) (fields, []byte, error) {
 		size = *q.exec.MaxOutputBytes
 	}
 	kept := newCapture(size)
-	result, err := run.execute(q, kept, func(*shell) {})
+	result, err := run.execute(q.exec, kept, unwatched{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,20 +123,39 @@ func answerExec(run *runner, q *request) (fields, []byte, error) {
 	if body == nil {
 		body = []byte{}
 	}
+	for i := 0; i < result.blankLines; i++ {
+		body = bytes.TrimSuffix(body, []byte("\r\n"))
+	}
 	reply := result.fields()
 	reply["truncated"] = truncated
 	return reply, body, nil
 }
 
+// cancelExec ends a command, or withdraws it while it waits. It answers at once: the command's own reply tells when it is over.
+func cancelExec(run *runner, q *request) (fields, []byte, error) {
+	var r struct {
+		Key string `json:"key"`
+	}
+	if err := q.decode(&r); err != nil {
+		return nil, nil, err
+	}
+	if e := run.executions.find(r.Key); e != nil {
+		e.stop(interrupted)
+	}
+	return fields{"ok": true}, nil, nil
+}
+
 // streamExec sends output as it comes. The output is read from the shell's
-// screen, which waits for this reader while it is attached.
+// screen, which waits for this reader while it is attached. The reply comes before
+// the command begins: from then on it can be cancelled.
 func streamExec(run *runner, s *stream, q *request) error {
-	follow := &execFollower{s: s, done: make(chan struct{})}
-	result, err := run.execute(q, nil, follow.begin)
+	s.reply(nil) // a client that has gone is noticed with the first output
+	follow := &execFollower{s: s}
+	result, err := run.execute(q.exec, nil, follow)
 	if err != nil {
 		return err
 	}
-	if err := follow.finish(); err != nil {
+	if err := follow.finish(result.blankLines); err != nil {
 		return err
 	}
 	reply := result.fields()
@@ -107,24 +165,32 @@ func streamExec(run *runner, s *stream, q *request) error {
 
 // An execFollower passes the part of a screen that one command prints to a client.
 type execFollower struct {
-	s      *stream
-	screen *output
-	done   chan struct{}
-	err    error
-	stop   int64 // -1 while the command runs; guarded by screen.mu
+	s             *stream
+	hasToldOfWait bool
+	screen        *output
+	done          chan struct{} // nil until the command begins
+	err           error
+	until         func(end int64) (limit int64, isEnd bool) // guarded by screen.mu
 }
 
-func (f *execFollower) begin(sh *shell) {
-	f.screen, f.stop = sh.screen, -1
+func (f *execFollower) waits() {
+	f.hasToldOfWait = true
+	f.s.send("exec_waiting", nil, nil)
+}
+
+func (f *execFollower) begins(sh *shell) {
+	if f.hasToldOfWait {
+		f.s.send("exec_started", nil, nil)
+	}
+	f.screen, f.done, f.until = sh.screen, make(chan struct{}), noLimit
 	reader := f.screen.attach(f.screen.position())
 	reader.onCut = f.s.closeSoon
-	f.s.replied = true
 	go func() {
 		defer close(f.done)
 		defer reader.detach()
 		buf := make([]byte, 32<<10)
 		for {
-			_, n, err := reader.next(buf, func() int64 { return f.stop })
+			_, n, err := reader.next(buf, func(end int64) (int64, bool) { return f.until(end) })
 			if errors.Is(err, errSlowReader) {
 				f.err = io.EOF // told here: the command may run for long
 				f.s.out.fail("", err)
@@ -140,12 +206,25 @@ func (f *execFollower) begin(sh *shell) {
 	}()
 }
 
-// finish waits until everything that was printed so far has been sent.
-func (f *execFollower) finish() error {
-	f.screen.mu.Lock()
-	f.stop = f.screen.end
-	f.screen.mu.Unlock()
-	f.screen.wake()
+// isEnded holds back what may turn out to be empty lines of the shell's own.
+func (f *execFollower) isEnded() {
+	f.limit(func(end int64) (int64, bool) { return end - maxBlankLines*int64(len(lineEnd)), false })
+}
+
+// finish waits until everything that was printed so far has been sent, but for so many empty lines of the shell's own at the end.
+func (f *execFollower) finish(blankLines int) error {
+	if f.done == nil {
+		return nil // it never began
+	}
+	last := f.screen.endWithout(lineEnd, blankLines)
+	f.limit(func(int64) (int64, bool) { return last, true })
 	<-f.done
 	return f.err
+}
+
+func (f *execFollower) limit(until func(end int64) (int64, bool)) {
+	f.screen.mu.Lock()
+	f.until = until
+	f.screen.mu.Unlock()
+	f.screen.wake()
 }

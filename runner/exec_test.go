@@ -59,6 +59,9 @@ func TestCommandsInAShellBehaveAsTypedThere(t *testing.T) {
 			{cmd: "PROMPT_COMMAND=(x y)"}, {cmd: "echo c", out: "c\n"}}},
 		{"break and continue outside a loop", []step{{cmd: "break", code: 1}, {cmd: "continue"}, {cmd: "for i in 1; do break 3; done", code: 1}, {cmd: "echo ok", out: "ok\n"}}},
 		{"return outside a function", []step{{cmd: "return 3", code: 2, out: "*return*"}, {cmd: "echo ok", out: "ok\n"}}},
+		{"programs that ended are not jobs", []step{
+			{cmd: "/bin/true; jobs", out: ""}, {cmd: "sleep 60 & /bin/true; (exit 3); jobs", out: "[1]+  Running                 sleep 60 &\n"},
+			{cmd: "/bin/true; jobs -r; jobs %1", out: "[1]+  Running                 sleep 60 &\n[1]+  Running                 sleep 60 &\n"}, {cmd: "jobs -p | wc -l; kill %1", out: "1\n"}}},
 		{"background jobs belong to the shell", []step{
 			{cmd: "sleep 30 &"}, {cmd: "jobs", out: "[1]+  Running                 sleep 30 &\n"}, {cmd: "kill %1; wait %1", code: 143, out: "*"}, {cmd: "jobs", out: "*"},
 			{cmd: "sleep 0.1 & fg", out: "sleep 0.1\n"}, {cmd: "sleep 0.05 & wait; echo waited", out: "waited\n"}}},

@@ -191,6 +191,7 @@ type result struct {
 	code              int
 	out               string
 	timedOut, exited  bool
+	neverBegan        bool
 	truncated         bool
 	cwd               string
 	failure, errorMsg string
@@ -208,6 +209,34 @@ func (c *client) exec(cmd string, args ...fields) result {
 	return asResult(c.t, f, body)
 }
 
+// stream sends an exec whose output streams, and takes its reply.
+func (c *client) stream(args fields) {
+	c.t.Helper()
+	args["stream"] = true
+	if f, _ := c.call("exec", args); f["type"] != "exec" {
+		c.t.Fatalf("got %v", f)
+	}
+}
+
+// streamed reads a stream to its end: the result, with the output, and the types of the messages that were no output.
+func (c *client) streamed() (result, []string) {
+	c.t.Helper()
+	var out []byte
+	var told []string
+	for {
+		f, body := c.receive()
+		switch f["type"] {
+		case "exec_chunk":
+			out = append(out, body...)
+			continue
+		case "exec_waiting", "exec_started":
+			told = append(told, f["type"].(string))
+			continue
+		}
+		return asResult(c.t, f, out), told
+	}
+}
+
 func asResult(t *testing.T, f fields, body []byte) result {
 	t.Helper()
 	if f == nil {
@@ -218,6 +247,6 @@ func asResult(t *testing.T, f fields, body []byte) result {
 	}
 	return result{
 		code: int(f["exit_code"].(float64)), out: string(body), timedOut: f["timed_out"].(bool), exited: f["shell_exited"].(bool),
-		truncated: f["truncated"].(bool), cwd: f["cwd"].(string),
+		truncated: f["truncated"].(bool), cwd: f["cwd"].(string), neverBegan: f["started"] == false,
 	}
 }

@@ -45,9 +45,9 @@ func (by *interrupter) interrupt() {
 
 // settle waits for the second report of a shell that may have been interrupted
 // when it was already back: what it prints then is not the next command's.
-func (by *interrupter) settle(alive bool) bool {
+func (by *interrupter) settle(alive bool, isDone func(time.Duration) (done, alive bool)) bool {
 	if alive && by.ownSignal {
-		by.sh.doneWithin(settleTime)
+		isDone(settleTime)
 	}
 	return alive
 }

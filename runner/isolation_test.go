@@ -88,7 +88,7 @@ func TestPID1GivesUpWhatItDoesNotNeed(t *testing.T) {
 		{"the runner's descriptors", "ls /proc/1/fd", "sandbox", "*denied*"},
 		{"no mounts, no raw devices", "mount -t tmpfs x /mnt; mknod d b 8 0", "root", "*denied*not permitted*"},
 		{"loopback", "ip -4 -o addr show lo 2>/dev/null | grep -c 'inet 127' || cat /proc/net/fib_trie | grep -c 127.0.0.53", "sandbox", "2\n"},
-		{"the terminal is the user's", "echo by name > $(tty)", "sandbox", "by name\n"},
+		{"the terminal is the user's", "echo by name > $(tty <&2)", "sandbox", "by name\n"},
 	} {
 		name := "as-" + x.user
 		c.call("shell.create", fields{"name": name, "user": x.user})

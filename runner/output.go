@@ -152,20 +152,14 @@ func (r *outputReader) detach() {
 	r.out.changed.Broadcast()
 }
 
-// next waits for bytes, copies some into p and moves past them. At stop (below
-// 0: never) and at the end of the stream it returns io.EOF.
-func (r *outputReader) next(p []byte, stop func() int64) (offset int64, n int, err error) {
+// next waits for bytes, copies some into p and moves past them. It reads as far as until says, of the end of what was written so far,
+// and returns io.EOF there if that is the end, or at the end of the stream.
+func (r *outputReader) next(p []byte, until func(end int64) (limit int64, isEnd bool)) (offset int64, n int, err error) {
 	o := r.out
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for {
-		last, limit := o.end, int64(-1)
-		if stop != nil {
-			limit = stop()
-		}
-		if limit >= 0 && limit < last {
-			last = limit
-		}
+		last, isEnd := until(o.end)
 		switch {
 		case r.err != nil:
 			return r.at, 0, r.err
@@ -175,14 +169,34 @@ func (r *outputReader) next(p []byte, stop func() int64) (offset int64, n int, e
 			offset, r.at, r.moved = r.at, r.at+int64(n), time.Now()
 			o.changed.Broadcast()
 			return offset, n, nil
-		case o.closed || limit >= 0 && r.at >= limit:
+		case isEnd || o.closed && last >= o.end:
 			return r.at, 0, io.EOF
 		}
 		o.changed.Wait()
 	}
 }
 
-// wake makes readers look at their stop again.
+// noLimit is for next: read whatever is there.
+func noLimit(end int64) (limit int64, isEnd bool) { return end, false }
+
+// endWithout is where the stream ends without up to n copies of the suffix.
+func (o *output) endWithout(suffix string, n int) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	end := o.end
+	for ; n > 0; n-- {
+		for i := range suffix {
+			at := end - int64(len(suffix)-i)
+			if at < o.end-int64(len(o.ring)) || o.ring[at%int64(o.max)] != suffix[i] {
+				return end
+			}
+		}
+		end -= int64(len(suffix))
+	}
+	return end
+}
+
+// wake makes readers look at their limit again.
 func (o *output) wake() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

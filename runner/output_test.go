@@ -30,7 +30,7 @@ func TestAnOutputKeepsItsRecentBytes(t *testing.T) {
 		first := int64(-1)
 		buf := make([]byte, 3)
 		for {
-			offset, n, err := r.next(buf, nil)
+			offset, n, err := r.next(buf, noLimit)
 			if first < 0 {
 				first = offset
 			}
@@ -57,7 +57,7 @@ func TestAWriterWaitsForItsReaderAndCutsAStuckOne(t *testing.T) {
 	if time.Since(started) < o.patience {
 		t.Error("it was not waited for")
 	}
-	if _, _, err := stuck.next(make([]byte, 4), nil); asRunnerError(err).code != codeSlowReader {
+	if _, _, err := stuck.next(make([]byte, 4), noLimit); asRunnerError(err).code != codeSlowReader {
 		t.Errorf("the reader got %v", err)
 	}
 }
@@ -73,7 +73,7 @@ func TestASlowButLivingReaderIsNotCut(t *testing.T) {
 	total := 0
 	for {
 		time.Sleep(20 * time.Millisecond) // being slow is what is tested
-		_, n, err := r.next(make([]byte, 1), nil)
+		_, n, err := r.next(make([]byte, 1), noLimit)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -103,7 +103,7 @@ func TestHeldOutputWaitsForTheFirstReader(t *testing.T) {
 	}
 	r := o.attach(0)
 	got := make([]byte, 4)
-	if _, n, err := r.next(got, nil); err != nil || string(got[:n]) != "1234" {
+	if _, n, err := r.next(got, noLimit); err != nil || string(got[:n]) != "1234" {
 		t.Errorf("got %q, %v", got[:n], err)
 	}
 	<-written

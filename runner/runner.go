@@ -13,13 +13,14 @@ const version = "0.1.0"
 
 // A runner is everything that one sandbox has.
 type runner struct {
-	cfg       *config
-	bootID    string
-	startedAt time.Time
-	reaper    *reaper
-	shells    shells
-	processes processes
-	exit      func() // ends the runner's own process
+	cfg        *config
+	bootID     string
+	startedAt  time.Time
+	reaper     *reaper
+	shells     shells
+	executions executions
+	processes  processes
+	exit       func() // ends the runner's own process
 
 	isStopping atomic.Bool
 }

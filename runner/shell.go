@@ -14,6 +14,7 @@ import (
 
 const (
 	defaultShell   = "main"
+	defaultUser    = "sandbox"
 	shellRows      = 40
 	shellCols      = 120
 	shellKept      = 64 << 10 // recent output for terminals that attach
@@ -63,8 +64,9 @@ type shell struct {
 	mu       sync.Mutex
 	state    shellState
 	cwd      string
-	number   int64 // of the last command
-	isTold   bool  // that command is in text and the driver was woken for it
+	number   int64      // of the last command
+	told     string     // the instruction that the driver was woken with for it; the command is in text
+	current  *execution // what runs
 	reports  chan report
 	wanted   bool // an exec waits for the prompt to end
 	attached int
@@ -74,8 +76,12 @@ type shell struct {
 type report struct {
 	number int64
 	status int
+	isAnew bool // the driver was started again: an interrupt or an error brought the shell back to its prompt
 	cwd    string
 }
+
+// cannotEnter is the status of a command whose directory the shell may not enter. It was not run.
+const cannotEnter = -1
 
 type shellSpec struct {
 	Name string            `json:"name"`
@@ -98,7 +104,13 @@ type shells struct {
 // The caller has the shell's turn, so no other call starts the same one.
 func (run *runner) openShell(spec *shellSpec) (sh *shell, isNew bool, err error) {
 	if !isShellName(spec.Name) {
-		return nil, false, invalid("shell name must be 1 to 32 of a-z, 0-9, _ and -")
+		return nil, false, invalidShellName()
+	}
+	if user := userOf(spec.Name); user != "" {
+		if spec.User != "" && spec.User != user {
+			return nil, false, invalid("shell %s belongs to %s", spec.Name, user)
+		}
+		spec.User = user
 	}
 	if sh := run.findShell(spec.Name); sh != nil {
 		return sh, false, nil
@@ -117,7 +129,7 @@ func (run *runner) openShell(spec *shellSpec) (sh *shell, isNew bool, err error)
 func (run *runner) startShell(spec *shellSpec) (*shell, error) {
 	user := spec.User
 	if user == "" {
-		user = "sandbox"
+		user = defaultUser
 	}
 	sh := &shell{
 		name: spec.Name, user: user, createdAt: time.Now(), screen: newOutput(shellKept, false),
@@ -222,8 +234,7 @@ func (run *runner) keepPath(driver string, env map[string]string) string {
 	if !isChosen {
 		return driver
 	}
-	quoted := "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	return strings.Replace(driver, "\n# PATH\n", "\nexport PATH="+quoted+"\n", 1)
+	return strings.Replace(driver, "\n# PATH\n", "\nexport PATH="+quote(path)+"\n", 1)
 }
 
 // shellProgram chooses bash, or sh where there is none.
@@ -284,6 +295,30 @@ func (run *runner) listShells() []*shell {
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].name < list[j].name })
 	return list
+}
+
+// shellOf names the shell of a command. A user that the command asks for has a shell of its own: the named one if it is
+// that user's, else NAME@USER.
+func (run *runner) shellOf(name, user string) (string, error) {
+	if user == "" {
+		return name, nil
+	}
+	if _, err := run.cfg.account(user); err != nil {
+		return "", err
+	}
+	owner := userOf(name)
+	if sh := run.findShell(name); sh != nil {
+		owner = sh.user
+	} else if owner == "" {
+		owner = defaultUser
+	}
+	switch {
+	case owner == user:
+		return name, nil
+	case userOf(name) != "":
+		return "", invalid("shell %s belongs to %s", name, owner)
+	}
+	return name + "@" + user, nil
 }
 
 func (run *runner) findShell(name string) *shell {

@@ -13,9 +13,9 @@ const (
 	promptPolling = 20 * time.Millisecond
 )
 
-// takeFromPrompt waits until the shell comes back from a person's prompt. A
+// takeFromPrompt waits until the shell comes back from a person's prompt, or until the command that waits is stopped. A
 // program that runs there is waited for; an idle line editor is sent home.
-func (sh *shell) takeFromPrompt() {
+func (sh *shell) takeFromPrompt(e *execution, watcher execWatcher) {
 	sh.mu.Lock()
 	sh.wanted = true
 	sh.mu.Unlock()
@@ -25,22 +25,29 @@ func (sh *shell) takeFromPrompt() {
 		sh.mu.Unlock()
 	}()
 	var asked time.Time
-	interrupted := false
+	isTold, isHelped := false, false
 	for wait := time.Millisecond; ; wait = promptPolling {
-		if done, _ := sh.doneWithin(wait); done {
+		if _, done, _ := sh.reportWithin(wait); done {
 			return
 		}
-		isEditing := sh.foreground() == sh.pid && !sh.term.readsLines()
+		if e.isStopped() {
+			sh.showPromptAgain()
+			return
+		}
 		switch {
-		case !isEditing:
-			asked, interrupted = time.Time{}, false
+		case !sh.isAtPrompt():
+			asked, isHelped = time.Time{}, false
+			if !isTold {
+				isTold = true
+				watcher.waits()
+			}
 		case asked.IsZero():
 			asked = time.Now()
 			writeNow(sh.term.file, wakeKeys) // full means that nobody reads, and the interrupt below helps
 		case time.Since(asked) > wakeGiveUp:
 			sh.kill() // the person has broken the driver
-		case time.Since(asked) > wakePatience && !interrupted:
-			interrupted = true
+		case time.Since(asked) > wakePatience && !isHelped:
+			isHelped = true
 			syscall.Kill(sh.pid, syscall.SIGINT)
 		}
 	}
@@ -89,7 +96,7 @@ func (run *runner) attachable(spec *shellSpec) (*shell, error) {
 	sh := run.findShell(spec.Name)
 	if sh == nil {
 		turn := run.shells.lines.join(spec.Name)
-		defer turn.end()
+		defer turn.leave()
 		turn.wait()
 		opened, _, err := run.openShell(spec)
 		if err != nil {
@@ -107,6 +114,17 @@ func (sh *shell) leave() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.attached--
+}
+
+// showPromptAgain is for a command that wanted the shell and does not any more: the shell may have come back meanwhile.
+func (sh *shell) showPromptAgain() {
+	sh.mu.Lock()
+	sh.wanted = false
+	attached := sh.attached > 0
+	sh.mu.Unlock()
+	if attached {
+		sh.showPrompt()
+	}
 }
 
 // showPrompt hands an idle shell to the terminal.

@@ -98,10 +98,10 @@ func (sh *shell) readReports(pipe *os.File) {
 	}
 }
 
-// parseReport reads "<number> <status> <cwd>\n\0".
+// parseReport reads "<number> <status> <anew> <cwd>\n\0"; anew is 1 or 0.
 func parseReport(line string) (report, bool) {
-	parts := strings.SplitN(strings.TrimSuffix(line, "\x00"), " ", 3)
-	if len(parts) != 3 {
+	parts := strings.SplitN(strings.TrimSuffix(line, "\x00"), " ", 4)
+	if len(parts) != 4 {
 		return report{}, false
 	}
 	number, err := strconv.ParseInt(parts[0], 10, 64)
@@ -112,7 +112,7 @@ func parseReport(line string) (report, bool) {
 	if err != nil {
 		return report{}, false
 	}
-	return report{number, status, strings.TrimSuffix(parts[2], "\n")}, true
+	return report{number, status, parts[2] == "1", strings.TrimSuffix(parts[3], "\n")}, true
 }
 
 // ready decides what a shell does that has just become ready.
@@ -128,11 +128,11 @@ func (sh *shell) ready(r report) {
 		sh.announce(r)
 	case shellRunning:
 		if r.number != sh.number {
-			if sh.isTold {
+			if sh.told != "" {
 				// An interrupt reached the driver before it took the instruction, perhaps with it: say it again. The
 				// driver runs a number once only.
 				sh.text.Seek(0, io.SeekStart)
-				sh.instruct(instructRun)
+				sh.instruct(sh.told)
 			}
 			return
 		}
@@ -157,6 +157,7 @@ func (sh *shell) announce(r report) {
 
 const (
 	instructRun    = "r"
+	instructWith   = "w" // run with settings of its own: what follows the command
 	instructPrompt = "p"
 )
 
@@ -170,18 +171,30 @@ func (sh *shell) instruct(letter string) {
 	writeNow(sh.wake, letter) // a full pipe has more instructions in it than the driver ever gets: somebody else put them there
 }
 
-// putCommand leaves the next command where the driver finds it.
-func (sh *shell) putCommand(cmd string) error {
-	content := cmd
-	if sh.program == "bash" {
-		content = strconv.FormatInt(sh.number, 10) + "\x00" + cmd + "\x00"
-	}
+// putCommand leaves the next command where the driver finds it, and gives the instruction that goes with it.
+func (sh *shell) putCommand(e *execution) (letter string, err error) {
+	letter, content := sh.encode(e)
 	if _, err := sh.text.WriteAt([]byte(content), 0); err != nil {
-		return err
+		return "", err
 	}
 	if err := sh.text.Truncate(int64(len(content))); err != nil {
-		return err
+		return "", err
 	}
-	_, err := sh.text.Seek(0, io.SeekStart) // the shell reads from the place that this descriptor has
-	return err
+	_, err = sh.text.Seek(0, io.SeekStart) // the shell reads from the place that this descriptor has
+	return letter, err
+}
+
+// encode writes a command as the driver of the shell takes it. sh takes text and nothing else, so that settings become part of it.
+func (sh *shell) encode(e *execution) (letter, content string) {
+	isPlain := e.Cwd == "" && e.StdinPath == "" && len(e.Env) == 0
+	switch {
+	case sh.program == "sh" && isPlain:
+		return instructRun, e.Cmd
+	case sh.program == "sh":
+		return instructRun, e.shText()
+	case isPlain:
+		return instructRun, strconv.FormatInt(sh.number, 10) + "\x00" + e.Cmd + "\x00"
+	}
+	fields := []string{strconv.FormatInt(sh.number, 10), e.Cmd, e.Cwd, e.StdinPath, e.assignments()}
+	return instructWith, strings.Join(fields, "\x00") + "\x00"
 }

@@ -6,10 +6,12 @@ import (
 )
 
 var shellHandlers = map[string]handler{
-	"exec":         answerExec,
-	"shell.create": createShell,
-	"shell.list":   answerShells,
-	"shell.remove": removeShell,
+	"exec":            answerExec,
+	"exec.cancel":     cancelExec,
+	"shell.create":    createShell,
+	"shell.list":      answerShells,
+	"shell.remove":    removeShell,
+	"shell.interrupt": interruptShell,
 }
 
 var shellStreams = map[string]streamHandler{
@@ -32,7 +34,7 @@ func createShell(run *runner, q *request) (fields, []byte, error) {
 		return nil, nil, exists // without waiting for what runs in it
 	}
 	turn := run.shells.lines.join(spec.Name)
-	defer turn.end()
+	defer turn.leave()
 	turn.wait()
 	sh, isNew, err := run.openShell(&spec)
 	if err != nil {
@@ -59,7 +61,7 @@ func removeShell(run *runner, q *request) (fields, []byte, error) {
 	}
 	sh := run.findShell(spec.Name)
 	if sh == nil {
-		return nil, nil, &runnerError{codeShellNotFound, "no shell " + spec.Name, fields{"name": spec.Name}}
+		return nil, nil, noShell(spec.Name)
 	}
 	members := sessionProcesses(sh.pid)
 	for _, p := range members {
@@ -84,4 +86,8 @@ func checkSize(rows, cols int) error {
 		return invalid("rows and cols must be 1 to 1000")
 	}
 	return nil
+}
+
+func noShell(name string) *runnerError {
+	return &runnerError{codeShellNotFound, "no shell " + name, fields{"name": name}}
 }

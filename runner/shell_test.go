@@ -36,7 +36,7 @@ func TestShellsAreListedAndRemoved(t *testing.T) {
 	if f, _ := c.call("shell.create", fields{"name": "two"}); f["code"] != codeShellExists {
 		t.Errorf("made twice: %v", f)
 	}
-	if got := c.exec("pwd; echo $A; stty size", fields{"shell": "two"}); got.out != "/usr\r\n1\r\n20 90\r\n" {
+	if got := c.exec("pwd; echo $A; stty size <&1", fields{"shell": "two"}); got.out != "/usr\r\n1\r\n20 90\r\n" {
 		t.Errorf("got %+v", got)
 	}
 	c.exec("nohup sleep 61 >/dev/null 2>&1 & (trap '' HUP; sleep 62) & :", fields{"shell": "two"})

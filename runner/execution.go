@@ -1,0 +1,155 @@
+package main
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	defaultTimeout = 30 * time.Second // of a command that is answered when it ends; a stream has none
+	maxTimeout     = 100 * 365 * 24 * time.Hour
+)
+
+type execRequest struct {
+	Cmd            string            `json:"cmd"`
+	Shell          string            `json:"shell"`
+	User           string            `json:"user"`
+	Cwd            string            `json:"cwd"`
+	Env            map[string]string `json:"env"`
+	StdinPath      string            `json:"stdin_path"`
+	TimeoutMS      int64             `json:"timeout_ms"`
+	MaxOutputBytes *int              `json:"max_output_bytes"`
+	Key            string            `json:"key"`
+}
+
+// An execution is one exec request: in line for its shell, then running there.
+type execution struct {
+	execRequest
+	turn  *turn
+	timer *time.Timer   // nil: no deadline
+	ended chan struct{} // closed when it is over
+
+	once    sync.Once
+	stopped chan struct{} // closed after why is set: a command that runs is ended, one that waits never begins
+	why     stopReason
+}
+
+type stopReason int
+
+const (
+	timeIsUp stopReason = iota
+	interrupted
+)
+
+// newExecution takes the request's place in line. Its deadline counts from here.
+func (run *runner) newExecution(r execRequest, streams bool) *execution {
+	e := &execution{execRequest: r, ended: make(chan struct{}), stopped: make(chan struct{})}
+	if limit, ok := r.timeout(streams); ok {
+		e.timer = time.AfterFunc(limit, func() { e.stop(timeIsUp) })
+	}
+	e.turn = run.shells.lines.join(r.Shell)
+	run.executions.add(e)
+	return e
+}
+
+func (r *execRequest) timeout(streams bool) (limit time.Duration, ok bool) {
+	switch {
+	case r.TimeoutMS > int64(maxTimeout/time.Millisecond):
+		return maxTimeout, true
+	case r.TimeoutMS > 0:
+		return time.Duration(r.TimeoutMS) * time.Millisecond, true
+	}
+	return defaultTimeout, !streams
+}
+
+// stop asks the execution to end. The first reason counts.
+func (e *execution) stop(why stopReason) {
+	e.once.Do(func() {
+		e.why = why
+		close(e.stopped)
+	})
+}
+
+func (e *execution) isStopped() bool {
+	select {
+	case <-e.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// finish lets the next command in line have the shell.
+func (run *runner) finish(e *execution) {
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	run.executions.remove(e)
+	e.turn.leave()
+	close(e.ended)
+}
+
+// executions are those that their client can cancel, by the key that it chose.
+type executions struct {
+	mu    sync.Mutex
+	byKey map[string]*execution
+}
+
+func (x *executions) add(e *execution) {
+	if e.Key == "" {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.byKey == nil {
+		x.byKey = map[string]*execution{}
+	}
+	x.byKey[e.Key] = e
+}
+
+func (x *executions) remove(e *execution) {
+	if e.Key == "" {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.byKey[e.Key] == e {
+		delete(x.byKey, e.Key)
+	}
+}
+
+func (x *executions) find(key string) *execution {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.byKey[key]
+}
+
+// check refuses a request that no shell can be given.
+func (r *execRequest) check() error {
+	switch {
+	case r.Cmd == "":
+		return invalid("cmd must not be empty")
+	case len(r.Cmd) > maxCommandBytes:
+		return invalid("cmd must be at most %d bytes", maxCommandBytes)
+	case strings.ContainsRune(r.Cmd, 0):
+		return invalid("cmd must not contain NUL")
+	case strings.ContainsRune(r.Cwd, 0) || strings.ContainsRune(r.StdinPath, 0):
+		return invalid("cwd and stdin_path must not contain NUL")
+	case r.TimeoutMS < 0:
+		return invalid("timeout_ms must not be negative")
+	case r.MaxOutputBytes != nil && (*r.MaxOutputBytes < 0 || *r.MaxOutputBytes > maxBodyBytes):
+		return invalid("max_output_bytes must be 0 to %d", maxBodyBytes)
+	case len(r.Key) > 64:
+		return invalid("key must have at most 64 characters")
+	case !isShellName(r.Shell):
+		return invalidShellName()
+	}
+	// SECURITY: names and values become part of a command line.
+	for name, value := range r.Env {
+		if !isEnvName(name) || strings.ContainsRune(value, 0) {
+			return invalid("env: %q is not a name of a-z, A-Z, 0-9 and _, or its value contains NUL", name)
+		}
+	}
+	return nil
+}
