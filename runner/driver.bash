@@ -17,9 +17,6 @@ __sandglass_source() {
   __sandglass_line='\builtin source /proc/self/fd/240 240<<<"$__sandglass_inner 240<&-"'
 }
 
-# __sandglass_report STATUS ANEW: says that the shell is ready.
-__sandglass_report() { { builtin printf '%s %s %s ' "$__sandglass_ran" "$1" "$2"; builtin pwd; builtin printf '\0'; } >&243; }
-
 # Reads the settings of a command and enters its folder. The next step brings the shell back, even after an interrupt.
 __sandglass_prepare() {
   local folder variables
@@ -54,7 +51,7 @@ __sandglass_keep() {
 # One step between two commands: report the last one, take the next instruction. Success means: a command to evaluate.
 # The first step after bash came to its prompt has an argument and leaves its outcome to the one behind it.
 __sandglass_step() {
-  local status=$? letter number
+  local status=$? anew=${1-0} letter number
   letter=$__sandglass_next __sandglass_next=
   if [[ -z ${1-} && -n $letter ]]; then
     [[ $letter != p ]]
@@ -74,10 +71,10 @@ __sandglass_step() {
     PROMPT_COMMAND=("$__sandglass_driver" ${PROMPT_COMMAND+"${PROMPT_COMMAND[@]}"})
   fi
   __sandglass_last=$status
-  if [[ -n $__sandglass_back || -n $__sandglass_line || $__sandglass_stdin != /dev/null ]]; then __sandglass_restore; fi
-  __sandglass_report "$status" "${1-0}"
+  if [[ -n $__sandglass_line$__sandglass_back || $__sandglass_stdin != /dev/null ]]; then __sandglass_restore; fi
   while :; do
-    letter=
+    if [[ -n $anew ]]; then { builtin printf '%s %s %s ' "$__sandglass_ran" "$status" "$anew"; builtin pwd; builtin printf '\0'; } >&243; fi
+    letter= anew=
     IFS= builtin read -r -n 1 -u 241 letter
     case $?$letter in
       1) builtin exit 1 ;;
@@ -91,7 +88,7 @@ __sandglass_step() {
         builtin jobs
         if [[ $letter == w ]] && ! __sandglass_prepare; then
           __sandglass_restore
-          __sandglass_report -1 0
+          status=-1 anew=0
           continue
         fi
         if [[ $- == *e* || $__sandglass_text == *set*-* || $__sandglass_text == *errexit* ]]; then __sandglass_keep; fi

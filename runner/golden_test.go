@@ -46,16 +46,27 @@ var goldens = map[string]golden{
 	"ready":        {From: "runner", Message: fields{"type": "ready", "ready": true, "version": 1.0, "runner": "0.1.0", "boot_id": "00112233445566778899aabbccddeeff", "pid": 1.0}},
 	"hello-device": {From: "client", Message: fields{"type": "hello", "version": 1.0, "token": "0123456789abcdef", "mux": true, "nonce": "ffeeddccbbaa99887766554433221100"}},
 	"ready-device": {From: "runner", Message: fields{"type": "ready", "ready": true, "version": 1.0, "runner": "0.1.0", "boot_id": "00112233445566778899aabbccddeeff", "pid": 1.0, "nonce": "ffeeddccbbaa99887766554433221100"}},
-	"exec-request": {From: "client", Message: fields{"id": "a", "type": "exec", "cmd": "printf 'é\\n'", "shell": "main", "timeout_ms": 30000.0, "max_output_bytes": 1048576.0}},
+	"exec-request": {From: "client", Message: fields{"id": "a", "type": "exec", "cmd": "printf 'é\\n'", "shell": "main", "timeout_ms": 30000.0, "max_output_bytes": 1048576.0, "key": "k0"}},
 	"exec-reply": {From: "runner", Message: fields{
-		"id": "a", "type": "exec", "exit_code": 0.0, "cwd": "/workspace", "truncated": false, "timed_out": false, "shell_exited": false, "duration_ms": 1.5, "bytes": 4.0,
+		"id": "a", "type": "exec", "exit_code": 0.0, "cwd": "/workspace", "truncated": false, "timed_out": false, "started": true, "shell_exited": false, "duration_ms": 1.5, "bytes": 4.0,
 	}, Body: body("é\r\n")},
 	"exec-empty-reply": {From: "runner", Message: fields{
-		"id": "a", "type": "exec", "exit_code": 1.0, "cwd": "/", "truncated": false, "timed_out": false, "shell_exited": false, "duration_ms": 0.25, "bytes": 0.0,
+		"id": "a", "type": "exec", "exit_code": 1.0, "cwd": "/", "truncated": false, "timed_out": false, "started": true, "shell_exited": false, "duration_ms": 0.25, "bytes": 0.0,
 	}, Body: body("")},
-	"exec-chunk":    {From: "runner", Message: fields{"type": "exec_chunk", "bytes": 6.0}, Body: body("{\"a\"}\n")},
-	"error":         {From: "runner", Message: fields{"id": "b", "type": "error", "code": "FILE_NOT_FOUND", "message": "no such file or directory: /workspace/x", "detail": map[string]any{"path": "/workspace/x"}}},
-	"stdin-request": {From: "client", Message: fields{"id": "c", "type": "process.stdin", "pid": 42.0, "close": true, "bytes": 3.0}, Body: body("a\x00b")},
+	"exec-settings": {From: "client", Message: fields{
+		"id": "s", "type": "exec", "cmd": "cat", "shell": "main", "user": "root", "cwd": "/tmp", "env": map[string]any{"A": "it's"}, "stdin_path": "/tmp/in", "key": "k1", "stream": true,
+	}},
+	"exec-accepted": {From: "runner", Message: fields{"id": "s", "type": "exec"}},
+	"exec-waiting":  {From: "runner", Message: fields{"type": "exec_waiting"}},
+	"exec-started":  {From: "runner", Message: fields{"type": "exec_started"}},
+	"exec-done": {From: "runner", Message: fields{
+		"type": "exec_done", "exit_code": 124.0, "cwd": "/", "truncated": false, "timed_out": true, "started": false, "shell_exited": false, "duration_ms": 0.0,
+	}},
+	"exec-cancel":     {From: "client", Message: fields{"id": "d", "type": "exec.cancel", "key": "k1"}},
+	"shell-interrupt": {From: "client", Message: fields{"id": "e", "type": "shell.interrupt", "name": "main@root"}},
+	"exec-chunk":      {From: "runner", Message: fields{"type": "exec_chunk", "bytes": 6.0}, Body: body("{\"a\"}\n")},
+	"error":           {From: "runner", Message: fields{"id": "b", "type": "error", "code": "FILE_NOT_FOUND", "message": "no such file or directory: /workspace/x", "detail": map[string]any{"path": "/workspace/x"}}},
+	"stdin-request":   {From: "client", Message: fields{"id": "c", "type": "process.stdin", "pid": 42.0, "close": true, "bytes": 3.0}, Body: body("a\x00b")},
 
 	"mux-open":   {From: "client", Frames: []goldenFrame{{Kind: "OPEN", Stream: 1}}},
 	"mux-data":   {From: "client", Frames: []goldenFrame{{Kind: "DATA", Stream: 1, Payload: "hello\n"}}},
