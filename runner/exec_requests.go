@@ -127,7 +127,7 @@ func answerExec(run *runner, q *request) (fields, []byte, error) {
 		body = bytes.TrimSuffix(body, []byte("\r\n"))
 	}
 	reply := result.fields()
-	reply["truncated"] = truncated
+	reply["shell"], reply["truncated"] = q.exec.Shell, truncated
 	return reply, body, nil
 }
 
@@ -149,7 +149,7 @@ func cancelExec(run *runner, q *request) (fields, []byte, error) {
 // screen, which waits for this reader while it is attached. The reply comes before
 // the command begins: from then on it can be cancelled.
 func streamExec(run *runner, s *stream, q *request) error {
-	s.reply(nil) // a client that has gone is noticed with the first output
+	s.reply(fields{"shell": q.exec.Shell}) // a client that has gone is noticed with the first output
 	follow := &execFollower{s: s}
 	result, err := run.execute(q.exec, nil, follow)
 	if err != nil {
@@ -159,7 +159,7 @@ func streamExec(run *runner, s *stream, q *request) error {
 		return err
 	}
 	reply := result.fields()
-	reply["truncated"] = false
+	reply["shell"], reply["truncated"] = q.exec.Shell, false
 	return s.send("exec_done", reply, nil)
 }
 

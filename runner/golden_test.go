@@ -48,19 +48,19 @@ var goldens = map[string]golden{
 	"ready-device": {From: "runner", Message: fields{"type": "ready", "ready": true, "version": 1.0, "runner": "0.1.0", "boot_id": "00112233445566778899aabbccddeeff", "pid": 1.0, "nonce": "ffeeddccbbaa99887766554433221100"}},
 	"exec-request": {From: "client", Message: fields{"id": "a", "type": "exec", "cmd": "printf 'é\\n'", "shell": "main", "timeout_ms": 30000.0, "max_output_bytes": 1048576.0, "key": "k0"}},
 	"exec-reply": {From: "runner", Message: fields{
-		"id": "a", "type": "exec", "exit_code": 0.0, "cwd": "/workspace", "truncated": false, "timed_out": false, "started": true, "shell_exited": false, "duration_ms": 1.5, "bytes": 4.0,
+		"id": "a", "type": "exec", "exit_code": 0.0, "shell": "main", "cwd": "/workspace", "truncated": false, "timed_out": false, "started": true, "shell_exited": false, "duration_ms": 1.5, "bytes": 4.0,
 	}, Body: body("é\r\n")},
 	"exec-empty-reply": {From: "runner", Message: fields{
-		"id": "a", "type": "exec", "exit_code": 1.0, "cwd": "/", "truncated": false, "timed_out": false, "started": true, "shell_exited": false, "duration_ms": 0.25, "bytes": 0.0,
+		"id": "a", "type": "exec", "exit_code": 1.0, "shell": "main", "cwd": "/", "truncated": false, "timed_out": false, "started": true, "shell_exited": false, "duration_ms": 0.25, "bytes": 0.0,
 	}, Body: body("")},
 	"exec-settings": {From: "client", Message: fields{
 		"id": "s", "type": "exec", "cmd": "cat", "shell": "main", "user": "root", "cwd": "/tmp", "env": map[string]any{"A": "it's"}, "stdin_path": "/tmp/in", "key": "k1", "stream": true,
 	}},
-	"exec-accepted": {From: "runner", Message: fields{"id": "s", "type": "exec"}},
+	"exec-accepted": {From: "runner", Message: fields{"id": "s", "type": "exec", "shell": "main@root"}},
 	"exec-waiting":  {From: "runner", Message: fields{"type": "exec_waiting"}},
 	"exec-started":  {From: "runner", Message: fields{"type": "exec_started"}},
 	"exec-done": {From: "runner", Message: fields{
-		"type": "exec_done", "exit_code": 124.0, "cwd": "/", "truncated": false, "timed_out": true, "started": false, "shell_exited": false, "duration_ms": 0.0,
+		"type": "exec_done", "exit_code": 124.0, "shell": "main@root", "cwd": "/", "truncated": false, "timed_out": true, "started": false, "shell_exited": false, "duration_ms": 0.0,
 	}},
 	"exec-cancel":     {From: "client", Message: fields{"id": "d", "type": "exec.cancel", "key": "k1"}},
 	"shell-interrupt": {From: "client", Message: fields{"id": "e", "type": "shell.interrupt", "name": "main@root"}},

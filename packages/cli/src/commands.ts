@@ -18,6 +18,7 @@ const GROUPED = {
   },
   'Inside a session': {
     exec: () => import('./commands/exec.ts'),
+    interrupt: () => import('./commands/interrupt.ts'),
     shell: () => import('./commands/shell.ts'),
     attach: () => import('./commands/attach.ts'),
     ps: () => import('./commands/ps.ts'),

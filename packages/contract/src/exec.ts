@@ -14,7 +14,25 @@ export const ExecRequest = z.strictObject({
     .refine(c => !c.includes('\0'), 'must not contain NUL')
     .describe('command line, evaluated in the shell: cd, export, functions and jobs persist'),
   shell: ShellName.optional().describe('which shell; main when absent, made on first use'),
-  timeout_ms: z.int().min(LIMITS.exec_timeout_ms.min).optional().describe('the command is ended after this; 30,000 when absent'),
+  user: User.optional().describe(
+    "user that runs the command, in a shell of that user's own: NAME@USER unless the named shell is that user's",
+  ),
+  cwd: Path.optional().describe('folder of this command; the shell is back in its own folder afterwards'),
+  env: Env.optional().describe('variables of this command, exported; the shell has its own back afterwards'),
+  stdin_path: Path.optional().describe(
+    'file or FIFO in the sandbox that the command reads as stdin; stdin is at its end when absent',
+  ),
+  timeout_ms: z
+    .int()
+    .min(LIMITS.exec_timeout_ms.min)
+    .optional()
+    .describe(
+      'the command is ended after this, the wait for a busy shell included; exec: 30,000 when absent, at most defaults.max_exec_timeout_ms; exec/stream: none when absent, and no maximum',
+    ),
+  detach: z
+    .boolean()
+    .optional()
+    .describe('the command goes on when the client leaves; otherwise leaving interrupts it, then kills it'),
   max_output_bytes: z
     .int()
     .min(0)
@@ -27,10 +45,13 @@ export type ExecRequest = z.infer<typeof ExecRequest>
 
 export const ExecResult = z.object({
   exit_code: z.int().describe("the command's own; 128+n for a signal, 124 for a timeout"),
-  cwd: z.string(),
+  shell: ShellName.describe('the shell that it ran in'),
+  cwd: z.string().describe('folder of the shell afterwards'),
   output: z.string().describe('stdout and stderr as the terminal saw them; bytes that are not UTF-8 become U+FFFD'),
   truncated: z.boolean(),
   timed_out: z.boolean(),
+  timeout_ms: z.int().nullable().describe('the timeout that applied; null for none'),
+  started: z.boolean().describe('false: it was ended while it waited for a busy shell, and never ran'),
   shell_exited: z.boolean().describe('the command ended its shell; the next exec starts a fresh one'),
   duration_ms: z.number(),
   limit_hit: NullableLimitHit.describe(
@@ -39,7 +60,8 @@ export const ExecResult = z.object({
 })
 export type ExecResult = z.infer<typeof ExecResult>
 
-/** Events of exec/stream, in order: any number of chunk, then one done or error. */
+/** Events of exec/stream, in order: waiting and started if another command has the shell, any number of chunk, then one done or error. */
+export const ExecWait = z.object({ shell: ShellName, timestamp: Timestamp })
 export const ExecChunk = z.object({ chunk: z.string(), timestamp: Timestamp })
 export const ExecDone = ExecResult.omit({ output: true })
 
@@ -60,6 +82,7 @@ export const Shell = z.object({
   attached: z.int().describe('terminals attached'),
   created_at: Timestamp,
 })
+export const ShellInterrupt = z.object({ interrupted: z.boolean().describe('false: nothing ran in the shell') })
 export const ShellList = z.object({ items: z.array(Shell) })
 export const ShellAttachQuery = z.strictObject({
   cols: queryInt(LIMITS.terminal_size.min, LIMITS.terminal_size.max).optional(),

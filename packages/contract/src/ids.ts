@@ -2,7 +2,8 @@
 
 export const SESSION_ID = /^sess_[a-z0-9]{16}$/
 export const SESSION_NAME = /^[a-z][a-z0-9-]{0,40}$/
-export const SHELL_NAME = /^[a-z0-9][a-z0-9_-]{0,31}$/
+/** A shell that `exec` made for another user has that user behind its name. */
+export const SHELL_NAME = /^[a-z0-9][a-z0-9_-]{0,31}(@(root|sandbox))?$/
 export const PROCESS_TAG = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$/
 export const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 export const SECRET_NAME = /^[A-Za-z][A-Za-z0-9._-]{0,127}$/

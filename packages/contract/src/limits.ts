@@ -57,7 +57,12 @@ export const LIMITS = {
   },
   exec_command_bytes: { max: MiB, about: 'length of an exec command line' },
   exec_output_bytes: { max: 64 * MiB, default: MiB, about: 'exec output kept; the middle is cut beyond it' },
-  exec_timeout_ms: { min: 1, max: 120_000, default: 30_000, about: 'exec timeout; the maximum is defaults.max_exec_timeout_ms' },
+  exec_timeout_ms: {
+    min: 1,
+    max: 120_000,
+    default: 30_000,
+    about: 'exec timeout; the maximum is defaults.max_exec_timeout_ms. exec/stream and processes have neither',
+  },
   fs_read_bytes: { max: 64 * MiB, default: MiB, about: 'bytes fs/read answers with; files takes any size' },
   fs_write_bytes: { max: 64 * MiB, about: 'content of one fs/write; files takes any size' },
   json_body_bytes: { max: 96 * MiB, about: 'JSON request body of fs/write' },

@@ -22,6 +22,7 @@ export const PATHS = {
   createShell: { method: 'POST', path: '/v1/sessions/{id}/shells', kind: 'json' },
   listShells: { method: 'GET', path: '/v1/sessions/{id}/shells', kind: 'json' },
   deleteShell: { method: 'DELETE', path: '/v1/sessions/{id}/shells/{name}', kind: 'json' },
+  interruptShell: { method: 'POST', path: '/v1/sessions/{id}/shells/{name}/interrupt', kind: 'json' },
   attachShell: { method: 'GET', path: '/v1/sessions/{id}/shells/{name}/attach', kind: 'websocket' },
   startProcess: { method: 'POST', path: '/v1/sessions/{id}/processes', kind: 'json' },
   listProcesses: { method: 'GET', path: '/v1/sessions/{id}/processes', kind: 'json' },

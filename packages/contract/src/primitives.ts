@@ -14,7 +14,7 @@ export const SessionId = z.string().regex(SESSION_ID, 'must look like sess_ and 
 export const SessionName = z.string().regex(SESSION_NAME, 'must be 1 to 41 of a-z, 0-9 and -, starting with a letter')
 /** A session is addressed by its id or by its name. */
 export const SessionRef = z.string().refine(s => SESSION_ID.test(s) || SESSION_NAME.test(s), 'must be a session id or name')
-export const ShellName = z.string().regex(SHELL_NAME, 'must be 1 to 32 of a-z, 0-9, _ and -')
+export const ShellName = z.string().regex(SHELL_NAME, 'must be 1 to 32 of a-z, 0-9, _ and -, and may end in @root or @sandbox')
 export const Timestamp = z.iso.datetime().describe('UTC time, ISO 8601 with milliseconds')
 
 export const Path = z

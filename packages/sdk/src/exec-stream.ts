@@ -3,18 +3,19 @@ import { toCamel } from './case.ts'
 import { bodyOf, streamError } from './follow.ts'
 import { readEvents } from './sse.ts'
 import { type Transport, unreachable } from './transport.ts'
-import type { ExecChunk, ExecDone, ExecOptions } from './wire-types.ts'
+import type { ExecChunk, ExecDone, ExecStreamOptions } from './wire-types.ts'
 
 /**
  * Output of one command as it comes: `for await (const { chunk } of stream)`, then `await stream.result`.
- * `result` alone also works; the output is then read and dropped. Leaving early does not end the command.
+ * `result` alone also works; the output is then read and dropped. Leaving the loop early interrupts the command and kills it,
+ * unless `detach`.
  */
 export class ExecStream implements AsyncIterable<ExecChunk, ExecDone, undefined> {
   #chunks: AsyncGenerator<ExecChunk, ExecDone, undefined>
   #result = Promise.withResolvers<ExecDone>()
   #isRead = false
 
-  constructor(transport: Transport, id: string, cmd: string, options: ExecOptions) {
+  constructor(transport: Transport, id: string, cmd: string, options: ExecStreamOptions) {
     this.#chunks = this.#settle(chunks(transport, id, cmd, options))
     // A failure reaches the reader of the chunks; without a reader of `result` it is not unhandled.
     this.#result.promise.catch(() => undefined)
@@ -54,7 +55,7 @@ async function* chunks(
   transport: Transport,
   id: string,
   cmd: string,
-  { signal, ...options }: ExecOptions,
+  { signal, onWaiting, ...options }: ExecStreamOptions,
 ): AsyncGenerator<ExecChunk, ExecDone, undefined> {
   const response = await transport.open('execStream', {
     params: { id },
@@ -67,6 +68,7 @@ async function* chunks(
       if (event.type === 'chunk') yield toCamel(JSON.parse(event.data)) as ExecChunk
       else if (event.type === 'done') return toCamel(JSON.parse(event.data)) as ExecDone
       else if (event.type === 'error') throw streamError(event)
+      else if (event.type === 'waiting' || event.type === 'started') onWaiting?.(event.type === 'waiting')
     }
   } catch (error) {
     signal?.throwIfAborted()

@@ -1,3 +1,4 @@
+import { DEFAULT_SHELL } from '@sandglass/contract/tables'
 import { newIdempotencyKey } from './idempotency-key.ts'
 import type { Transport } from './transport.ts'
 import type { Cancel, ShellInfo, ShellOptions } from './wire-types.ts'
@@ -19,6 +20,14 @@ export class SessionShells {
 
   async list({ signal }: Cancel = {}): Promise<ShellInfo[]> {
     return (await this.#transport.json('listShells', { params: { id: this.#id }, signal })).items
+  }
+
+  /**
+   * Ends what runs in a shell: interrupts it as Ctrl-C would, then kills it. The shell stays, with its state. False when nothing ran.
+   * Commands that `user` gave another shell are in `NAME@USER`.
+   */
+  async interrupt(name: string = DEFAULT_SHELL, { signal }: Cancel = {}): Promise<boolean> {
+    return (await this.#transport.json('interruptShell', { params: { id: this.#id, name }, signal })).interrupted
   }
 
   /** Ends a shell and what runs in it. */

@@ -13,6 +13,7 @@ import type {
   Cancel,
   ExecOptions,
   ExecResult,
+  ExecStreamOptions,
   Port,
   ResizeOptions,
   SessionEvent,
@@ -66,13 +67,16 @@ export class Session {
     return this.info.expiresAt
   }
 
-  /** Runs a command line in a shell: cd, export and background jobs are still there for the next one. Never sent twice. */
+  /**
+   * Runs a command line in a shell: cd, export and background jobs are still there for the next one. Never sent twice. It has 30 s
+   * unless `timeoutMs`; execStream has no timeout of its own. An aborted `signal` interrupts the command, then kills it, unless `detach`.
+   */
   exec(cmd: string, { signal, ...options }: ExecOptions = {}): Promise<ExecResult> {
     return this.#transport.json('exec', { params: { id: this.#ref }, body: { cmd, ...options }, signal })
   }
 
-  /** Like exec, with the output as it comes. */
-  execStream(cmd: string, options: ExecOptions = {}): ExecStream {
+  /** Like exec, with the output as it comes, and with no timeout unless `timeoutMs`. */
+  execStream(cmd: string, options: ExecStreamOptions = {}): ExecStream {
     return new ExecStream(this.#transport, this.#ref, cmd, options)
   }
 

@@ -23,6 +23,10 @@ export type ImageRemoved = Reply<'deleteImage'>
 export type Port = Reply<'listPorts'>['items'][number]
 
 export type ExecOptions = Options<'exec', 'cmd'> & Cancel
+export type ExecStreamOptions = ExecOptions & {
+  /** Called when another command has the shell, and with false when this one begins after such a wait. */
+  onWaiting?: (isWaiting: boolean) => void
+}
 export type ExecResult = Reply<'exec'>
 export type ExecDone = Omit<ExecResult, 'output'>
 export type ExecChunk = Extract<Reply<'execStream'>, { chunk: string }>
@@ -37,5 +41,5 @@ export type FileInfo = Reply<'fsStat'>
 export type WriteOptions = Omit<Options<'fsWrite', 'path'>, 'text' | 'contentBase64'> & Cancel
 export type WatchEvent = Reply<'fsWatch'>
 
-/** Every call can be given up. What the sandbox was asked to do may still happen. */
+/** Every call can be given up. A command is then interrupted and killed; anything else that the sandbox was asked to do may still happen. */
 export type Cancel = { signal?: AbortSignal }

@@ -37,7 +37,11 @@ Exit code with --pid: that of the process, or 125 when Sandglass itself failed.`
       const found = await session.processes.get(await pidOf(session, given))
       if (found.tty) requireTerminal()
       const sendsStdin = found.stdinOpen && input.flags.stdin !== false && (process.stdin.isTTY || hasStdin())
-      return joinProcess(session, found, { isRaw: input.flags.raw === true, sendsStdin }, context)
+      const leaving = {
+        third: 'leaves it running inside and returns',
+        farewell: `left it alone; process ${found.pid} goes on in the session`,
+      }
+      return joinProcess(session, found, { isRaw: input.flags.raw === true, sendsStdin, leaving }, context)
     }, context)
   },
 }

@@ -14,15 +14,18 @@ export const command: Command = {
   summary: 'Run a command in a session',
   usage: ['NAME -c TEXT', 'NAME [FLAGS] -- PROGRAM [ARGUMENT]...', '-d NAME [--tag TAG] -- PROGRAM [ARGUMENT]...'],
   about: `-c TEXT runs a command line in a shell of the session that lives on: cd, export and background jobs are still there for the
-next one. Its output is cleaned of escape sequences unless --raw; it has a timeout of 30 s unless --timeout.
+next one. --cwd and --env apply to this command line only; --user runs it in a shell of that user, such as main@root. Its output is
+cleaned of escape sequences unless --raw.
 
--- PROGRAM runs a program of its own, with separate stdout and stderr and no timeout. On a terminal, sequences that could
+-- PROGRAM runs a program of its own, with separate stdout and stderr. On a terminal, sequences that could
 harm it (clipboard, title, queries) are dropped unless --raw; with -t everything passes.
 
 -d starts the program, prints its pid and returns. It runs until it ends or the session does, and the session does not go idle before.
 sandglass logs shows its output, attach leads to it, and kill ends it.
 
-stdin is passed on when it is a pipe or a file. Ctrl-C interrupts what runs inside; three times leaves it running and returns.
+Neither has a timeout unless --timeout, which includes the wait for a busy shell. stdin is passed on when it is a pipe or a file;
+otherwise it is at its end. Ctrl-C interrupts what runs inside; the third one kills it. A -c TEXT whose sandglass is killed or loses its
+terminal ends as well: interrupted, then killed.
 --json prints the API's reply when the command has ended; a program's has stdout and stderr apart as well.
 
 Exit code: the command's own; 128+n for a signal, 124 after a timeout, 127 or 126 for a program that is not there or may not be
@@ -30,11 +33,11 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
   options: {
     command: { type: 'string', short: 'c', value: 'TEXT', about: 'command line to run in the shell' },
     shell: { type: 'string', value: 'SHELL', about: 'which shell, with -c; main when absent, made on first use' },
-    timeout: { type: 'string', value: 'DURATION', about: 'end it after this, like 30s or 5m' },
+    timeout: { type: 'string', value: 'DURATION', about: 'end it after this, like 30s or 5m; no limit when absent' },
     tty: { type: 'boolean', short: 't', about: 'run the program on a terminal' },
-    user: { type: 'string', choices: ['sandbox', 'root'], about: 'user inside, with -- PROGRAM' },
-    cwd: { type: 'string', value: 'PATH', about: 'working directory, with -- PROGRAM' },
-    env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable, with -- PROGRAM' },
+    user: { type: 'string', choices: ['sandbox', 'root'], about: 'user inside; with -c in a shell of its own' },
+    cwd: { type: 'string', value: 'PATH', about: 'working directory of this command' },
+    env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable of this command' },
     detach: { type: 'boolean', short: 'd', about: 'start the program, print its pid and return' },
     tag: {
       type: 'string',
@@ -56,13 +59,13 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 's', '--timeout')
     const cmd = text(flags.command)
     const isStdinPiped = typeof flags.stdin === 'boolean' ? flags.stdin : hasStdin()
-    const env = mapFrom('env', texts(flags.env))
+    const settings = { timeoutMs, env: mapFrom('env', texts(flags.env)), user: userFrom(text(flags.user)), cwd: text(flags.cwd) }
     return execOutcome(async () => {
       const withSockets = async () => (await context.connect({ sockets: true })).session(name)
       if (cmd !== undefined) {
         const session = isStdinPiped ? await withSockets() : (await context.connect()).session(name)
         const options = {
-          timeoutMs,
+          ...settings,
           shell: text(flags.shell),
           rawOutput: flags.raw === true || undefined,
           isStdinPiped,
@@ -71,15 +74,7 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
         return runInShell(session, cmd, options, context)
       }
       const tty = flags.tty ? terminalSize() : undefined
-      const options = {
-        timeoutMs,
-        tty,
-        env,
-        user: userFrom(text(flags.user)),
-        cwd: text(flags.cwd),
-        tag: text(flags.tag),
-        stdin: isStdinPiped || tty !== undefined,
-      }
+      const options = { ...settings, tty, tag: text(flags.tag), stdin: isStdinPiped || tty !== undefined }
       if (flags.detach) {
         const session = (await context.connect()).session(name)
         return startDetached(session, [...(rest ?? [])], { ...options, stdin: flags.stdin === true }, context)
@@ -98,19 +93,16 @@ function misuse({ flags, args, rest }: Input, isJson: boolean): string | undefin
   if (isCommand && rest !== undefined) return 'give either -c TEXT or -- PROGRAM, not both'
   if (!isCommand && (rest === undefined || rest.length === 0))
     return 'nothing to run: give -c TEXT or -- PROGRAM; sandglass shell opens a terminal'
-  const foreign = isCommand ? (['tty', 'user', 'cwd', 'env', 'detach', 'tag'] as const) : (['shell'] as const)
+  const foreign = isCommand ? (['tty', 'detach', 'tag'] as const) : (['shell'] as const)
   const wrong = foreign.find(flag => flags[flag] !== undefined)
   if (wrong) return `--${wrong} goes with ${isCommand ? '-- PROGRAM' : '-c TEXT'}${isCommand ? `: ${INSTEAD[wrong]}` : ''}`
   if (isJson && flags.tty) return 'a terminal has no one reply: leave out --json or -t'
   return undefined
 }
 
-/** The shell of -c lives on, with the user, folder and variables that it has. */
+/** What to write instead of -c TEXT with these flags. */
 const INSTEAD: Readonly<Record<string, string>> = {
   detach: "sandglass exec -d NAME -- sh -c 'TEXT'",
   tag: "sandglass exec NAME --tag TAG -- sh -c 'TEXT'",
   tty: "sandglass exec NAME -t -- sh -c 'TEXT', or sandglass shell NAME",
-  user: "sandglass exec NAME --user USER -- sh -c 'TEXT'",
-  cwd: "-c 'cd PATH && …', or sandglass exec NAME --cwd PATH -- sh -c 'TEXT'",
-  env: "-c 'export NAME=VALUE; …', or sandglass exec NAME --env NAME=VALUE -- sh -c 'TEXT'",
 }

@@ -108,7 +108,7 @@ async function makeSession(
       if (isKept) context.say(`kept the session ${shown}\n`)
       else await remove().catch(context.report) // the exit code is the program's all the same
     }
-    return { session, leaving: isKept ? undefined : { ...left, end: remove, onJoin: release }, [Symbol.asyncDispose]: end }
+    return { session, leaving: isKept ? undefined : { ...left, third: 'ends it', onJoin: release }, [Symbol.asyncDispose]: end }
   } catch (error) {
     release()
     throw error

@@ -1,17 +1,16 @@
-import { SandglassError, type Session } from '@sandglass/sdk'
+import { type ProcessOptions, SandglassError, type Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { sendStdin } from './send-stdin.ts'
 
 export type PipedStdin = AsyncDisposable & { path: string }
 
 /**
- * Makes this process's stdin readable inside under a path. A shell has a terminal for its stdin, so a pipe needs a way round:
- * a FIFO in the sandbox that a helper process fills from here.
+ * Makes this process's stdin readable inside under a path: a FIFO in the sandbox that a helper process fills from here.
  */
-export async function pipedStdin(session: Session, report: Context['report']): Promise<PipedStdin> {
+export async function pipedStdin(session: Session, user: ProcessOptions['user'], report: Context['report']): Promise<PipedStdin> {
   const path = `/tmp/.sandglass-stdin-${crypto.randomUUID()}`
   const script = 'umask 077; mkfifo "$1" && echo ready && exec cat >"$1"'
-  const { pid } = await session.processes.start(['sh', '-c', script, 'sh', path], { stdin: true, holdOutput: true })
+  const { pid } = await session.processes.start(['sh', '-c', script, 'sh', path], { user, stdin: true, holdOutput: true })
   const attached = await session.processes.attach(pid)
   const output = attached[Symbol.asyncIterator]()
   const first = await output.next()

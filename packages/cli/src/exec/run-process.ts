@@ -7,12 +7,13 @@ import {
   type Session,
   type TerminalSize,
 } from '@sandglass/sdk'
+import { setTimeout } from 'node:timers/promises'
 import type { Context } from '../command.ts'
 import { toJson } from '../show-session.ts'
 import { runTerminal } from '../terminal/attach-terminal.ts'
 import { BROKEN_PIPE, onBrokenPipe } from './broken-pipe.ts'
 import { Collected } from './collected.ts'
-import { forwardInterrupts, leave, TERMINATED } from './interrupts.ts'
+import { type Farewell, forwardInterrupts, INTERRUPTED, leave, TERMINATED } from './interrupts.ts'
 import { limitNote } from './limit-note.ts'
 import { safeSink } from './safe-sink.ts'
 import { sendStdin } from './send-stdin.ts'
@@ -44,16 +45,19 @@ export type Join = {
   timeoutMs?: number | undefined
   /** The size that its terminal has. */
   size?: TerminalSize | undefined
-  /** What is done about a process that the user leaves before it ends; it goes on in the session unless there is something. */
+  /** What becomes of a process that the user leaves before it ends; it is killed when absent. */
   leaving?: Leaving | undefined
 }
 
-export type Leaving = {
-  farewell: string
-  end(): Promise<void>
+export type Leaving = Farewell & {
+  /** What the third Ctrl-C does, as in "Ctrl-C once more kills it". */
+  third: string
   /** Called when signals go to the process from here on. */
-  onJoin(): void
+  onJoin?(): void
 }
+
+/** How long the kill may take to get on its way. */
+const PATIENCE_MS = 3000
 
 /** Joins the streams of a process to ours until it ends, and gives its exit code. */
 export async function joinProcess(
@@ -67,20 +71,24 @@ export async function joinProcess(
   if (started.tty) {
     const code = await runTerminal(attached, size)
     if (code === 'detached') {
-      context.say(leaving ? `${leaving.farewell}\n` : `detached; process ${started.pid} goes on\n`)
+      context.say(`${(leaving?.end && leaving.farewell) ?? `detached; process ${started.pid} goes on`}\n`)
       return 0
     }
     const { limitHit } = await attached.exit
     if (limitHit) context.say(limitNote(session.id, limitHit))
     return code
   }
-  const left = { farewell: `left it alone; process ${started.pid} goes on in the session`, ...leaving }
-  using _interrupts = forwardInterrupts({ send: () => signal(attached, 'INT'), ...left }, context)
-  using _signals = forwardSignals(attached, () => leave(TERMINATED, left, context))
-  leaving?.onJoin()
+  const left = leaving ?? { third: 'kills it', end: () => kill(attached) }
+  const leaveWith = (code: number) => void leave(code, left, context)
+  using _interrupts = forwardInterrupts(
+    { send: () => signal(attached, 'INT'), third: left.third, leave: () => leaveWith(INTERRUPTED) },
+    context,
+  )
+  using _signals = forwardSignals(attached, () => leaveWith(TERMINATED))
+  leaving?.onJoin?.()
   if (sendsStdin) void sendStdin(attached, context.report)
   const ended = context.json ? await collect(attached, started, since, context) : await carry(attached, isRaw)
-  if (ended.timedOut) context.say(timeoutNote(timeoutMs ?? 0, 'allow more with --timeout; without the flag there is none'))
+  if (ended.timedOut) context.say(timeoutNote(timeoutMs ?? 0))
   if (ended.limitHit && !context.json) context.say(limitNote(session.id, ended.limitHit))
   return process.stdout.errored ? BROKEN_PIPE : ended.exitCode
 }
@@ -104,12 +112,12 @@ export async function startProcess(
 
 const FORWARDED = { SIGTERM: 'TERM', SIGHUP: 'HUP', SIGQUIT: 'QUIT', SIGUSR1: 'USR1', SIGUSR2: 'USR2' } as const
 
-/** A program may not mind the request to end, and a sandbox may not pass it on: the second one ends this process alone. */
-function forwardSignals(attached: Attachment, onSecond: () => Promise<void>): Disposable {
+/** A program may ignore the request to end, and a sandbox may not pass it on: at the second one the user leaves. */
+function forwardSignals(attached: Attachment, onSecond: () => void): Disposable {
   let requests = 0
   const handlers = (Object.keys(FORWARDED) as (keyof typeof FORWARDED)[]).map(name => {
     const handler = () => {
-      if (name === 'SIGTERM' && ++requests > 1) void onSecond()
+      if (name === 'SIGTERM' && ++requests > 1) onSecond()
       else signal(attached, FORWARDED[name])
     }
     process.on(name, handler)
@@ -121,6 +129,10 @@ function forwardSignals(attached: Attachment, onSecond: () => Promise<void>): Di
     },
   }
 }
+
+/** Whatever becomes of the connection. */
+const kill = (attached: Attachment) =>
+  Promise.race([attached.signal('KILL').catch(() => undefined), setTimeout(PATIENCE_MS, undefined, { ref: false })])
 
 /** A lost connection ends the reading of output, which tells it. */
 const signal = (attached: Attachment, name: 'INT' | (typeof FORWARDED)[keyof typeof FORWARDED]) =>

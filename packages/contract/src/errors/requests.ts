@@ -13,7 +13,7 @@ export const REQUESTS_ERRORS = {
     exit: 2,
     text: (d: { timeout_ms: number; max_ms: number }) =>
       `a timeout of ${d.timeout_ms} ms is more than the maximum of ${d.max_ms} ms`,
-    hint: 'ask for less, or raise defaults.max_exec_timeout_ms; a process (`sandglass exec NAME -- PROGRAM`) has no maximum',
+    hint: 'ask for less, use exec/stream or a process (both have no maximum), or raise defaults.max_exec_timeout_ms',
   },
   UNAUTHORIZED: {
     http: 401,

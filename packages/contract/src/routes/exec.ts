@@ -6,6 +6,8 @@ import { Bytes, live, type RouteSchemas, sessionId } from './schemas.ts'
 
 const idPid = z.strictObject({ id: SessionRef, pid: queryInt(1, 4_194_304) })
 const idShell = z.strictObject({ id: SessionRef, name: ShellName })
+/** What is wrong with a command's own folder or user. */
+const settings = ['FILE_NOT_FOUND', 'NOT_A_DIRECTORY', 'PERMISSION_DENIED', 'UNSUPPORTED'] as const
 
 export const EXEC_ROUTES = {
   exec: {
@@ -13,14 +15,16 @@ export const EXEC_ROUTES = {
     params: sessionId,
     body: exec.ExecRequest,
     reply: exec.ExecResult,
-    errors: [...live, 'TIMEOUT_TOO_LONG', 'TOO_MANY_WAITING'],
+    errors: [...live, ...settings, 'TIMEOUT_TOO_LONG', 'TOO_MANY_WAITING'],
   },
   execStream: {
     summary: 'Run a command line in a shell and stream its output',
     params: sessionId,
     body: exec.ExecRequest,
-    reply: z.union([exec.ExecChunk, exec.ExecDone]).describe('events: chunk, then done or error'),
-    errors: [...live, 'TIMEOUT_TOO_LONG'],
+    reply: z
+      .union([exec.ExecChunk, exec.ExecDone, exec.ExecWait])
+      .describe('events: waiting and started if another command has the shell; chunk, then done or error'),
+    errors: [...live, ...settings],
   },
   createShell: {
     summary: 'Create a named shell',
@@ -33,6 +37,12 @@ export const EXEC_ROUTES = {
   },
   listShells: { summary: 'List shells', params: sessionId, reply: exec.ShellList, errors: live },
   deleteShell: { summary: 'End a shell and what runs in it', params: idShell, reply: Ok, errors: [...live, 'SHELL_NOT_FOUND'] },
+  interruptShell: {
+    summary: 'End what runs in a shell: interrupt it, then kill it; the shell and its state stay',
+    params: idShell,
+    reply: exec.ShellInterrupt,
+    errors: [...live, 'SHELL_NOT_FOUND'],
+  },
   attachShell: {
     summary: 'Attach a terminal to a shell, made on first use',
     params: idShell,

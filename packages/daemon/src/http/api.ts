@@ -21,6 +21,8 @@ export type Call<N extends RouteName> = {
   request: FastifyRequest
   /** Aborts when the client goes away or the daemon stops. */
   signal: AbortSignal
+  /** Aborts when the client goes away, or after its reply. A daemon that stops closes connections too. */
+  gone: AbortSignal
   log: Logger
 }
 /** A WebSocket's handshake, parsed. */

@@ -124,6 +124,7 @@ export function createApp(api: Api): FastifyInstance {
   function parseCall(route: Route, request: FastifyRequest, response: FastifyReply): Call<RouteName> {
     let log: Logger | undefined
     let signal: AbortSignal | undefined
+    let gone: AbortSignal | undefined
     return {
       params: route.params?.parse(request.params),
       query: route.query?.parse(request.query),
@@ -131,9 +132,13 @@ export function createApp(api: Api): FastifyInstance {
       body: route.body?.parse(request.body ?? {}),
       headers: route.headers?.parse(request.headers),
       request,
-      // Made when first asked for: most requests need neither.
+      // Made when first asked for: most requests need none.
+      get gone() {
+        gone ??= closed(response)
+        return gone
+      },
       get signal() {
-        signal ??= AbortSignal.any([api.world.closing, closed(response)])
+        signal ??= AbortSignal.any([api.world.closing, this.gone])
         return signal
       },
       get log() {

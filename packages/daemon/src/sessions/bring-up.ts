@@ -66,7 +66,7 @@ export async function adopt(
     link.close()
     throw error
   }
-  return enlist(world, { row, machine, link, holds: 0, execMs: new Map(), limits })
+  return enlist(world, { row, machine, link, holds: 0, limits })
 }
 
 export function enlist(world: World, live: LiveSession): LiveSession {

@@ -12,29 +12,28 @@ async function session() {
 describe('a command', () => {
   it('whose reply never comes holds the lease for its own time and no longer', async () => {
     const { world, live } = await session()
-    const release = holdForExec(world, live, { shell: 'main', timeout_ms: 30 }, 0)
+    const { release } = holdForExec(world, live, 30, 0)
     expect(live.holds).toBe(1)
     await until(() => live.holds === 0)
     release()
-    expect([live.holds, live.execMs.size]).toEqual([0, 0])
+    expect(live.holds).toBe(0)
   })
 
-  it('that waits behind others in its shell holds the lease for their time too', async () => {
+  it('without a timeout holds the lease until it is over, or until the grace after it was cancelled', async () => {
     const { world, live } = await session()
-    const first = holdForExec(world, live, { shell: 'main', timeout_ms: 600_000 }, 0)
-    holdForExec(world, live, { shell: 'main', timeout_ms: 1 }, 0)
-    holdForExec(world, live, { shell: 'other', timeout_ms: 1 }, 0)
-    await until(() => live.holds === 2)
-    expect([live.execMs.get('main'), live.execMs.get('other')]).toEqual([600_001, 1])
-    first()
-    expect(live.holds).toBe(1)
+    const first = holdForExec(world, live, null, 0)
+    const second = holdForExec(world, live, null, 0)
+    first.cancelled()
+    await until(() => live.holds === 1)
+    second.release()
+    expect(live.holds).toBe(0)
   })
 
   it('that ends gives back what it held', async () => {
     const { world, live } = await session()
-    const release = holdForExec(world, live, { shell: 'main', timeout_ms: 600_000 })
+    const { release } = holdForExec(world, live, 600_000)
     release()
     release()
-    expect([live.holds, live.execMs.size]).toEqual([0, 0])
+    expect(live.holds).toBe(0)
   })
 })

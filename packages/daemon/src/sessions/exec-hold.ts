@@ -1,5 +1,10 @@
-// How long a command holds the lease: while it runs, but no longer than it could take if its timeout holds. SECURITY: what a sandbox
-// does to its own shell may keep a reply from ever coming; the session goes idle all the same, and its end ends the call.
+// How long a command holds the lease: while it runs, but no longer than its timeout allows. The timeout counts from the request, so
+// the commands ahead of it in its shell are part of that time.
+//
+// SECURITY: a sandbox may keep the reply to a command from ever coming, by what it does to its own shell. A command with a timeout lets go
+// of the lease all the same. One without lets go when the client leaves and the runner had its time to end it. What is left is a client that
+// stays, or one that asked for `detach`: it holds the session as a command that never ends would. The hard end of a session and its
+// removal hold against both, and end the call.
 import { hold } from './lease.ts'
 import type { LiveSession } from './live.ts'
 import type { World } from './world.ts'
@@ -8,26 +13,27 @@ import type { World } from './world.ts'
 const GRACE_MS = 10_000
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
-/** Commands in one shell run one after another, so those ahead have their time first. */
-export function holdForExec(
-  world: World,
-  live: LiveSession,
-  { shell, timeout_ms }: { shell: string; timeout_ms: number },
-  graceMs = GRACE_MS,
-): () => void {
-  const mine = timeout_ms + graceMs
-  const all = (live.execMs.get(shell) ?? 0) + mine
-  live.execMs.set(shell, all)
+export type ExecHold = {
+  /** The command was cancelled: the lease is held for the grace and no longer. */
+  cancelled(): void
+  /** The command is over. Idempotent. */
+  release(): void
+}
+
+/** `timeoutMs` is null for a command without one. */
+export function holdForExec(world: World, live: LiveSession, timeoutMs: number | null, graceMs = GRACE_MS): ExecHold {
   const letGo = hold(world, live)
-  const timer = setTimeout(letGo, Math.min(all, LONGEST_TIMER_MS)).unref()
-  let isOver = false
-  return () => {
-    if (isOver) return
-    isOver = true
+  let timer: NodeJS.Timeout | undefined
+  const letGoAfter = (ms: number) => {
     clearTimeout(timer)
-    const left = (live.execMs.get(shell) ?? 0) - mine
-    if (left > 0) live.execMs.set(shell, left)
-    else live.execMs.delete(shell)
-    letGo()
+    timer = setTimeout(letGo, Math.min(ms, LONGEST_TIMER_MS)).unref()
+  }
+  if (timeoutMs !== null) letGoAfter(timeoutMs + graceMs)
+  return {
+    cancelled: () => letGoAfter(graceMs),
+    release() {
+      clearTimeout(timer)
+      letGo()
+    },
   }
 }

@@ -14,8 +14,6 @@ export type LiveSession = {
   readonly link: RunnerLink
   /** Commands and streams under way; while there is one the session does not go idle. */
   holds: number
-  /** How long the commands under way in each shell may take together. */
-  readonly execMs: Map<string, number>
   readonly limits: LimitMemory
 }
 

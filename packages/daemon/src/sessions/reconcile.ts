@@ -253,7 +253,6 @@ async function keepPaused(world: World, found: Found): Promise<void> {
     machine,
     link: openLink(machine),
     holds: 0,
-    execMs: new Map(),
     limits: foundLimitMemory(world, machine, row.id),
   })
 }

@@ -24,6 +24,11 @@ export async function deleteShell(world: World, ref: string, name: string): Prom
   return { ok: true }
 }
 
+export async function interruptShell(world: World, ref: string, name: string): Promise<RouteReply<'interruptShell'>> {
+  const { message } = await ask(world, ref, 'shell.interrupt', { name })
+  return { interrupted: message.interrupted === true }
+}
+
 export const attachShell = (
   world: World,
   ref: string,

@@ -15,14 +15,7 @@ export async function enlistUnseen(world: World, { name }: Backend, error: unkno
   for (const row of await unendedSessions(world.store)) {
     const isHeld = row.status === 'running' || row.status === 'paused'
     if (row.backend !== name || !isHeld || world.live.get(row.id)) continue
-    enlist(world, {
-      row,
-      machine: unseenMachine(row.id, fail),
-      link: unseenLink(fail),
-      holds: 0,
-      execMs: new Map(),
-      limits: newLimitMemory(),
-    })
+    enlist(world, { row, machine: unseenMachine(row.id, fail), link: unseenLink(fail), holds: 0, limits: newLimitMemory() })
   }
 }
 

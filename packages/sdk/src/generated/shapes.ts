@@ -111,11 +111,18 @@ export type Replies = {
   exec: {
     /** the command's own; 128+n for a signal, 124 for a timeout */
     exitCode: number
+    /** the shell that it ran in */
+    shell: string
+    /** folder of the shell afterwards */
     cwd: string
     /** stdout and stderr as the terminal saw them; bytes that are not UTF-8 become U+FFFD */
     output: string
     truncated: boolean
     timedOut: boolean
+    /** the timeout that applied; null for none */
+    timeoutMs: number | null
+    /** false: it was ended while it waited for a busy shell, and never ran */
+    started: boolean
     /** the command ended its shell; the next exec starts a fresh one */
     shellExited: boolean
     durationMs: number
@@ -133,9 +140,16 @@ export type Replies = {
   } | {
     /** the command's own; 128+n for a signal, 124 for a timeout */
     exitCode: number
+    /** the shell that it ran in */
+    shell: string
+    /** folder of the shell afterwards */
     cwd: string
     truncated: boolean
     timedOut: boolean
+    /** the timeout that applied; null for none */
+    timeoutMs: number | null
+    /** false: it was ended while it waited for a busy shell, and never ran */
+    started: boolean
     /** the command ended its shell; the next exec starts a fresh one */
     shellExited: boolean
     durationMs: number
@@ -145,6 +159,10 @@ export type Replies = {
       /** the limit as the session had it */
       value: number
     } | null
+  } | {
+    shell: string
+    /** UTC time, ISO 8601 with milliseconds */
+    timestamp: string
   }
   createShell: {
     name: string
@@ -164,6 +182,10 @@ export type Replies = {
   }
   deleteShell: {
     ok: true
+  }
+  interruptShell: {
+    /** false: nothing ran in the shell */
+    interrupted: boolean
   }
   attachShell: unknown
   startProcess: {
@@ -524,8 +546,18 @@ export type Bodies = {
     cmd: string
     /** which shell; main when absent, made on first use */
     shell?: string
-    /** the command is ended after this; 30,000 when absent */
+    /** user that runs the command, in a shell of that user's own: NAME@USER unless the named shell is that user's */
+    user?: 'sandbox' | 'root'
+    /** folder of this command; the shell is back in its own folder afterwards */
+    cwd?: string
+    /** variables of this command, exported; the shell has its own back afterwards */
+    env?: Record<string, string>
+    /** file or FIFO in the sandbox that the command reads as stdin; stdin is at its end when absent */
+    stdinPath?: string
+    /** the command is ended after this, the wait for a busy shell included; exec: 30,000 when absent, at most defaults.max_exec_timeout_ms; exec/stream: none when absent, and no maximum */
     timeoutMs?: number
+    /** the command goes on when the client leaves; otherwise leaving interrupts it, then kills it */
+    detach?: boolean
     /** output kept; the middle is cut beyond it */
     maxOutputBytes?: number
     /** keep carriage returns and escape sequences as printed */

@@ -12,7 +12,7 @@ import {
   startProcess,
   writeStdin,
 } from '../../sessions/processes.ts'
-import { attachShell, createShell, deleteShell, listShells } from '../../sessions/shells.ts'
+import { attachShell, createShell, deleteShell, interruptShell, listShells } from '../../sessions/shells.ts'
 import type { Api, Handlers } from '../api.ts'
 import { pumpChannels, pumpOptions } from '../channels.ts'
 import { answerOnce } from '../idempotency.ts'
@@ -20,13 +20,14 @@ import { numbered } from '../sse.ts'
 
 export const execHandlers = ({ world }: Api) =>
   ({
-    exec: ({ params, body }) => execCommand(world, params.id, body),
-    execStream: async ({ params, body }) => numbered(await execStream(world, params.id, body)),
+    exec: ({ params, body, gone }) => execCommand(world, params.id, body, gone),
+    execStream: async ({ params, body, gone }) => numbered(await execStream(world, params.id, body, gone)),
 
     createShell: ({ params, body, request }) =>
       answerOnce(world, request, 'createShell', params, body, () => createShell(world, params.id, body)),
     listShells: ({ params }) => listShells(world, params.id),
     deleteShell: ({ params }) => deleteShell(world, params.id, params.name),
+    interruptShell: ({ params }) => interruptShell(world, params.id, params.name),
     attachShell: async ({ params, query, signal, log }) => {
       const held = await attachShell(world, params.id, params.name, query, signal)
       const { live } = held
