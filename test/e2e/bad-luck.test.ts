@@ -54,8 +54,9 @@ describe('a command that', () => {
     expect(await daemon.exec(id, 'exit 3')).toMatchObject({ exit_code: 3, shell_exited: true })
   })
 
-  test('reads stdin is ended by its timeout, and the next command is not eaten', async () => {
-    expect(await daemon.exec(id, 'cat', { timeout_ms: 300 })).toMatchObject({ exit_code: 124, timed_out: true })
+  test('reads stdin finds it at its end; one that reads the terminal is ended by its timeout, and the next is not eaten', async () => {
+    expect(await daemon.exec(id, 'cat')).toMatchObject({ exit_code: 0, output: '' })
+    expect(await daemon.exec(id, 'cat </dev/tty', { timeout_ms: 300 })).toMatchObject({ exit_code: 124, timed_out: true })
     expect((await daemon.exec(id, 'echo next')).output.trim()).toBe('next')
   })
 
