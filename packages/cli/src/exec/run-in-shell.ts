@@ -59,7 +59,11 @@ export async function runInShell(
   }
 }
 
-function tell({ id }: Session, { timedOut, timeoutMs, started, shell, shellExited, limitHit }: ExecDone, { json, say }: Context): void {
+function tell(
+  { id }: Session,
+  { timedOut, timeoutMs, started, shell, shellExited, limitHit }: ExecDone,
+  { json, say }: Context,
+): void {
   if (timedOut) say(started ? timeoutNote(timeoutMs ?? 0) : neverRanNote(timeoutMs ?? 0, shell))
   else if (shellExited) say('sandglass: the command ended its shell; the next one starts a fresh shell\n')
   if (limitHit && !json) say(limitNote(id, limitHit))

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import {
   type Attachment,
   type Exit,
@@ -7,7 +8,6 @@ import {
   type Session,
   type TerminalSize,
 } from '@sandglass/sdk'
-import { setTimeout } from 'node:timers/promises'
 import type { Context } from '../command.ts'
 import { toJson } from '../show-session.ts'
 import { runTerminal } from '../terminal/attach-terminal.ts'
