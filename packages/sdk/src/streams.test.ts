@@ -34,6 +34,42 @@ test('execStream gives chunks and then the result, to either kind of reader', as
   expect((await sessionAt(server.url).execStream('make').result).durationMs).toBe(1.5)
 })
 
+test('execStream tells of a wait for the shell, and leaving its loop closes the connection', async () => {
+  for (const fetch of [undefined, nodeFetch()]) {
+    let isClosed = false
+    await using server = await startServer((_, reply) => {
+      reply.on('close', () => {
+        isClosed = true
+      })
+      event(reply, 'waiting', { shell: 'main', timestamp: 't' })
+      event(reply, 'started', { shell: 'main', timestamp: 't' })
+      event(reply, 'chunk', { chunk: 'one', timestamp: 't' })
+    })
+    const waits: boolean[] = []
+    const session = new SandboxClient({ baseUrl: server.url, apiKey: KEY, ...(fetch ? { fetch } : {}) }).session('x')
+    const options = { detach: true, stdinPath: 'in', env: { some_NAME: 'v' }, onWaiting: (is: boolean) => void waits.push(is) }
+    for await (const _ of session.execStream('make', options)) break
+    await expect.poll(() => isClosed).toBe(true)
+    expect(waits).toEqual([true, false])
+    expect(JSON.parse(server.requests[0]?.text ?? '')).toEqual({
+      cmd: 'make',
+      detach: true,
+      stdin_path: 'in',
+      env: { some_NAME: 'v' },
+    })
+  }
+})
+
+test('a shell is interrupted by its name', async () => {
+  await using server = await startServer((_, reply) => json(reply, 200, { interrupted: true }))
+  expect(await sessionAt(server.url).shells.interrupt()).toBe(true)
+  await sessionAt(server.url).shells.interrupt('main@root')
+  expect(server.requests.map(r => r.url)).toEqual([
+    '/v1/sessions/x/shells/main/interrupt',
+    '/v1/sessions/x/shells/main%40root/interrupt',
+  ])
+})
+
 test('execStream fails when the stream breaks off or carries an error, and is never sent again', async () => {
   await using server = await startServer((request, reply) => {
     event(reply, 'chunk', { chunk: 'one', timestamp: 't' })

@@ -20,7 +20,7 @@ background jobs. Nothing happens when no command runs. exec with --user has a sh
     const shell = text(flags.shell) ?? DEFAULT_SHELL
     const interrupted = await (await context.connect()).session(name).shells.interrupt(shell)
     if (context.json) context.print(toJson({ interrupted }))
-    else context.print(interrupted ? `${name}  ${shell} interrupted` : `${name}  nothing runs in ${shell}`)
+    else context.print(interrupted ? `${name}  ${shell} interrupted\n` : `${name}  nothing runs in ${shell}\n`)
     return 0
   },
 }
