@@ -10,7 +10,7 @@ import type { Backend, LayeredImage, RootImage } from '../backend.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { busyboxImage } from '../image.fixture.ts'
 import { openDocker } from './backend.ts'
-import { containerName, SESSION_LABEL, volumeName } from './names.ts'
+import { containerName, SESSION_LABEL } from './names.ts'
 import { dockerWorld } from './world.fixture.ts'
 
 // An engine of its own takes its time on a busy machine.
@@ -197,7 +197,7 @@ it('nothing of a destroyed session is left in the engine', async () => {
   const spec = specOf(subject)
   await (await backend.start(spec, soon())).destroy()
   expect(docker('ps', '-aq', '--filter', `name=${containerName(spec.id)}`)).toBe('')
-  expect(docker('volume', 'ls', '-q', '--filter', `name=${volumeName(spec.id, 'workspace')}`)).toBe('')
+  expect(docker('volume', 'ls', '-q', '--filter', `name=${containerName(spec.id)}`)).toBe('')
 })
 
 it('neither the environment nor the token can be read from the engine', async () => {
