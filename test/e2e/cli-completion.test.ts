@@ -23,7 +23,7 @@ const candidates = async (...words: string[]) =>
 
 describe('the candidates', () => {
   test('completion offers commands, flags and the names of sessions', async () => {
-    expect(await candidates('re')).toEqual(['resume', 'renew'])
+    expect(await candidates('re')).toEqual(['resume', 'renew', 'resize'])
     expect(await candidates('--quiet', 'ex')).toEqual(['exec'])
     expect(await candidates('exec', '--ti')).toEqual(['--timeout'])
     expect(await candidates('new', '--no-s')).toEqual(['--no-start'])

@@ -11,7 +11,9 @@ import { KERNEL } from '../conformance/kernel.ts'
 import { LIFECYCLE } from '../conformance/lifecycle.ts'
 import { LIMITS_HOLD } from '../conformance/limits.ts'
 import { boxOf, inBox, said, specOf, until } from '../conformance/subject.ts'
+import { WITHOUT_SYS_RESOURCE } from '../limitations.ts'
 import { openOci } from './backend.ts'
+import { mayLimitProcesses } from './probe.ts'
 import { readState } from './record.ts'
 import { Runtimes } from './runtimes.ts'
 
@@ -46,7 +48,9 @@ describe('a runtime that nothing is known of', () => {
   const path = runtimeCalled('some-runtime')
   const subject = { ...subjectOf(path), starter: [process.execPath, starter, dataDir, path, runnerPath] }
 
-  it.each(Object.entries({ ...LIFECYCLE, ...LIMITS_HOLD }))('%s', async (_, check) => {
+  const without = mayLimitProcesses() ? {} : WITHOUT_SYS_RESOURCE
+  const checks = Object.entries({ ...LIFECYCLE, ...LIMITS_HOLD }).filter(([title]) => !(title in without))
+  it.each(checks)('%s', async (_, check) => {
     await check(await subject.open(), subject)
   })
 
