@@ -24,9 +24,9 @@ export const IMAGES_ERRORS = {
   IMAGE_NOT_FOUND: {
     http: 404,
     exit: 4,
-    text: (d: { image: string; registry?: string }) =>
+    text: (d: { image: string; registry?: string; next?: string }) =>
       d.registry ? `${d.registry} has no image ${d.image}` : `no image ${d.image}`,
-    hint: '`sandglass image ls` shows the images in the store; `host` is always there',
+    hint: (d: { next?: string }) => d.next ?? '`sandglass image ls` shows the images in the store; `host` is always there',
   },
   IMAGE_INVALID: {
     http: 422,
@@ -71,8 +71,10 @@ export const IMAGES_ERRORS = {
   REGISTRY_DENIED: {
     http: 403,
     exit: 3,
-    text: (d: { registry: string; image: string; why: string }) => `${d.registry} denies access to ${d.image}: ${d.why}`,
-    hint: (d: { registry: string }) =>
+    text: (d: { registry: string; image: string; why: string; next?: string }) =>
+      `${d.registry} denies access to ${d.image}: ${d.why}`,
+    hint: (d: { registry: string; next?: string }) =>
+      d.next ??
       `check the name; a private image needs username and password for ${d.registry} under registries in the configuration; ${AFTER_A_CHANGE}`,
   },
   REGISTRY_FAILED: {

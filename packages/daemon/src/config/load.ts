@@ -5,7 +5,7 @@ import { CONFIG_ALIASES, Config, makeConfigFile, parseMegabytes, SandglassError 
 import type { z } from 'zod'
 import { readConfigFile } from './file.ts'
 import { CONFIG_KEYS, type ConfigKey, findKey } from './keys.ts'
-import { nearest } from './nearest.ts'
+import { nearest } from '../nearest.ts'
 
 export type Origin = 'flag' | 'environment' | 'file' | 'default'
 export type Loaded = {

@@ -165,6 +165,22 @@ describe('a pull', () => {
     expect((await daemon.pull(`${registry.host}/app:1`)).error).toBeUndefined()
   })
 
+  it('that fails names the image of the store that was probably meant', async () => {
+    const registry = await new FakeRegistry().listen()
+    const { host } = registry
+    registry.push('team/python', '3.12', await plainImage())
+    const daemon = await imageDaemon(registry.config)
+    await daemon.pull(`${host}/team/python:3.12`)
+    const meant = { hint: `did you mean ${host}/team/python:3.12, which is here?` }
+    expect((await daemon.pull(`${host}/team/pyton:3.12`)).error).toMatchObject({ code: 'IMAGE_NOT_FOUND', ...meant })
+    expect((await daemon.pull(`${host}/team/golang:1`)).error).toMatchObject({
+      code: 'IMAGE_NOT_FOUND',
+      hint: expect.not.stringContaining('did you mean'),
+    })
+    await registry.close()
+    expect((await daemon.pull(`${host}/team/pyton:3.12`)).error).toMatchObject({ code: 'REGISTRY_FAILED', ...meant })
+  })
+
   it('refuses what is no reference, host, and an id that is not in the store', async () => {
     const daemon = await imageDaemon('')
     expect(await daemon.pull('No Reference')).toMatchObject({ status: 400, error: { code: 'INVALID_REQUEST' } })

@@ -8,6 +8,7 @@ import { downloadLayer, type LayerPull, type WantedLayer } from './download-laye
 import { freeBytes, type ImageWorld, reserveBytes } from './image-world.ts'
 import type { LayerRecord } from './layer-record.ts'
 import { invalid, type Manifest, parseConfig, parseManifest, pickPlatform } from './manifest.ts'
+import { withMeantImage } from './meant-image.ts'
 import { Progress } from './progress.ts'
 import { prune } from './prune.ts'
 import { idPrefix, parseReference, type Reference } from './reference.ts'
@@ -39,6 +40,8 @@ function start(world: ImageWorld, reference: Reference): JoinedWork<Image, Progr
   const shared: JoinedWork<Image, Progress> = new JoinedWork(new Progress(), async (progress, signal) => {
     try {
       return await pull(world, reference, progress, signal)
+    } catch (error) {
+      throw await withMeantImage(world, reference, error)
     } finally {
       if (pulls.get(reference.name) === shared) pulls.delete(reference.name)
     }

@@ -55,6 +55,20 @@ it('auto says why each backend refuses when all do, and the way out that is one'
   })
 })
 
+it('a reason that every backend has is said once', async () => {
+  const daemon = await daemonFixture({
+    backends: folder =>
+      ['one', 'two'].map(name => {
+        const backend: Backend = plainChild(folder)
+        backend.refuse = () => Promise.reject(new SandglassError('UNSUPPORTED', { what: 'the folder is root’s', next: 'chown it' }))
+        return Object.defineProperty(backend, 'name', { value: name })
+      }),
+  })
+  expect((await daemon.call('POST', '/v1/sessions', {})).body).toMatchObject({
+    error: { message: 'not supported here: the folder is root’s', hint: 'chown it' },
+  })
+})
+
 it('what the configuration forbids is forbidden on every backend', async () => {
   const daemon = await twoBackends({})
   for (const wish of [{ network: 'bridge' }, { mounts: [{ source: '/srv', target: '/mnt/x' }] }]) {

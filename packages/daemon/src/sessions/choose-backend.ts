@@ -53,7 +53,7 @@ export async function grantedWishes(world: World, name: string, wishes: MachineW
 function joined(refusals: readonly SandglassError[]): SandglassError | null {
   const details = refusals.filter(refusal => refusal.is('UNSUPPORTED')).map(({ detail }) => detail)
   if (details.length < 2 || details.length < refusals.length) return null
-  const what = details.map(detail => detail.what).join('; ')
+  const what = [...new Set(details.map(detail => detail.what))].join('; ')
   const next = details.map(detail => detail.next ?? '').find(way => way !== '' && !way.startsWith('use --backend'))
   return new SandglassError('UNSUPPORTED', next === undefined ? { what } : { what, next })
 }

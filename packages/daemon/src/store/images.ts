@@ -46,6 +46,11 @@ export async function referencesOf(db: Store, id: string): Promise<string[]> {
   return rows.map(row => row.reference)
 }
 
+/** The names of all images. */
+export async function allReferences(db: Store): Promise<string[]> {
+  return (await db.selectFrom('image_references').select('reference').execute()).map(row => row.reference)
+}
+
 /** Newest first. */
 export async function listImages(
   db: Store,

@@ -1,12 +1,15 @@
-// The known word that a mistyped one most likely stands for.
-
-export function nearest(word: string, known: readonly string[]): string | null {
+/** The known word that a mistyped one most likely stands for; null where none is within `maxEdits`. */
+export function nearest(
+  word: string,
+  known: readonly string[],
+  maxEdits = Math.max(2, Math.ceil(word.length / 2)),
+): string | null {
   let best: { word: string; distance: number } | null = null
   for (const candidate of known) {
     const distance = editDistance(word, candidate)
     if (best === null || distance < best.distance) best = { word: candidate, distance }
   }
-  return best !== null && best.distance <= Math.max(2, Math.ceil(word.length / 2)) ? best.word : null
+  return best !== null && best.distance <= maxEdits ? best.word : null
 }
 
 function editDistance(a: string, b: string): number {
