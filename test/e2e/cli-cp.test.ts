@@ -1,10 +1,12 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createWriteStream } from 'node:fs'
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CliHome, SANDGLASS } from './cli-home.ts'
 import { deadline } from './deadline.ts'
+import { Tmux } from './tmux.ts'
 
 let cli: CliHome
 
@@ -99,6 +101,21 @@ test('sockets and pipes are left out and named, both ways, and that is no failur
     code: 0,
     stderr: `left out pipe ${join(target, 'again')}\n`,
   })
+})
+
+test('on a terminal a copy that takes longer than a second shows how far it is, and leaves nothing of that', async () => {
+  using screen = new Tmux(cli.env, { cols: 100, rows: 20 })
+  screen.line(`mkfifo ${cli.home}/slow; ${SANDGLASS} cp - box:/tmp/slow < ${cli.home}/slow; echo done`)
+  const slow = createWriteStream(join(cli.home, 'slow'))
+  const feed = setInterval(() => slow.write(Buffer.alloc(100_000)), 100)
+  try {
+    await screen.shows(/stdin {2}[0-9.]+ [KM]iB {2}[0-9.]+ [KM]iB\/s/)
+  } finally {
+    clearInterval(feed)
+    slow.end()
+  }
+  await screen.shows(/^done/m)
+  expect(screen.screen()).not.toContain('iB/s')
 })
 
 test('a missing file is said to be missing on its side', async () => {

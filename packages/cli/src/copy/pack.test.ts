@@ -17,3 +17,17 @@ it('a file that becomes shorter while its folder is packed is named', async () =
   }
   await expect(rest()).rejects.toMatchObject({ code: 'SOURCE_FAILED', detail: { path } })
 })
+
+it('what cannot be read is left out and told, where somebody listens', async () => {
+  // It has a file that nobody may read, not even root.
+  const unreadable = '/proc/sys/vm'
+  const told: string[] = []
+  const pieces: Buffer[] = []
+  for await (const piece of pack(unreadable, () => undefined, { onUnreadable: what => told.push(what) })) pieces.push(piece)
+  expect(told).toContain('/proc/sys/vm/compact_memory: permission denied')
+  expect(Buffer.concat(pieces).toString('latin1')).toContain('swappiness')
+  const all = async () => {
+    for await (const _ of pack(unreadable, () => undefined));
+  }
+  await expect(all()).rejects.toMatchObject({ code: 'EACCES' })
+})

@@ -119,12 +119,19 @@ test('hard links to files of the archive are made', async () => {
   expect(await readFile(join(target, 'b'), 'utf8')).toBe('same')
 })
 
-test('what the runner left out is told, and no entry', async () => {
+test('what the runner left out or could not read is told, and no entry', async () => {
   const told: string[] = []
   const comment = (text: string): Raw => ({ name: 'left-out', typeFlag: 'g', content: `${text.length + 12} comment=${text}\n` })
-  const source = archive(comment('left out: socket a/s\nt'), { name: 'file', content: 'x' }, comment('something else entirely'))
-  expect(await unpack(source, target, { onLeftOut: what => told.push(what) })).toBe(1)
-  expect(told).toEqual(['socket a/s\nt'])
+  const source = archive(
+    comment('left out: socket a/s\nt'),
+    { name: 'file', content: 'x' },
+    comment('something else entirely'),
+    comment('unreadable: b: permission denied'),
+  )
+  const unreadable: string[] = []
+  const notes = { onLeftOut: (what: string) => told.push(what), onUnreadable: (what: string) => unreadable.push(what) }
+  expect(await unpack(source, target, notes)).toBe(1)
+  expect([told, unreadable]).toEqual([['socket a/s\nt'], ['b: permission denied']])
   expect(await readdir(target)).toEqual(['file'])
 })
 

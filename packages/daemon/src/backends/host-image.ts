@@ -2,9 +2,10 @@
 // SECURITY: everything the sandbox sees is named here. What is not named, such as home directories, /var, /opt, keys in /etc and sockets
 // in /run, is not there; there is no list of things to hide that could be incomplete.
 import { createHash, randomBytes } from 'node:crypto'
-import { chmod, cp, lstat, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { chmod, cp, lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { finish } from '../finish.ts'
+import { stateOf } from './host-state.ts'
 import { nullIfMissing } from './missing-file.ts'
 
 /** A host folder or file and where the sandbox sees it. `writable`: a session with a writable root may change it, in a copy of its own. */
@@ -106,6 +107,8 @@ const FROM_ETC = [
   // Debian's chromium does not start without a file there. Others in that folder may hold keys.
   ...['chromium.d/README', 'chromium.d/default-flags', 'chromium.d/dev-shm'],
 ]
+/** Folders below /etc are looked through this far for changes. */
+const ETC_DEPTH = 2
 /** Folders of language runtimes, whose installation has links into them. */
 const RUNTIMES = /^(python[0-9.]*|java(-[0-9]+-openjdk)?|\.java|ImageMagick-[0-9]+|php|ruby|R)$/
 
@@ -255,10 +258,8 @@ async function programFolders(hostRoot: string): Promise<Program[]> {
 async function fingerprint(hostRoot: string, copied: string[], programs: Program[]): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify([FILES, FOLDERS, VAR_FOLDERS, TMP_MODE, LINKS, programs]))
   hash.update(await processorsMark(hostRoot))
-  for (const path of copied) {
-    const info = await stat(join(hostRoot, 'etc', path)).catch(nullIfMissing)
-    hash.update(`${path} ${info?.mtimeMs} ${info?.size}\n`)
-  }
+  const states = await Promise.all(copied.map(path => stateOf(join(hostRoot, 'etc', path), ETC_DEPTH)))
+  hash.update(JSON.stringify([copied, states]))
   return hash.digest('hex').slice(0, 16)
 }
 

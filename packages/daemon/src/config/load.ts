@@ -3,9 +3,9 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { CONFIG_ALIASES, Config, makeConfigFile, parseMegabytes, SandglassError } from '@sandglass/contract'
 import type { z } from 'zod'
+import { nearest } from '../nearest.ts'
 import { readConfigFile } from './file.ts'
 import { CONFIG_KEYS, type ConfigKey, findKey } from './keys.ts'
-import { nearest } from '../nearest.ts'
 
 export type Origin = 'flag' | 'environment' | 'file' | 'default'
 export type Loaded = {

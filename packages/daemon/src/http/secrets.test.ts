@@ -256,7 +256,7 @@ describe('after a restart', () => {
     await first.call('POST', '/v1/sessions', { name: 'box', env: { TOKEN: VALUE }, start: false })
     await endDaemon(first, 'SIGTERM')
     const older =
-      "alter table sessions drop column limit_hit; alter table sessions drop column resizing; drop table image_builds; drop table secrets; delete from meta where name = 'secret_key'; update meta set value = 2 where name = 'schema'"
+      "alter table sessions drop column limit_hit; alter table sessions drop column resizing; alter table sessions drop column on_expiry; drop table image_builds; drop table secrets; delete from meta where name = 'secret_key'; update meta set value = 2 where name = 'schema'"
     new Database(join(dataDir, 'sandglass.db')).exec(older).close()
     const second = await spawnDaemon(dataDir, machines)
     expect((await second.call('PUT', '/v1/secrets/a', { value: VALUE })).status).toBe(200)

@@ -60,7 +60,8 @@ it('a reason that every backend has is said once', async () => {
     backends: folder =>
       ['one', 'two'].map(name => {
         const backend: Backend = plainChild(folder)
-        backend.refuse = () => Promise.reject(new SandglassError('UNSUPPORTED', { what: 'the folder is root’s', next: 'chown it' }))
+        backend.refuse = () =>
+          Promise.reject(new SandglassError('UNSUPPORTED', { what: 'the folder is root’s', next: 'chown it' }))
         return Object.defineProperty(backend, 'name', { value: name })
       }),
   })

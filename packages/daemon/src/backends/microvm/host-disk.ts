@@ -1,11 +1,12 @@
 // The image `host` as two disks: the host's programs, copied once, and the small rest, which may change more often.
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { readdir, stat } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { prepareHost } from '../host-image.ts'
-import { namesIn, nullIfMissing } from '../missing-file.ts'
+import { contentState, stateOf } from '../host-state.ts'
+import { namesIn } from '../missing-file.ts'
 import { COMPRESSION, inMib, makeSquashfs, type SquashfsTools } from './squashfs.ts'
 
 const run = promisify(execFile)
@@ -15,20 +16,15 @@ const LEFT_OUT = [
   ...['doc', 'man', 'info', 'help', 'gtk-doc', 'locale', 'lintian', 'bug'].map(name => `usr/share/${name}`),
   ...['usr/src', 'usr/lib/debug', 'usr/lib/modules', 'usr/lib/firmware', 'lib/modules', 'lib/firmware'],
 ]
-/** Folders whose time changes when a program is installed or removed, and the records of package managers. */
-const TELLTALES = [
-  ...[
-    '/usr',
-    '/usr/bin',
-    '/usr/sbin',
-    '/usr/lib',
-    '/usr/libexec',
-    '/usr/local',
-    '/usr/local/bin',
-    '/usr/local/sbin',
-    '/usr/local/lib',
-  ],
-  ...['/bin', '/sbin', '/lib', '/var/lib/dpkg/status', '/var/lib/rpm', '/lib/apk/db/installed', '/var/lib/pacman/local'],
+/** Folders in which a program that is installed or removed shows. */
+const FOLDERS = [
+  ...['usr', 'usr/bin', 'usr/sbin', 'usr/lib', 'usr/libexec', 'bin', 'sbin', 'lib'],
+  ...['usr/local', 'usr/local/bin', 'usr/local/sbin', 'usr/local/lib', 'var/lib/pacman/local'],
+]
+/** The records of package managers. */
+const RECORDS = [
+  ...['var/lib/dpkg/status', 'lib/apk/db/installed'],
+  ...['rpmdb.sqlite', 'Packages', 'Packages.db'].map(name => `var/lib/rpm/${name}`),
 ]
 // SECURITY: what others may not read on the host is not copied at all; neither are sockets, pipes and devices.
 const READABLE = [
@@ -85,10 +81,14 @@ async function sizeOf(programs: readonly string[]): Promise<number> {
   return Number(/^(\d+)\ttotal$/m.exec(stdout)?.[1] ?? 0)
 }
 
-async function stateOfPrograms(): Promise<string> {
-  const inLocal = (await namesIn('/usr/local/lib')).map(name => join('/usr/local/lib', name))
-  const hash = createHash('sha256').update(JSON.stringify([LEFT_OUT, COMPRESSION, READABLE]))
-  for (const path of [...TELLTALES, ...inLocal.toSorted()])
-    hash.update(`${path} ${(await stat(path).catch(nullIfMissing))?.mtimeMs}\n`)
-  return hash.digest('hex').slice(0, 16)
+/** Differs when programs of the host do. */
+export async function stateOfPrograms(hostRoot = '/'): Promise<string> {
+  const inLocal = (await namesIn(join(hostRoot, 'usr/local/lib'))).map(name => join('usr/local/lib', name)).sort()
+  const folders = [...FOLDERS, ...inLocal]
+  const states = await Promise.all([
+    ...folders.map(path => stateOf(join(hostRoot, path), 1)),
+    ...RECORDS.map(path => contentState(join(hostRoot, path))),
+  ])
+  const all = JSON.stringify([LEFT_OUT, COMPRESSION, READABLE, folders, states])
+  return createHash('sha256').update(all).digest('hex').slice(0, 16)
 }
