@@ -1,5 +1,5 @@
 // A session from start to end: state that stays, a file, an end.
-// Run it with `node_modules/.bin/node examples/first-session.ts`; `./sandglass ls` starts the daemon it needs.
+// Run it with `node_modules/.bin/node examples/first-session.ts`; it starts a daemon when none runs.
 import { connectLocal } from '@sandglass/sdk/node'
 
 const client = connectLocal()

@@ -21,18 +21,11 @@ describe('the examples', () => {
   })
   afterAll(() => cli?.close())
 
-  it('say how to get a daemon when there is none', async () => {
-    await expect(run(process.execPath, ['examples/first-session.ts'], { env: cli.env })).rejects.toMatchObject({
-      stderr: expect.stringContaining('no daemon has run there'),
-    })
-  })
-
   it('each has an expected output here', () => {
     expect(readdirSync('examples').filter(name => name.endsWith('.ts'))).toEqual(Object.keys(EXPECTED))
   })
 
   it.each(Object.keys(EXPECTED))('%s prints what it should and leaves no session', async name => {
-    await cli.run(['ls']) // as a reader's first commands do, it starts the daemon
     const { stdout } = await run(process.execPath, [`examples/${name}`], { env: cli.env })
     expect(stdout).toMatch(EXPECTED[name] ?? /never/)
     expect(JSON.parse((await cli.run(['ls', '--json'])).stdout)).toEqual([])

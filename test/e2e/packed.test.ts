@@ -117,7 +117,7 @@ describe('the packages as they are published', () => {
       import { connectLocal } from '@sandglass/sdk/node'
       const client = new SandboxClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'k', retries: 0 })
       const error = await client.health().catch(error => error)
-      const local = (() => { try { connectLocal({ dataDir: '/nowhere' }) } catch (error) { return error } })()
+      const local = await connectLocal({ dataDir: '/nowhere', start: false }).health().catch(error => error)
       console.log(error instanceof SandglassError, error.code, local.code)`
     writeFileSync(join(alone, 'use.mjs'), script)
     expect((await run(process.execPath, ['use.mjs'], { cwd: alone })).stdout).toBe('true DAEMON_UNREACHABLE DAEMON_UNREACHABLE\n')

@@ -33,7 +33,6 @@ export const BOUNDARIES: Boundary[] = [
       `${DAEMON}/doctor.ts`,
       'node:',
       '@balena/dockerignore',
-      'ws',
       'yaml',
       'zod',
     ],

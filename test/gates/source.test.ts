@@ -9,6 +9,7 @@ const ENTRY = [
   'packages/cli/bin/sandglass.mjs',
   'packages/cli/src/main.ts',
   'packages/cli/src/entry.ts',
+  'packages/sdk/src/node/connect-local.ts',
 ]
 
 const find = (paths: string[], pattern: RegExp) => paths.flatMap(path => linesMatching(path, pattern, code(path)))

@@ -10,7 +10,10 @@ export type Manifest = {
   exports?: Record<string, string>
   bin?: Record<string, string>
   man?: string
+  engines?: { node: string }
   dependencies?: Record<string, string>
+  peerDependencies?: Record<string, string>
+  peerDependenciesMeta?: Record<string, { optional: boolean }>
 }
 
 /** Of every package, by folder. */
@@ -22,9 +25,11 @@ export function readManifests(): Record<string, Manifest> {
 export const entryPoints = ({ exports = {}, bin = {} }: Manifest): string[] => [...Object.values(exports), ...Object.values(bin)]
 
 export function packedManifest(manifest: Manifest, all: Readonly<Record<string, Manifest>>): Record<string, unknown> {
-  const { name, version, description, license, type, exports, bin, man, dependencies } = manifest
+  const { name, version, description, license, type, exports, bin, man, dependencies, peerDependencies, peerDependenciesMeta } =
+    manifest
+  const { engines = { node: '>=24' } } = manifest
   for (const { name: other, version: own } of Object.values(all)) {
-    const wanted = dependencies?.[other]
+    const wanted = dependencies?.[other] ?? peerDependencies?.[other]
     if (wanted !== undefined && wanted !== own) throw new Error(`${name} wants ${other} ${wanted}, and it is ${own}`)
   }
   return {
@@ -33,12 +38,13 @@ export function packedManifest(manifest: Manifest, all: Readonly<Record<string, 
     description,
     license,
     type,
-    engines: { node: '>=24' },
+    engines,
     ...(name === '@sandglass/daemon' ? { os: ['linux'], cpu: ['x64', 'arm64'] } : {}),
     ...(exports ? { exports: Object.fromEntries(Object.entries(exports).map(([path, file]) => [path, compiled(file)])) } : {}),
     ...(bin ? { bin } : {}),
     ...(man ? { man } : {}),
     ...(dependencies ? { dependencies } : {}),
+    ...(peerDependencies ? { peerDependencies, peerDependenciesMeta } : {}),
   }
 }
 

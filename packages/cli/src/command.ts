@@ -68,8 +68,8 @@ export type Context = {
   /** The file that --config names. */
   configPath: string | undefined
   settings(): Promise<Settings>
-  /** The daemon, which is started when none runs. `sockets` loads what terminals and ports need. */
-  connect(options?: { sockets: boolean }): Promise<SandboxClient>
+  /** The daemon, which is started when none runs. */
+  connect(): Promise<SandboxClient>
   /** To stdout: data. */
   print(text: string): void
   /** To stderr: talk. */

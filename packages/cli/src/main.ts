@@ -37,8 +37,8 @@ async function run(named: NonNullable<Named>, env: Context['env']): Promise<numb
 async function runNoting(command: Command, input: Input, self: Context): Promise<number> {
   const note = once(async () => (await import('./outdated-note.ts')).noteOutdated(self))
   const isChange = command.changes === true || command.changes?.includes(input.args[0] ?? '')
-  const connect: Context['connect'] = async options => {
-    const client = await self.connect(options)
+  const connect: Context['connect'] = async () => {
+    const client = await self.connect()
     if (isChange) await note()
     return client
   }
@@ -85,7 +85,7 @@ function context(env: Context['env'], flags: Record<string, unknown>, named: Nam
     quiet,
     configPath,
     settings: once(async () => (await import('./settings.ts')).loadSettings(configPath, env)),
-    connect: async options => (await import('./connect.ts')).connect(self, options),
+    connect: async () => (await import('./connect.ts')).connect(self),
     print: output => void process.stdout.write(output),
     say: line => {
       if (!quiet) errorStream().write(line)

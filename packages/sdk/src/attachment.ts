@@ -5,6 +5,7 @@ import { wireError } from './decode-error.ts'
 import { type ByteSocket, openSocket } from './socket.ts'
 import type { Transport } from './transport.ts'
 import type { Cancel, TerminalSize } from './wire-types.ts'
+import { withResolvers } from './with-resolvers.ts'
 
 export type Output = { stream: 'stdout' | 'stderr'; data: Uint8Array<ArrayBuffer> }
 /** `limitHit` is a limit that the session reached before the program failed; null for none that is known. */
@@ -13,7 +14,7 @@ export type Exit = { exitCode: number; timedOut: boolean; limitHit: LimitHit | n
 /** Iterating gives the output; `exit` says how it ended. Closing, or leaving the loop, detaches and ends nothing inside. */
 export class Attachment implements AsyncIterable<Output, Exit | undefined> {
   #socket: ByteSocket
-  #exit = Promise.withResolvers<Exit>()
+  #exit = withResolvers<Exit>()
 
   constructor(socket: ByteSocket) {
     this.#socket = socket

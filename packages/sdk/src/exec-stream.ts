@@ -4,6 +4,7 @@ import { bodyOf, streamError } from './follow.ts'
 import { readEvents } from './sse.ts'
 import { type Transport, unreachable } from './transport.ts'
 import type { ExecChunk, ExecDone, ExecStreamOptions } from './wire-types.ts'
+import { withResolvers } from './with-resolvers.ts'
 
 /**
  * Output of one command as it comes: `for await (const { chunk } of stream)`, then `await stream.result`.
@@ -12,7 +13,7 @@ import type { ExecChunk, ExecDone, ExecStreamOptions } from './wire-types.ts'
  */
 export class ExecStream implements AsyncIterable<ExecChunk, ExecDone, undefined> {
   #chunks: AsyncGenerator<ExecChunk, ExecDone, undefined>
-  #result = Promise.withResolvers<ExecDone>()
+  #result = withResolvers<ExecDone>()
   #isRead = false
 
   constructor(transport: Transport, id: string, cmd: string, options: ExecStreamOptions) {

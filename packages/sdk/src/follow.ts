@@ -46,7 +46,7 @@ export async function* follow<Name extends RouteName>(
       lost = error
     }
     if (failures >= PATIENCE) throw lost instanceof SandglassError ? lost : unreachable(transport.options.address, lost)
-    await backoff(failures, options.signal)
+    await backoff(failures, options)
   }
 }
 

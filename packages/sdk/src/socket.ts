@@ -1,6 +1,7 @@
 // A WebSocket as bytes in order, with backpressure where the socket offers it.
 import { type RouteName, SandglassError, SOCKET_FAILED, socketProtocols } from '@sandglass/contract/tables'
 import { routeUrl, type Transport, unreachable } from './transport.ts'
+import { type Resolvers, withResolvers } from './with-resolvers.ts'
 
 /** The part of WebSocket that is used. `pause` and `resume` are not in browsers. */
 export type SocketLike = {
@@ -28,7 +29,7 @@ type SocketOptions = { params: Record<string, string | number>; query?: object; 
 export async function openSocket(transport: Transport, name: RouteName, options: SocketOptions): Promise<ByteSocket> {
   const { signal, params, query } = options
   signal?.throwIfAborted()
-  const { baseUrl, address, apiKey, WebSocket: Given } = transport.options
+  const { baseUrl, address, WebSocket: Given } = transport.options
   const url = baseUrl.replace(/^http/, 'ws') + routeUrl(name, params, query)
   // A refused upgrade tells a browser nothing. A plain request says what is wrong with the key or the session.
   const explain = async (error: unknown): Promise<never> => {
@@ -37,8 +38,12 @@ export async function openSocket(transport: Transport, name: RouteName, options:
     await transport.json('getSession', { params: { id: String(params.id) }, signal })
     throw error
   }
-  const Socket: SocketConstructor = Given ?? WebSocket
-  const socket = new ByteSocket(new Socket(url, socketProtocols(apiKey)), address, signal)
+  const Socket: SocketConstructor | undefined = Given ?? globalThis.WebSocket
+  if (Socket === undefined)
+    throw new Error("there is no WebSocket here: in Node, import SandboxClient from '@sandglass/sdk/node'")
+  const protocols = socketProtocols(await transport.key(signal))
+  signal?.throwIfAborted()
+  const socket = new ByteSocket(new Socket(url, protocols), address, signal)
   await socket.opened.catch(explain)
   return socket
 }
@@ -51,10 +56,10 @@ export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
   #unread = 0
   #isPaused = false
   #ended: { error: unknown } | undefined
-  #wake = Promise.withResolvers<void>()
+  #wake: Resolvers<void> = withResolvers()
 
   constructor(socket: SocketLike, address: string, signal: AbortSignal | undefined) {
-    const opened = Promise.withResolvers<void>()
+    const opened = withResolvers<void>()
     this.opened = opened.promise
     this.opened.catch(() => undefined)
     this.#socket = socket
@@ -105,7 +110,7 @@ export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
           return
         } else {
           await this.#wake.promise
-          this.#wake = Promise.withResolvers()
+          this.#wake = withResolvers()
         }
       }
     } finally {
@@ -115,7 +120,7 @@ export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
 
   #receive(data: unknown): void {
     if (this.#ended) return
-    const message = data instanceof ArrayBuffer ? new Uint8Array(data) : new TextEncoder().encode(String(data))
+    const message = bytesOf(data)
     this.#queue.push(message)
     this.#unread += message.length
     this.#wake.resolve()
@@ -141,6 +146,14 @@ export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
     if (this.#isPaused) this.#socket.resume?.() // a paused socket would never see its own close
     this.#socket.close(1000)
   }
+}
+
+/** Our own WebSocket of Node gives views of what it read. */
+function bytesOf(data: unknown): Uint8Array<ArrayBuffer> {
+  if (data instanceof ArrayBuffer) return new Uint8Array(data)
+  if (ArrayBuffer.isView(data) && data.buffer instanceof ArrayBuffer)
+    return new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+  return new TextEncoder().encode(String(data))
 }
 
 /** Browsers say nothing here. A socket that could read the refusal puts it into `error`. */

@@ -3,8 +3,10 @@ import { PATHS, type RouteName, SandglassError } from '@sandglass/contract/table
 import { type BodySource, webBody } from './body.ts'
 import { toCamel, toSnake } from './case.ts'
 import { decodeError } from './decode-error.ts'
+import type { ForwardLike } from './forward.ts'
 import type { SocketConstructor } from './socket.ts'
 import type { Body, Query, Reply } from './wire-types.ts'
+import { withResolvers } from './with-resolvers.ts'
 
 /** The part of fetch that is used, so that a faster or a unix-socket one can stand in for it. */
 export type FetchLike = (url: string, init: FetchInit) => Promise<ResponseLike>
@@ -14,6 +16,8 @@ export type FetchInit = {
   body?: BodySource
   signal?: AbortSignal
   duplex?: 'half'
+  /** The call alone does not keep the program running; a fetch that cannot do that ignores it. */
+  background?: boolean
 }
 export type ResponseLike = {
   readonly status: number
@@ -28,9 +32,13 @@ export type ClientOptions = {
   baseUrl: string
   /** What errors call that place; baseUrl when absent. */
   address?: string
-  apiKey: string
+  /** The key, or a function that finds it, which is asked before each call and gets the call's signal. */
+  apiKey: string | ((signal?: AbortSignal) => string | Promise<string>)
+  /** A SandglassError that it throws is not taken for a lost connection: the call fails with it and is not sent again. */
   fetch?: FetchLike
   WebSocket?: SocketConstructor
+  /** Listens on this machine for `session.forward`; the client of `@sandglass/sdk/node` has one. */
+  forward?: ForwardLike
   /** How often a lost read or create is sent again; 2 when absent. */
   retries?: number
 }
@@ -44,10 +52,14 @@ export type CallOptions<Name extends RouteName> = {
   signal?: AbortSignal
   /** Makes a POST safe to send again: the daemon answers a repeated key with the first result. */
   idempotencyKey?: string
+  /** See FetchInit. */
+  background?: boolean
 }
 
 export type Transport = {
-  readonly options: Required<Pick<ClientOptions, 'baseUrl' | 'address' | 'apiKey' | 'retries'>> & Pick<ClientOptions, 'WebSocket'>
+  readonly options: Required<Pick<ClientOptions, 'baseUrl' | 'address' | 'retries'>> &
+    Pick<ClientOptions, 'WebSocket' | 'forward'>
+  key(signal?: AbortSignal): Promise<string>
   /** One JSON reply. */
   json<Name extends RouteName>(name: Name, options?: CallOptions<Name>): Promise<Reply<Name>>
   /** The response itself, once its status says success. */
@@ -58,9 +70,12 @@ export function createTransport(given: ClientOptions): Transport {
   const baseUrl = given.baseUrl.replace(/\/+$/, '')
   const options = { ...given, baseUrl, address: given.address ?? baseUrl, retries: given.retries ?? 2 }
   const send: FetchLike = given.fetch ?? ((url, init) => fetch(url, { ...init, body: webBody(init.body) }))
-  const open = <Name extends RouteName>(name: Name, call: CallOptions<Name> = {}) => openWithRetries(send, options, name, call)
+  const key = async (signal?: AbortSignal) => (typeof given.apiKey === 'string' ? given.apiKey : await given.apiKey(signal))
+  const line: Line = { send, key, options }
+  const open = <Name extends RouteName>(name: Name, call: CallOptions<Name> = {}) => openWithRetries(line, name, call)
   return {
     options,
+    key,
     open,
     async json(name, call) {
       const response = await open(name, call)
@@ -84,10 +99,14 @@ export function routeUrl(name: RouteName, params: CallOptions<RouteName>['params
 }
 
 /** Wait of the `attempt`-th retry, with jitter so that many clients do not come back at once. */
-export function backoff(attempt: number, signal: AbortSignal | undefined): Promise<void> {
+export function backoff(
+  attempt: number,
+  { signal, background }: Pick<CallOptions<RouteName>, 'signal' | 'background'>,
+): Promise<void> {
   signal?.throwIfAborted()
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const { promise, resolve, reject } = withResolvers<void>()
   const timer = setTimeout(resolve, Math.min(5000, 50 * 2 ** attempt) * (0.5 + Math.random() / 2))
+  if (background && typeof timer === 'object') timer.unref() // a number in browsers
   const abort = () => reject(signal?.reason)
   signal?.addEventListener('abort', abort, { once: true })
   return promise.finally(() => {
@@ -101,24 +120,32 @@ export function isTransient(error: unknown): boolean {
   return error instanceof SandglassError && (error.is('DAEMON_UNREACHABLE') || error.is('SHUTTING_DOWN'))
 }
 
-type Settings = Transport['options']
+/** What every call goes through. */
+type Line = { send: FetchLike } & Pick<Transport, 'key' | 'options'>
 
-async function openWithRetries<Name extends RouteName>(send: FetchLike, settings: Settings, name: Name, call: CallOptions<Name>) {
+async function openWithRetries<Name extends RouteName>(line: Line, name: Name, call: CallOptions<Name>): Promise<ResponseLike> {
   const isSafe = PATHS[name].method === 'GET' || call.idempotencyKey !== undefined
   for (let attempt = 0; ; attempt++) {
-    try {
-      return await openOnce(send, settings, name, call)
-    } catch (error) {
-      if (!isSafe || attempt >= settings.retries || !isTransient(error)) throw error
-    }
-    await backoff(attempt, call.signal)
+    const response = await openOnce(line, name, call)
+    if (!(response instanceof SandglassError)) return response
+    if (!isSafe || attempt >= line.options.retries) throw response
+    await backoff(attempt, call)
   }
 }
 
-async function openOnce<Name extends RouteName>(send: FetchLike, settings: Settings, name: Name, call: CallOptions<Name>) {
+/** Returns an error that another attempt may not meet, and throws every other. */
+async function openOnce<Name extends RouteName>(
+  { send, key, options }: Line,
+  name: Name,
+  call: CallOptions<Name>,
+): Promise<ResponseLike | SandglassError> {
   call.signal?.throwIfAborted()
-  const init: FetchInit = { method: PATHS[name].method, headers: { authorization: `Bearer ${settings.apiKey}`, ...call.headers } }
+  const init: FetchInit = {
+    method: PATHS[name].method,
+    headers: { authorization: `Bearer ${await key(call.signal)}`, ...call.headers },
+  }
   if (call.signal) init.signal = call.signal
+  if (call.background) init.background = true
   if (call.idempotencyKey) init.headers['idempotency-key'] = call.idempotencyKey
   if (call.raw !== undefined) {
     init.body = call.raw
@@ -129,16 +156,19 @@ async function openOnce<Name extends RouteName>(send: FetchLike, settings: Setti
   }
   let response: ResponseLike
   try {
-    response = await send(settings.baseUrl + routeUrl(name, call.params, call.query), init)
+    response = await send(options.baseUrl + routeUrl(name, call.params, call.query), init)
   } catch (error) {
     call.signal?.throwIfAborted()
     // A body that fails has its own error, which the web's fetch wraps.
     const cause = error instanceof Error ? error.cause : undefined
     if (cause instanceof SandglassError) throw cause
-    throw error instanceof SandglassError ? error : unreachable(settings.address, error)
+    if (error instanceof SandglassError) throw error
+    return unreachable(options.address, error)
   }
-  if (!response.ok) throw await decodeError(response)
-  return response
+  if (response.ok) return response
+  const refusal = await decodeError(response)
+  if (!isTransient(refusal)) throw refusal
+  return refusal
 }
 
 /** Node's words for an answer that does not come, or not all of it. */

@@ -30,10 +30,10 @@ Exit code with --pid: that of the process, or 125 when Sandglass itself failed.`
     if (given !== undefined && shell !== undefined) throw usage('give either --pid or --shell, not both')
     if (given === undefined) {
       requireTerminal()
-      return attachTerminal((await context.connect({ sockets: true })).session(name), { name, shell }, context)
+      return attachTerminal((await context.connect()).session(name), { name, shell }, context)
     }
     return execOutcome(async () => {
-      const session = (await context.connect({ sockets: true })).session(name)
+      const session = (await context.connect()).session(name)
       const found = await session.processes.get(await pidOf(session, given))
       if (found.tty) requireTerminal()
       const sendsStdin = found.stdinOpen && input.flags.stdin !== false && (process.stdin.isTTY || hasStdin())

@@ -61,7 +61,7 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
     const isStdinPiped = typeof flags.stdin === 'boolean' ? flags.stdin : hasStdin()
     const settings = { timeoutMs, env: mapFrom('env', texts(flags.env)), user: userFrom(text(flags.user)), cwd: text(flags.cwd) }
     return execOutcome(async () => {
-      const withSockets = async () => (await context.connect({ sockets: true })).session(name)
+      const withSockets = async () => (await context.connect()).session(name)
       if (cmd !== undefined) {
         const session = isStdinPiped ? await withSockets() : (await context.connect()).session(name)
         const options = {

@@ -14,7 +14,7 @@ export const command: Command = {
   async run({ args: [name, ...pairs] }, context) {
     if (name === undefined || pairs.length === 0) throw usage('NAME and a port are needed, like forward calm-otter 8000')
     const forwards = pairs.map(parsePorts)
-    const client = await context.connect({ sockets: true })
+    const client = await context.connect()
     const session = await client.getSession(name)
     await session.ports() // refused when it does not run, before anything listens
     const stop = new AbortController()

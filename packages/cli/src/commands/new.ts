@@ -25,7 +25,7 @@ Prints its name and id; with --shell the name alone, and then it opens a termina
     const isShell = input.flags.shell === true
     if (isShell && spec.start === false) throw usage('--shell needs a session that runs; leave out --no-start')
     if (isShell) requireTerminal()
-    const client = await context.connect({ sockets: isShell })
+    const client = await context.connect()
     if (spec.image !== undefined) await (await import('../image/bring.ts')).bringImage(client, spec.image, context)
     const session = await make(client, spec, context)
     noteDifferences(session.info, spec, context)

@@ -62,7 +62,7 @@ Exit code: the program's own; 128+n for a signal, which is 137 for a program tha
       isRaw: flags.raw === true,
     }
     return execOutcome(async () => {
-      const client = await context.connect({ sockets: true })
+      const client = await context.connect()
       if (spec.image !== undefined) await (await import('../image/bring.ts')).bringImage(client, spec.image, context)
       await using made = await makeSession(client, spec, flags.keep === true, context)
       const { session, leaving } = made

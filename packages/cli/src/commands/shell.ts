@@ -12,7 +12,7 @@ The terminal shows what the sandbox prints, unchanged: only attach to a session 
   async run(input, context) {
     const name = oneArgument(input, 'NAME')
     requireTerminal()
-    const session = (await context.connect({ sockets: true })).session(name)
+    const session = (await context.connect()).session(name)
     return attachTerminal(session, { name, shell: text(input.flags.shell) }, context)
   },
 }

@@ -2,8 +2,9 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
+import { withResolvers } from '../with-resolvers.ts'
 
-/** Not imported: see index.ts. */
+/** Not imported: see fetch.ts. */
 const files = () => process.getBuiltinModule('node:fs/promises')
 
 const PIECE = 512 * 1024
@@ -23,19 +24,31 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined> {
-    await using file = await this.#open()
-    for (let at = 0; at < this.size; ) {
-      const piece = await this.#read(file, Buffer.allocUnsafeSlow(PIECE), at)
-      at += piece.length
-      yield piece
-      this.#onSent(piece.length)
+    const file = await this.#open()
+    try {
+      for (let at = 0; at < this.size; ) {
+        const piece = await this.#read(file, Buffer.allocUnsafeSlow(PIECE), at)
+        at += piece.length
+        yield piece
+        this.#onSent(piece.length)
+      }
+    } finally {
+      await file.close()
     }
   }
 
   /** Writes all of it, through the same few buffers. */
   async sendTo(to: Writable): Promise<void> {
-    await using file = await this.#open()
-    const gone = Promise.withResolvers<never>()
+    const file = await this.#open()
+    try {
+      await this.#send(file, to)
+    } finally {
+      await file.close()
+    }
+  }
+
+  async #send(file: FileHandle, to: Writable): Promise<void> {
+    const gone = withResolvers<never>()
     gone.promise.catch(() => undefined) // of use only while something waits to be sent
     to.once('close', () => gone.reject(new Error('the connection was lost')))
     const turns = Array.from({ length: BUFFERS }, () => ({ buffer: Buffer.allocUnsafeSlow(PIECE), sent: Promise.resolve() }))

@@ -1,6 +1,6 @@
 // A connection of the HTTP client that reads into one buffer: Node's parser copies what it takes out of it.
 
-/** Not imported: see index.ts. */
+/** Not imported: see fetch.ts. */
 const { Socket } = process.getBuiltinModule('node:net')
 
 const READ_BYTES = 128 * 1024

@@ -39,5 +39,11 @@ async function writeWhole(file: FileHandle, pieces: readonly Uint8Array[]): Prom
 
 /** Gives the memory back at once: for a large file the garbage collector would work as long as the transfer. */
 function free({ buffer, length }: Uint8Array): void {
-  if (buffer instanceof ArrayBuffer && length === buffer.byteLength) buffer.transfer?.(0) // absent before Node 21
+  if (
+    buffer instanceof ArrayBuffer &&
+    length === buffer.byteLength &&
+    'transfer' in buffer &&
+    typeof buffer.transfer === 'function'
+  )
+    buffer.transfer(0) // absent before Node 21
 }

@@ -1,0 +1,71 @@
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { DATA_FILES, SandglassError } from '@sandglass/contract/tables'
+import type { ClientOptions } from '../transport.ts'
+import { connectSocket, type SandboxClient } from './client.ts'
+import { type Starting, starting } from './starting.ts'
+
+/** Not imported: see fetch.ts. */
+const { readFileSync } = process.getBuiltinModule('node:fs')
+
+export type LocalOptions = Partial<Omit<ClientOptions, 'baseUrl' | 'address' | 'fetch'>> & {
+  /** The daemon's data_dir; SANDGLASS_DATA_DIR, or else ~/.sandglass/data, when absent. */
+  dataDir?: string
+  /** false: fail with DAEMON_UNREACHABLE where no daemon runs. */
+  start?: boolean
+}
+
+/**
+ * A client of the daemon that the command line uses on this machine, through its unix socket and with its key. Nothing happens before the
+ * first call. When that finds no daemon, it starts one as the command line does. See `starting` for a daemon that goes away later.
+ */
+export function connectLocal({ dataDir: given, start = true, apiKey, ...options }: LocalOptions = {}): SandboxClient {
+  const dataDir = resolve(given ?? usualDataDir(process.env.SANDGLASS_DATA_DIR))
+  const socketPath = join(dataDir, DATA_FILES.socket)
+  const daemon = start
+    ? starting(async () =>
+        (await import('./start-daemon.ts')).startDaemon({ dataDir: given && dataDir, socketPath, env: process.env }),
+      )
+    : undefined
+  const key = apiKey ?? keyIn(join(dataDir, DATA_FILES.apiKey), socketPath, daemon)
+  return connectSocket({ ...options, socketPath, apiKey: key, start: daemon })
+}
+
+/** As the command line reads it. */
+function usualDataDir(variable: string | undefined): string {
+  if (variable === undefined) return join(homedir(), '.sandglass', 'data')
+  return variable === '~' || variable.startsWith('~/') ? join(homedir(), variable.slice(1)) : variable
+}
+
+/** The daemon makes its key at its first start. */
+function keyIn(path: string, socketPath: string, daemon: Starting | undefined): (signal?: AbortSignal) => Promise<string> {
+  let key: string | undefined
+  return async signal => {
+    key ??= readKey(path, socketPath)
+    if (key !== undefined) return key
+    if (daemon === undefined)
+      throw noKey(path, socketPath, 'so no daemon has run there', 'run a `sandglass` command, or leave out `start: false`')
+    await daemon.start(signal)
+    key = readKey(path, socketPath)
+    if (key !== undefined) return key
+    throw noKey(
+      path,
+      socketPath,
+      'although a daemon runs',
+      'pass connectLocal the dataDir of the daemon, or the apiKey of its configuration',
+    )
+  }
+}
+
+function readKey(path: string, address: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    throw new SandglassError('DAEMON_UNREACHABLE', { address, why: message }, { cause: error })
+  }
+}
+
+const noKey = (path: string, address: string, why: string, next: string) =>
+  new SandglassError('DAEMON_UNREACHABLE', { address, why: `there is no key in ${path}, ${why}`, next })
