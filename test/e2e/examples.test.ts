@@ -10,6 +10,7 @@ const EXPECTED: Record<string, RegExp> = {
   'agent-tools.ts':
     /^wrote fib\.py\nexit=0\ncwd=\/workspace\n---\n10 fib\.txt\r?\n\n0 1 1 2 3 5 8 13 21 34 \nerror: no such file/,
   'first-session.ts': /output: 'sandglass in \/tmp\\n'.*exitCode: 0.*cwd: '\/tmp'.*\n5050\n22 bytes read back\n$/s,
+  'forward-port.ts': /^hello from inside\n$/,
   'stream-output.ts':
     /^step 1\r?\nstep 2\r?\nstep 3\r?\nexit code 0, at least 300 ms\n(?=.*out: out|.*stdout: out).*stderr: err.*ended with 3\n$/s,
 }

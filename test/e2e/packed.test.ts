@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -117,10 +117,44 @@ describe('the packages as they are published', () => {
       import { connectLocal } from '@sandglass/sdk/node'
       const client = new SandboxClient({ baseUrl: 'http://127.0.0.1:1', apiKey: 'k', retries: 0 })
       const error = await client.health().catch(error => error)
-      const local = await connectLocal({ dataDir: '/nowhere', start: false }).health().catch(error => error)
-      console.log(error instanceof SandglassError, error.code, local.code)`
+      const local = await connectLocal({ dataDir: '/nowhere' }).health().catch(error => error)
+      console.log(error instanceof SandglassError, error.code, local.code, local.message, local.hint)`
     writeFileSync(join(alone, 'use.mjs'), script)
-    expect((await run(process.execPath, ['use.mjs'], { cwd: alone })).stdout).toBe('true DAEMON_UNREACHABLE DAEMON_UNREACHABLE\n')
+    const { stdout } = await run(process.execPath, ['use.mjs'], { cwd: alone, env: { PATH: '/nowhere' } })
+    expect(stdout).toMatch(
+      /^true DAEMON_UNREACHABLE DAEMON_UNREACHABLE .*there is no `sandglass` command.* install @sandglass\/cli/,
+    )
+  })
+
+  it('let Node 20 use the SDK: all of it and its README, with a daemon that the command line in PATH starts', async () => {
+    const project = join(folder, 'old')
+    await unpackSdk(project)
+    const node20 = await oldestNode(folder)
+    const home = await CliHome.open({ program: join(app, 'node_modules/.bin/sandglass'), path: PATH })
+    const inPath = { ...home.env, PATH: `${join(app, 'node_modules/.bin')}:${PATH}` }
+    try {
+      cpSync('test/e2e/sdk-program.mjs', join(project, 'program.mjs'))
+      const { stdout } = await run(node20, ['program.mjs'], { cwd: project, env: inPath })
+      expect(stdout).toBe('SESSION_NOT_FOUND\nshell-42 typed 0\nDIALLED FORWARDED\nterminated requested\n')
+      const [code = ''] = /(?<=^```js\n).*?(?=^```$)/ms.exec(readFileSync('packages/sdk/README.md', 'utf8')) ?? []
+      writeFileSync(join(project, 'readme.mjs'), code)
+      expect((await run(node20, ['readme.mjs'], { cwd: project, env: inPath })).stdout).toBe('sandglass in /tmp\n\n')
+    } finally {
+      await home.close()
+    }
+  })
+
+  it('have an SDK that uses only what ES2023 has, as its oldest Node does', async () => {
+    const project = join(folder, 'es2023')
+    mkdirSync(project)
+    const compilerOptions = {
+      ...JSON.parse(readFileSync('tsconfig.json', 'utf8')).compilerOptions,
+      lib: ['es2023', 'esnext.disposable', 'dom', 'dom.iterable', 'dom.asynciterable'],
+      typeRoots: [TYPES],
+    }
+    const files = ['index.ts', 'node/index.ts'].map(path => resolve('packages/sdk/src', path))
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files }))
+    await expect(run(TSC, ['-p', project])).resolves.toMatchObject({ stdout: '' })
   })
 
   it('let a browser load the SDK without a bundler: every import in it is a path', () => {
@@ -155,6 +189,16 @@ describe('the packages as they are published', () => {
     await run('tar', ['xzf', tarball, '--strip-components=1', '-C', target])
   }
 })
+
+/** The oldest Node that the SDK's package names; npm has it as a package. */
+async function oldestNode(folder: string): Promise<string> {
+  const { engines } = JSON.parse(readFileSync('packages/sdk/package.json', 'utf8'))
+  const [version] = /\d+\.\d+\.\d+/.exec(engines.node) ?? []
+  const name = `node-linux-${process.arch}`
+  const prefix = join(folder, 'node-20')
+  await run('npm', ['install', '--prefix', prefix, '--prefer-offline', '--no-audit', '--no-fund', `${name}@${version}`], { env })
+  return join(prefix, 'node_modules', name, 'bin/node')
+}
 
 const CONNECT: Record<string, string> = {
   connectLocal: `import { connectLocal } from '@sandglass/sdk/node'

@@ -1,9 +1,11 @@
-import { DEFAULT_SHELL } from '@sandglass/contract/tables'
+import { DEFAULT_SHELL, SandglassError } from '@sandglass/contract/tables'
 import { type Attachment, attach } from './attachment.ts'
 import { base64FromBytes, bytesFromBase64 } from './base64.ts'
 import { toCamel } from './case.ts'
 import { ExecStream } from './exec-stream.ts'
 import { follow } from './follow.ts'
+import type { Forward, ForwardOptions } from './forward.ts'
+import { untilExit } from './session-exit.ts'
 import { SessionFiles } from './session-files.ts'
 import { SessionProcesses } from './session-processes.ts'
 import { SessionShells } from './session-shells.ts'
@@ -99,6 +101,22 @@ export class Session {
     return bytesFromBase64(reply.contentBase64)
   }
 
+  /** The whole file as text; bytes that are not UTF-8 become U+FFFD. */
+  async readText(path: string, { signal }: Cancel = {}): Promise<string> {
+    return new TextDecoder().decode(await this.read(path, { signal }))
+  }
+
+  /** The whole file, parsed. Check what comes: the sandbox wrote it. */
+  async readJson(path: string, { signal }: Cancel = {}): Promise<unknown> {
+    const text = await this.readText(path, { signal })
+    try {
+      return JSON.parse(text)
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause)
+      throw new SandglassError('FILE_NOT_JSON', { path, why }, { cause })
+    }
+  }
+
   /** A terminal on a shell, which is made on first use. */
   attachShell(name: string = DEFAULT_SHELL, { signal, ...size }: Partial<TerminalSize> & Cancel = {}): Promise<Attachment> {
     return attach(this.#transport, 'attachShell', { params: { id: this.#ref, name }, query: size, signal })
@@ -111,6 +129,17 @@ export class Session {
   /** A TCP connection to a port inside. */
   dial(port: number, { signal }: Cancel = {}): Promise<ByteSocket> {
     return openSocket(this.#transport, 'dialPort', { params: { id: this.#ref, port }, signal })
+  }
+
+  /**
+   * Makes a port inside reachable on this machine, until it is closed. Resolves when it listens; a session that does not run is refused.
+   * Needs the client of `@sandglass/sdk/node`.
+   */
+  async forward(port: number, options: ForwardOptions = {}): Promise<Forward> {
+    const { forward } = this.#transport.options
+    if (!forward) throw new Error('only Node can listen on a port: connect with the client of @sandglass/sdk/node')
+    await this.ports({ signal: options.signal })
+    return forward(cancel => this.dial(port, cancel), options)
   }
 
   stats({ signal }: Cancel = {}): Promise<SessionStats> {
@@ -127,6 +156,30 @@ export class Session {
     for await (const event of follow(this.#transport, 'sessionEvents', { params: { id: this.#ref }, ...options })) {
       yield toCamel(JSON.parse(event.data)) as SessionEvent
     }
+  }
+
+  /**
+   * Calls back once, when the session has stopped, failed or ended, with its `status` and `reason`; soon, for one that has already. Follows it
+   * over lost connections and restarts of the daemon, and does not keep the program running. Returns the way to unsubscribe. What cannot be
+   * waited out, like a session that does not exist, goes to `onError`; without one it is an unhandled rejection.
+   */
+  on(
+    _event: 'exit',
+    listener: (info: SessionInfo) => void,
+    { onError }: { onError?: (error: unknown) => void } = {},
+  ): () => void {
+    const unsubscribed = new AbortController()
+    const { signal } = unsubscribed
+    const tell = (info: SessionInfo) => {
+      if (!signal.aborted) listener(this.#learn(info))
+    }
+    const fail = (error: unknown) => {
+      if (signal.aborted) return
+      if (!onError) throw error
+      onError(error)
+    }
+    void untilExit(this.#transport, this.#ref, this.#info, { signal }).then(tell, fail)
+    return () => unsubscribed.abort()
   }
 
   start = (options: Cancel = {}) => this.#change('startSession', options)

@@ -1,6 +1,5 @@
-import { createServer, type Socket } from 'node:net'
-import type { Session } from '@sandglass/sdk'
-import type { Command } from '../command.ts'
+import type { ForwardOptions, Session } from '@sandglass/sdk'
+import type { Command, Context } from '../command.ts'
 import { usage } from '../parse.ts'
 
 export const command: Command = {
@@ -16,75 +15,42 @@ export const command: Command = {
     const forwards = pairs.map(parsePorts)
     const client = await context.connect()
     const session = await client.getSession(name)
-    await session.ports() // refused when it does not run, before anything listens
     const stop = new AbortController()
-    const servers = await Promise.all(
-      forwards.map(async ({ local, remote }) => {
-        const server = createServer({ allowHalfOpen: true }, socket => {
-          join(session, remote, socket, stop.signal).catch((error: Error) => {
-            if (!stop.signal.aborted) void context.report(error)
-            socket.destroy()
-          })
-        })
-        await listen(server, local)
-        const address = server.address()
-        const port = typeof address === 'object' && address ? address.port : local
-        if (context.json) context.print(`${JSON.stringify({ local: port, remote })}\n`)
-        else context.print(`127.0.0.1:${port} -> ${session.name}:${remote}\n`)
-        return server
-      }),
-    )
-    await interrupted()
-    stop.abort()
-    for (const server of servers) server.close()
+    const options = { signal: stop.signal, onError: (error: unknown) => void context.report(error) }
+    try {
+      await Promise.all(forwards.map(ports => open(session, ports, options, context)))
+      await interrupted()
+    } finally {
+      stop.abort()
+    }
     return 0
   },
 }
 
-/** Carries bytes both ways until either side is done. */
-async function join(session: Session, port: number, socket: Socket, signal: AbortSignal): Promise<void> {
-  const gone = new AbortController()
-  socket.on('error', () => gone.abort())
-  const remote = await session.dial(port, { signal: AbortSignal.any([signal, gone.signal]) })
-  const upward = async () => {
-    for await (const piece of socket) await remote.write(piece)
-    // An empty message ends this direction; the answer may still be on its way.
-    await remote.write(new Uint8Array())
-  }
-  const downward = async () => {
-    for await (const piece of remote) if (!socket.write(piece)) await drained(socket)
-    socket.end()
-  }
-  try {
-    await Promise.all([upward(), downward()])
-  } finally {
-    remote.close()
-    socket.destroy()
-  }
+type Ports = { local: number; remote: number }
+
+async function open(
+  session: Session,
+  { local, remote }: Ports,
+  options: ForwardOptions,
+  { json, print }: Context,
+): Promise<void> {
+  const { port } = await session.forward(remote, { ...options, localPort: local }).catch(error => {
+    throw refusedPort(error, local)
+  })
+  print(json ? `${JSON.stringify({ local: port, remote })}\n` : `127.0.0.1:${port} -> ${session.name}:${remote}\n`)
 }
 
-function drained(socket: Socket): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  socket.once('drain', resolve).once('close', resolve)
-  return promise.finally(() => socket.off('drain', resolve).off('close', resolve))
-}
-
-function listen(server: ReturnType<typeof createServer>, port: number): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  server.once('error', (error: NodeJS.ErrnoException) =>
-    reject(
-      usage(
-        `cannot listen on 127.0.0.1:${port}: ${error.code === 'EADDRINUSE' ? 'the port is taken' : error.message}`,
-        `choose another port here with LOCAL:REMOTE, or 0:REMOTE for a free one`,
-      ),
-    ),
+function refusedPort(error: unknown, port: number): unknown {
+  const { code, syscall, message } = error as NodeJS.ErrnoException
+  if (syscall !== 'listen') return error
+  return usage(
+    `cannot listen on 127.0.0.1:${port}: ${code === 'EADDRINUSE' ? 'the port is taken' : message}`,
+    `choose another port here with LOCAL:REMOTE, or 0:REMOTE for a free one`,
   )
-  // SECURITY: loopback only; a forward must not open the sandbox to the network that this machine is in.
-  server.listen(port, '127.0.0.1', resolve)
-  return promise
 }
 
-function parsePorts(pair: string): { local: number; remote: number } {
+function parsePorts(pair: string): Ports {
   const [, local, remote = local] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(pair) ?? []
   const ports = { local: Number(local), remote: Number(remote) }
   if (local === undefined || ports.local > 65_535 || ports.remote > 65_535 || ports.remote < 1)

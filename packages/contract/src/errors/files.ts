@@ -76,6 +76,12 @@ export const FILES_ERRORS = {
         : `${d.count} entries could not be read and were not copied; the first is ${d.first}`,
     hint: 'the rest was copied; `sandglass cp --user root` reads everything in a session',
   },
+  FILE_NOT_JSON: {
+    http: 400,
+    exit: 3,
+    text: (d: { path: string; why: string }) => `${d.path} does not contain JSON: ${d.why}`,
+    hint: 'read it as text to see what it contains',
+  },
   TARGET_FULL: {
     http: 507,
     exit: 3,
