@@ -67,6 +67,10 @@ export const LIMITS = {
   fs_write_bytes: { max: 64 * MiB, about: 'content of one fs/write; files takes any size' },
   json_body_bytes: { max: 96 * MiB, about: 'JSON request body of fs/write' },
   request_body_bytes: { max: 2 * MiB, about: 'any other JSON request body' },
+  large_bodies_bytes: {
+    max: 192 * MiB,
+    about: 'JSON bodies of fs/write and fs/read above 2 MiB that are in memory at once; others wait',
+  },
   list_page: { min: 1, max: 200, default: 50, about: 'items in one page of a list' },
   env_keys: { max: 64, about: 'environment variables of a session or process' },
   env_bytes: { max: 10 * KiB, about: 'environment names and values together' },

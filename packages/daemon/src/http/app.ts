@@ -10,6 +10,7 @@ import { admitOrigin } from './cors.ts'
 import { toSandglassError } from './errors.ts'
 import { handlersOf } from './handlers.ts'
 import { isLocalHost } from './host-check.ts'
+import { ByteBudget, largeBytes } from './large-bodies.ts'
 import { reply, sessionOf } from './reply.ts'
 import { requestIds } from './request-id.ts'
 
@@ -50,6 +51,14 @@ export function createApp(api: Api): FastifyInstance {
         .code(error.httpStatus)
         .send({ error: error.toWire(request.id) }),
     )
+  })
+  const largeBodies = new ByteBudget(LIMITS.large_bodies_bytes.max)
+  app.addHook('preParsing', async (request, response) => {
+    const bytes = largeBytes(request.routeOptions.config.name, request)
+    if (bytes === 0) return
+    const release = await largeBodies.take(bytes, closed(response))
+    response.raw.once('close', release)
+    if (response.raw.destroyed) release()
   })
   app.addHook('onResponse', async (request, response) => {
     const route = request.routeOptions.config.name ?? 'none'
@@ -174,7 +183,7 @@ function parseJson(_request: FastifyRequest, text: string | Buffer, done: (error
 
 function sendError(error: unknown, request: FastifyRequest, response: FastifyReply, log: Logger): FastifyReply {
   // Nobody is there to hear of it.
-  if (request.socket.destroyed && error instanceof Error && error.name === 'AbortError') {
+  if (request.socket.destroyed && error instanceof Error && (error.name === 'AbortError' || request.raw.errored === error)) {
     log.info('the client left before its answer')
     return response.code(CLIENT_GONE).send()
   }
