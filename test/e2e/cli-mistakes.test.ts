@@ -27,11 +27,9 @@ test('mistakes are one line and a next step, with exit code 2', async () => {
   })
   expect(await run('image', 'lss')).toMatchObject({ code: 2, stderr: expect.stringContaining('; did you mean ls?\n') })
   expect(await run('image', 'list')).toMatchObject({ code: 2, stderr: expect.stringContaining('; did you mean ls?\n') })
-  expect(await run('exec', 'box', '--cwd', '/tmp', '-c', 'pwd')).toMatchObject({
+  expect(await run('exec', 'box', '--tag', 'mine', '-c', 'pwd')).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining(
-      "--cwd goes with -- PROGRAM: -c 'cd PATH && …', or sandglass exec NAME --cwd PATH -- sh -c 'TEXT'",
-    ),
+    stderr: expect.stringContaining("--tag goes with -- PROGRAM: sandglass exec NAME --tag TAG -- sh -c 'TEXT'"),
   })
   const line = await run('exec', 'box', "echo 'a b'; ls")
   expect(line).toMatchObject({ code: 2, stderr: expect.stringContaining("sandglass exec box -c 'echo '\\''a b'\\''; ls'\n") })

@@ -30,7 +30,7 @@ test('exec -d prints a pid, and logs shows what the program printed, also after 
   expect(await run('logs', 'b', pid)).toMatchObject({ code: 0, stdout: 'out\ngot \n', stderr: 'err\n' })
   expect((await run('logs', 'b', 'web')).stdout).toBe('out\ngot \n')
   const lines = (await run('logs', 'b', pid, '--json')).stdout.trim().split('\n')
-  expect(JSON.parse(lines.at(-1) ?? '')).toEqual({ exit_code: 3, timed_out: false })
+  expect(JSON.parse(lines.at(-1) ?? '')).toEqual({ exit_code: 3, timed_out: false, limit_hit: null })
   expect(JSON.parse(lines[0] ?? '')).toMatchObject({ stream: expect.any(String), data_base64: expect.any(String) })
 })
 

@@ -61,25 +61,22 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
     const isStdinPiped = typeof flags.stdin === 'boolean' ? flags.stdin : hasStdin()
     const settings = { timeoutMs, env: mapFrom('env', texts(flags.env)), user: userFrom(text(flags.user)), cwd: text(flags.cwd) }
     return execOutcome(async () => {
-      const withSockets = async () => (await context.connect()).session(name)
+      const session = (await context.connect()).session(name)
       if (cmd !== undefined) {
-        const session = isStdinPiped ? await withSockets() : (await context.connect()).session(name)
         const options = {
           ...settings,
           shell: text(flags.shell),
           rawOutput: flags.raw === true || undefined,
           isStdinPiped,
-          withSockets,
         }
         return runInShell(session, cmd, options, context)
       }
       const tty = flags.tty ? terminalSize() : undefined
       const options = { ...settings, tty, tag: text(flags.tag), stdin: isStdinPiped || tty !== undefined }
       if (flags.detach) {
-        const session = (await context.connect()).session(name)
         return startDetached(session, [...(rest ?? [])], { ...options, stdin: flags.stdin === true }, context)
       }
-      return runProcess(await withSockets(), [...(rest ?? [])], { ...options, isRaw: flags.raw === true }, context)
+      return runProcess(session, [...(rest ?? [])], { ...options, isRaw: flags.raw === true }, context)
     }, context)
   },
 }

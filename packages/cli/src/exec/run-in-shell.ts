@@ -12,11 +12,7 @@ import { ShellKey } from './shell-key.ts'
 import { neverRanNote, timeoutNote } from './timeout-note.ts'
 import { WaitNote } from './wait-note.ts'
 
-type ShellRun = ExecStreamOptions & {
-  isStdinPiped: boolean
-  /** The same session, with the sockets that only an interrupt needs. */
-  withSockets: () => Promise<Session>
-}
+type ShellRun = ExecStreamOptions & { isStdinPiped: boolean }
 
 /** How long the daemon may take to answer after we have left. */
 const PATIENCE_MS = 3000
@@ -25,12 +21,12 @@ const PATIENCE_MS = 3000
 export async function runInShell(
   session: Session,
   cmd: string,
-  { isStdinPiped, withSockets, ...options }: ShellRun,
+  { isStdinPiped, ...options }: ShellRun,
   context: Context,
 ): Promise<number> {
   const { shell = DEFAULT_SHELL, user } = options
   await using stdin = isStdinPiped ? await pipedStdin(session, user, context.report) : undefined
-  await using key = new ShellKey(withSockets, { shell, user }, context.report)
+  await using key = new ShellKey(session, { shell, user }, context.report)
   using wait = new WaitNote(shell, context)
   const left = new AbortController()
   // The daemon ends the command of a client that has left.
