@@ -20,6 +20,7 @@ const GiB = KiB ** 3
 const BYTES_PER_MS = (4 * GiB) / 1000
 const LEAST_MS = 50
 const MOST_MS = 5000
+const RETRY_MS = 500
 /** Looks at every disk take at most a part of the time. */
 const REST_PER_LOOK = 4
 /** So far above the line each session is looked at: who writes is known by what changed between two looks. */
@@ -63,7 +64,7 @@ export class DiskWatch {
         next => this.#arm(next),
         err => {
           this.#world.log.error({ err }, 'free disk space could not be read; retrying')
-          this.#arm(MOST_MS)
+          this.#arm(RETRY_MS)
         },
       )
     }, ms)
@@ -105,9 +106,10 @@ export class DiskWatch {
   }
 
   #grown(taken: Taken): ReadonlySet<string> {
-    const before = this.#baseline?.taken ?? taken
-    if (this.#baseline === null || performance.now() - this.#baseline.at > BASELINE_MS)
-      this.#baseline = { at: performance.now(), taken }
+    const now = performance.now()
+    const { at, taken: before } = this.#baseline ?? { at: now, taken }
+    // One that has just started counts from its first look.
+    this.#baseline = now - at > BASELINE_MS ? { at: now, taken } : { at, taken: new Map([...taken, ...before]) }
     return new Set([...taken].filter(([id, bytes]) => bytes - (before.get(id) ?? bytes) >= GROWN_BYTES).map(([id]) => id))
   }
 
