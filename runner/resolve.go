@@ -19,6 +19,7 @@ type fileSpace struct {
 	workdir string
 	roots   []string
 	user    *account
+	isRoots bool     // root's: all of the sandbox
 	made    []string // directories that makeAll made, those above first
 }
 
@@ -29,7 +30,7 @@ func newFileSpace(cfg *config, user string) (*fileSpace, error) {
 	}
 	space := &fileSpace{workdir: cfg.Workdir, roots: cfg.FileRoots, user: who}
 	if user == "root" {
-		space.roots = []string{"/"}
+		space.roots, space.isRoots = []string{"/"}, true
 	}
 	return space, nil
 }
@@ -66,7 +67,7 @@ func (s *fileSpace) pin(path string, flags int) (*pinned, error) {
 		return nil, err
 	}
 	// SECURITY: the kernel's own files are reached by exec alone. Among them is the memory of the runner.
-	if !s.contains(real) || isKernels(fd) {
+	if !s.contains(real) || s.isRoots && isKernels(fd) {
 		syscall.Close(fd)
 		return nil, outside(path)
 	}

@@ -105,7 +105,8 @@ test('sockets and pipes are left out and named, both ways, and that is no failur
 
 test('on a terminal a copy that takes longer than a second shows how far it is, and leaves nothing of that', async () => {
   using screen = new Tmux(cli.env, { cols: 100, rows: 20 })
-  screen.line(`mkfifo ${cli.home}/slow; ${SANDGLASS} cp - box:/tmp/slow < ${cli.home}/slow; echo done`)
+  execFileSync('mkfifo', [join(cli.home, 'slow')])
+  screen.line(`${SANDGLASS} cp - box:/tmp/slow < ${cli.home}/slow; echo done`)
   const slow = createWriteStream(join(cli.home, 'slow'))
   const feed = setInterval(() => slow.write(Buffer.alloc(100_000)), 100)
   try {

@@ -9,7 +9,7 @@ export const FILES_ERRORS = {
     hint: (d: { where?: string }) =>
       d.where
         ? 'choose a folder that you may write to'
-        : 'the call has the rights of the user sandbox; `--user root`, or user in the API, makes it run as root',
+        : 'the call has the rights of the user sandbox; root may, with `--user root` or user in the API, unless the filesystem is read-only',
   },
   FILE_NOT_FOUND: {
     http: 404,
