@@ -137,7 +137,7 @@ func (sh *shell) release() {
 func (sh *shell) await(e *execution, sinceTicks int64, watcher execWatcher) (*execResult, error) {
 	select {
 	case r := <-sh.reports:
-		if r.status == cannotEnter {
+		if r.status == cannotEnter && e.Cwd != "" {
 			return nil, &runnerError{codePermissionDenied, "permission denied: " + e.Cwd, fields{"path": e.Cwd}}
 		}
 		return &execResult{exitCode: r.status, cwd: sh.directory()}, nil

@@ -54,13 +54,18 @@ func (run *runner) newExecution(r execRequest, streams bool) *execution {
 }
 
 func (r *execRequest) timeout(streams bool) (limit time.Duration, ok bool) {
-	switch {
-	case r.TimeoutMS > int64(maxTimeout/time.Millisecond):
-		return maxTimeout, true
-	case r.TimeoutMS > 0:
-		return time.Duration(r.TimeoutMS) * time.Millisecond, true
+	if r.TimeoutMS > 0 {
+		return milliseconds(r.TimeoutMS), true
 	}
 	return defaultTimeout, !streams
+}
+
+// milliseconds is a timeout that a client asks for. One that a duration cannot hold is a hundred years.
+func milliseconds(ms int64) time.Duration {
+	if ms > int64(maxTimeout/time.Millisecond) {
+		return maxTimeout
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 // stop asks the execution to end. The first reason counts.

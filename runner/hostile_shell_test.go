@@ -19,7 +19,7 @@ func TestForgedReportsStopNeitherTheTimeoutNorOtherRequests(t *testing.T) {
 	s := startRunner(t, nil)
 	c, other := s.dial(), s.dial()
 	started := time.Now()
-	c.request("exec", fields{"cmd": toEveryPipe(`while printf '0 0 /\n\0'; do :; done`), "timeout_ms": 1500})
+	c.request("exec", fields{"cmd": toEveryPipe(`while printf '0 0 0 /\n\0'; do :; done`), "timeout_ms": 1500})
 	eventually(t, "the shell is listed as busy", func() bool {
 		f, _ := other.call("shell.list", nil)
 		list, _ := f["shells"].([]any)
@@ -43,7 +43,7 @@ func TestReportsBeforeAShellIsReadyDoNotStopIt(t *testing.T) {
 	s := startRunner(t, nil)
 	c := s.dial()
 	c.exec(`cat >.bash_profile <<'E'
-for fd in /proc/$$/fd/*; do case $(readlink $fd) in pipe:*) (for i in {1..50}; do printf '0 0 /\n\0'; done) >$fd 2>/dev/null;; esac; done
+for fd in /proc/$$/fd/*; do case $(readlink $fd) in pipe:*) (for i in {1..50}; do printf '0 0 0 /\n\0'; done) >$fd 2>/dev/null;; esac; done
 E
 exit`)
 	c.request("exec", fields{"cmd": "echo begun", "timeout_ms": 2000})

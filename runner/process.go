@@ -145,7 +145,7 @@ func (p *process) waitOrStop(exit <-chan int) int {
 	if p.spec.TimeoutMS <= 0 {
 		return <-exit
 	}
-	timer := time.NewTimer(time.Duration(p.spec.TimeoutMS) * time.Millisecond)
+	timer := time.NewTimer(milliseconds(p.spec.TimeoutMS))
 	defer timer.Stop()
 	select {
 	case code := <-exit:
