@@ -1,6 +1,7 @@
 # Start-up of an exec shell. The runner passes three descriptors: 241 gives one letter per instruction, 242 is a
 # seekable file with the command of an instruction, on 243 the shell reports. They are closed for everything else.
-# Instructions: r runs a command; w runs one with a folder, a stdin or variables of its own; p shows a prompt.
+# Instructions: r runs a command; w runs one with a folder, a stdin or variables of its own; p shows a prompt; s asks for a report.
+# A report has 0 after a command, 1 where bash came to its prompt, 2 where it was asked for.
 if [ -r /etc/profile ]; then . /etc/profile 241<&- 242<&- 243>&-; fi
 for __sandglass_text in ~/.bash_profile ~/.bash_login ~/.profile; do
   if [ -r "$__sandglass_text" ]; then . "$__sandglass_text" 241<&- 242<&- 243>&-; break; fi
@@ -95,6 +96,7 @@ __sandglass_step() {
         if [[ $__sandglass_text == *jobs* ]]; then __sandglass_source; fi
         if [[ -n ${1-} ]]; then __sandglass_next=r; fi
         return 0 ;;
+      s) anew=2 ;;
       p)
         if [[ -z $__sandglass_keys ]]; then
           __sandglass_keys=1

@@ -93,7 +93,7 @@ func (sh *shell) claim(e *execution, watcher execWatcher) error {
 		state := sh.state
 		if state == shellIdle {
 			// From here on a late report about the last command has a number that is past.
-			sh.state, sh.told, sh.current = shellRunning, "", e
+			sh.state, sh.told, sh.current, sh.anew = shellRunning, "", e, 0
 			sh.number++
 			select {
 			case <-sh.reports:

@@ -7,7 +7,8 @@ import (
 
 const (
 	shellOwnTime = 100 * time.Millisecond // for a shell to come back by itself once its job is gone
-	settleTime   = 100 * time.Millisecond
+	settleTime   = 2 * time.Second        // for a shell that was interrupted to say that it waits for an instruction
+	settleAgain  = 50 * time.Millisecond
 )
 
 // An interrupter sends SIGINT to the foreground groups of a shell's terminal,
@@ -18,6 +19,14 @@ type interrupter struct {
 	last      int       // group that got the signal last
 	ownSince  time.Time // since when the shell itself is in the foreground after a job
 	ownSignal bool      // the shell itself got it
+}
+
+// interruptShell interrupts the shell itself, whatever is in the foreground. In a loop of short programs each group may be
+// gone before its signal arrives, and the shell is never in the foreground for long.
+func (by *interrupter) interruptShell() {
+	if syscall.Kill(by.sh.pid, syscall.SIGINT) == nil {
+		by.ownSignal = true
+	}
 }
 
 func (by *interrupter) interrupt() {
@@ -43,11 +52,30 @@ func (by *interrupter) interrupt() {
 	}
 }
 
-// settle waits for the second report of a shell that may have been interrupted
-// when it was already back: what it prints then is not the next command's.
-func (by *interrupter) settle(alive bool, isDone func(time.Duration) (done, alive bool)) bool {
-	if alive && by.ownSignal {
-		isDone(settleTime)
+// settle waits until a shell that was interrupted has dealt with every interrupt: one may meet it when it is already back,
+// and what it prints then belongs to this command.
+func (by *interrupter) settle(alive bool) bool {
+	sh := by.sh
+	if !alive || !by.ownSignal || sh.program != "bash" {
+		return alive
+	}
+	for deadline := time.Now().Add(settleTime); time.Now().Before(deadline); {
+		sh.mu.Lock()
+		isDriven := sh.state == shellRunning
+		if isDriven {
+			sh.instruct(instructReport) // again and again: an interrupt may take the instruction with it
+		}
+		sh.mu.Unlock()
+		if !isDriven {
+			return alive
+		}
+		select {
+		case <-sh.synced:
+			return alive
+		case <-sh.ended:
+			return false
+		case <-time.After(settleAgain):
+		}
 	}
 	return alive
 }

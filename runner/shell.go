@@ -67,7 +67,9 @@ type shell struct {
 	told     string     // the instruction that the driver was woken with for it; the command is in text
 	current  *execution // what runs
 	reports  chan report
-	wanted   bool // an exec waits for the prompt to end
+	anew     int           // reports of the running command that an interrupt or an error brought about
+	synced   chan struct{} // takes the answer to instructReport
+	wanted   bool          // an exec waits for the prompt to end
 	attached int
 }
 
@@ -75,9 +77,17 @@ type shell struct {
 type report struct {
 	number int64
 	status int
-	isAnew bool // the driver was started again: an interrupt or an error brought the shell back to its prompt
+	why    reportReason
 	cwd    string
 }
+
+// reportReason is what a report follows.
+type reportReason string
+
+const (
+	startedAnew reportReason = "1" // an interrupt or an error brought the shell back to its prompt
+	asked       reportReason = "2" // instructReport; 0 is the end of a command
+)
 
 // cannotEnter is the status of a command whose directory the shell may not enter. It was not run.
 const cannotEnter = -1
@@ -99,7 +109,7 @@ func (run *runner) startShell(spec *shellSpec) (*shell, error) {
 	}
 	sh := &shell{
 		name: spec.Name, user: user, createdAt: time.Now(), screen: newOutput(shellKept, false),
-		ended: make(chan struct{}), reports: make(chan report, 1),
+		ended: make(chan struct{}), reports: make(chan report, 1), synced: make(chan struct{}, 1),
 	}
 	reports, exit, err := run.launchShell(sh, spec)
 	if err != nil {

@@ -98,7 +98,7 @@ func (sh *shell) readReports(pipe *os.File) {
 	}
 }
 
-// parseReport reads "<number> <status> <anew> <cwd>\n\0"; anew is 1 or 0.
+// parseReport reads "<number> <status> <reason> <cwd>\n\0".
 func parseReport(line string) (report, bool) {
 	parts := strings.SplitN(strings.TrimSuffix(line, "\x00"), " ", 4)
 	if len(parts) != 4 {
@@ -112,7 +112,7 @@ func parseReport(line string) (report, bool) {
 	if err != nil {
 		return report{}, false
 	}
-	return report{number, status, parts[2] == "1", strings.TrimSuffix(parts[3], "\n")}, true
+	return report{number, status, reportReason(parts[2]), strings.TrimSuffix(parts[3], "\n")}, true
 }
 
 // ready decides what a shell does that has just become ready.
@@ -122,6 +122,13 @@ func (sh *shell) ready(r report) {
 	defer sh.mu.Unlock()
 	if r.cwd != "" {
 		sh.cwd = r.cwd
+	}
+	if r.why == asked {
+		select {
+		case sh.synced <- struct{}{}:
+		default:
+		}
+		return
 	}
 	switch sh.state {
 	case shellStarting:
@@ -135,6 +142,9 @@ func (sh *shell) ready(r report) {
 				sh.instruct(sh.told)
 			}
 			return
+		}
+		if r.why == startedAnew {
+			sh.anew++
 		}
 		sh.announce(r)
 	case shellPrompt:
@@ -159,6 +169,7 @@ const (
 	instructRun    = "r"
 	instructWith   = "w" // run with settings of its own: what follows the command
 	instructPrompt = "p"
+	instructReport = "s"
 )
 
 // instruct wakes the driver; a shell that is gone is noticed elsewhere. The

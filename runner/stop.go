@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	interruptGrace = 300 * time.Millisecond // between SIGINT and SIGKILL
-	returnGrace    = time.Second            // for the shell itself after SIGKILL
+	interruptGrace = time.Second // between SIGINT and SIGKILL
+	returnGrace    = time.Second // for the shell itself after SIGKILL
 	stopPolling    = 15 * time.Millisecond
 	maxBlankLines  = 2 // that a shell prints when it is interrupted
 )
@@ -19,12 +19,14 @@ func (sh *shell) stopCommand(sinceTicks int64) (last report, blankLines int, ali
 		r, done, alive := sh.reportWithin(d)
 		if done && alive {
 			last = r
-			if r.isAnew && blankLines < maxBlankLines {
-				blankLines++
-			}
 		}
 		return done, alive
 	})
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if blankLines = sh.anew; blankLines > maxBlankLines {
+		blankLines = maxBlankLines
+	}
 	return last, blankLines, alive
 }
 
@@ -36,15 +38,18 @@ func (sh *shell) stop(sinceTicks int64, isDone func(time.Duration) (done, alive 
 		by.interrupt()
 		if done, alive := isDone(stopPolling); done {
 			killAll(victims) // the interrupt ended the job, but not those of its processes that ignore it
-			return by.settle(alive, isDone)
+			return by.settle(alive)
 		}
 	}
 	for deadline := time.Now().Add(returnGrace); time.Now().Before(deadline); {
 		killAll(append(sh.foregroundJob(sinceTicks), victims...))
 		syscall.Kill(sh.pid, syscall.SIGCONT)
 		by.interrupt()
+		if time.Until(deadline) < returnGrace/2 {
+			by.interruptShell()
+		}
 		if done, alive := isDone(stopPolling); done {
-			return by.settle(alive, isDone)
+			return by.settle(alive)
 		}
 	}
 	sh.kill()
