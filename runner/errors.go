@@ -56,7 +56,7 @@ func invalid(format string, args ...any) *runnerError {
 
 // tooManyWaiting is the error of a request that would wait behind too many others.
 func tooManyWaiting(what string, limit int) *runnerError {
-	return &runnerError{codeTooManyWaiting, fmt.Sprintf("too many %s wait already: %d", what, limit), fields{"what": what, "limit": limit}}
+	return &runnerError{codeTooManyWaiting, fmt.Sprintf("too many %s (the limit is %d); try again later", what, limit), fields{"what": what, "limit": limit}}
 }
 
 // unsupported is the error of what cannot be had in this sandbox.
@@ -76,8 +76,8 @@ var pathErrors = map[syscall.Errno]struct{ code, text string }{
 	syscall.ENOTDIR:   {codeNotADirectory, "not a directory"},
 	syscall.ENOSPC:    {codeDiskFull, "no space left in the sandbox"},
 	syscall.EDQUOT:    {codeDiskFull, "no space left in the sandbox"},
-	syscall.EXDEV:     {codePathOutside, "outside of what the file API reaches"},
-	syscall.ELOOP:     {codePathOutside, "outside of what the file API reaches"},
+	syscall.EXDEV:     {codePathOutside, "path is not accessible through the file API"},
+	syscall.ELOOP:     {codePathOutside, "path is not accessible through the file API"},
 }
 
 // pathError turns the failure of a call on path into what the client is told.

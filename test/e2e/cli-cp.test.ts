@@ -187,7 +187,7 @@ test('root reaches all of the sandbox but the files of its kernel, and the user 
   const refused = await run('cp', 'box:/etc/hostname', cli.home)
   expect(refused).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('outside of what the file API reaches: /etc/hostname\n'),
+    stderr: expect.stringContaining('path is not accessible through the file API: /etc/hostname\n'),
   })
   expect(refused.stderr).toContain('--user root')
   expect(await run('cp', '--user', 'root', 'box:/proc/version', cli.home)).toMatchObject({ code: 2 })
@@ -213,10 +213,10 @@ test('several sources go into a folder that is there, from this machine, from se
   expect(await run('cp', 'box:nofile', 'box:many/one', 'other:/tmp')).toMatchObject({ code: 4 })
   expect((await cli.run(['exec', 'other', '-c', 'cat /tmp/one'])).stdout).toBe('one')
   for (const [refused, why] of [
-    [['box:many/one', 'box:many/two', join(cli.home, 'nofolder')], 'several sources need a folder'],
-    [['box:many/one', 'box:many/two', 'other:one'], 'several sources need a folder'],
+    [['box:many/one', 'box:many/two', join(cli.home, 'nofolder')], 'with several sources the target must be an existing folder'],
+    [['box:many/one', 'box:many/two', 'other:one'], 'with several sources the target must be an existing folder'],
     [['box:many/one', 'other:one', back], 'two sources are called one'],
-    [['-', 'box:many/one', 'other:'], 'can only be copied alone'],
+    [['-', 'box:many/one', 'other:'], 'cannot be combined with other sources'],
     [['box:many', 'box:many/three/in'], 'cannot be copied into itself'],
     [['box:', 'box:new'], 'cannot be copied into itself'],
   ] as const)

@@ -235,7 +235,7 @@ test('a command line has its own user, folder and variables, and the shell keeps
   })
 })
 
-test('stdin is at its end without a pipe, and programs that ended are not jobs', async () => {
+test('stdin is empty without a pipe, and programs that ended are not jobs', async () => {
   const script = `"$0" exec box -c 'read y; echo "$? [$y]"; cat; jobs' </dev/null`
   const ran = await promisify(execFile)('sh', ['-c', script, SANDGLASS], { env: cli.env, timeout: 30_000 })
   expect(ran.stdout).toBe('1 []\n')

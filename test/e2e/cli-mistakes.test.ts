@@ -42,7 +42,7 @@ test('a copy from a place that the file API does not reach says what it reaches'
     expect(await run('cp', `box:${path}`, cli.home)).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(
-        new RegExp(`outside of what the file API reaches: ${path}\n.* /workspace, /tmp and /home/sandbox.*--user root`),
+        new RegExp(`path is not accessible through the file API: ${path}\n.* /workspace, /tmp or /home/sandbox.*--user root`),
       ),
     })
 })

@@ -38,7 +38,7 @@ test('run takes stdin, the flags of new, an environment and a timeout', async ()
   expect(await sessions()).toEqual([])
 })
 
-test('a program that is not there is 127, a session that cannot be made 125, and what is written wrong 2', async () => {
+test('exit codes: 127 not found, 125 session not created, 2 usage', async () => {
   expect(await cli.run(['run', '--', 'no-such-program'])).toMatchObject({ code: 127 })
   expect(await cli.run(['run', '--memory', '1', '--', 'true'])).toMatchObject({
     code: 125,
@@ -75,7 +75,7 @@ test('a signal goes to the program, and the session is removed', async () => {
   expect(await sessions()).toEqual([])
 })
 
-test('Ctrl-C interrupts the program, and three times ends a session whose program does not mind it', async () => {
+test('Ctrl-C interrupts the program, and three times ends a session whose program ignores it', async () => {
   using tmux = new Tmux({ ...cli.env, SG: SANDGLASS }, { cols: 100, rows: 30 })
   tmux.line(`"$SG" run -- sh -c 'echo sta"rted"; exec sleep 1000'`)
   await tmux.shows(/^started$/m)

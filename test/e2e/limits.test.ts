@@ -195,7 +195,7 @@ describe.runIf(isRoot)('a session that holds too many open files', () => {
     const [hog, other] = [await watched.create({ memory_mb: 2048, cpu_cores: 2 }), await watched.create({ name: 'other' })]
     const { error } = await watched.exec(hog.id, `python3 -c '${MANY}'`)
     expect(error).toMatchObject({ code: 'RUNNER_LOST', detail: { state: 'failed', reason: 'host_limit' } })
-    expect(error.message).toMatch(/held about \d+ of the \d+ files that this host can have open/)
+    expect(error.message).toMatch(/had about \d+ of the host's \d+ open files/)
     const opens = 'python3 -c "import os; print(len([os.open(\'/dev/null\', 0) for _ in range(1000)]))"'
     expect(await watched.exec(other.id, opens)).toMatchObject({ exit_code: 0, output: '1000\n' })
     expect((await watched.call('POST', `/v1/sessions/${hog.id}/start`)).json()).toMatchObject({ status: 'running' })

@@ -17,7 +17,7 @@ export async function moveCredentials(context: Context, { path, document }: Conf
   const found = credentialsIn(document)
   if (found.size === 0) return
   if (context.env.SANDGLASS_URL)
-    throw usage('SANDGLASS_URL names a daemon elsewhere, and init keeps the keys of the one here', 'unset SANDGLASS_URL')
+    throw usage('init stores keys in the local daemon, but SANDGLASS_URL selects a remote one', 'unset SANDGLASS_URL')
   const { secrets } = await context.connect()
   for (const [key, value] of found) await secrets.put(CREDENTIALS[key], value)
   writePrivate(path, withoutKeys(readPrivate(path) ?? '', topKeys(found)))

@@ -29,7 +29,7 @@ const Overcommit = z.strictObject({
     .min(1)
     .max(1000)
     .default(8)
-    .describe('how many times the free disk space may be promised to the disks of sessions; 1 promises nothing twice'),
+    .describe('disk overcommit factor: session disks may total this many times the free space; 1: no overcommit'),
   disk_floor_mb: z
     .int()
     .min(LIMITS.disk_floor_mb.min)
@@ -51,7 +51,7 @@ const Limits = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      'open files of the host that sessions leave free: below it the session that holds the most is ended; a fifth of fs.file-max when absent',
+      'open files kept free on the host; when fewer are left, the session with the most is ended; default: a fifth of fs.file-max',
     ),
 })
 

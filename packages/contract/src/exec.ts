@@ -19,9 +19,7 @@ export const ExecRequest = z.strictObject({
   ),
   cwd: Path.optional().describe('folder of this command; the shell is back in its own folder afterwards'),
   env: Env.optional().describe('variables of this command, exported; the shell has its own back afterwards'),
-  stdin_path: Path.optional().describe(
-    'file or FIFO in the sandbox that the command reads as stdin; stdin is at its end when absent',
-  ),
+  stdin_path: Path.optional().describe('file or FIFO in the sandbox that the command reads as stdin; stdin is empty when absent'),
   timeout_ms: z
     .int()
     .min(LIMITS.exec_timeout_ms.min)

@@ -127,7 +127,7 @@ export const Session = z.object({
     'when a running or paused session expires, or ends by its timeout_sec, if it is not used; null for never',
   ),
   kept_until: Timestamp.nullable().describe(
-    'when a stopped or failed session is removed with its files; null in other states, and where its files stay until it is removed',
+    'when a stopped or failed session is removed with its files; null in other states and for persistent sessions, except a stopped one with timeout_sec',
   ),
   terminated_at: Timestamp.nullable(),
   delete_at: Timestamp.nullable(),
@@ -165,7 +165,7 @@ export const RenewRequest = z.strictObject({
   ttl_seconds: within('session_ttl_seconds')
     .nullable()
     .optional()
-    .describe('another ttl from here on; null for none, for persistent sessions; the one it has when absent'),
+    .describe('new ttl; null: none (persistent sessions only); unchanged when absent'),
 })
 
 export const ResizeRequest = z

@@ -88,8 +88,8 @@ test('execStream fails when the stream breaks off or carries an error, and is ne
 
 test.each([
   ['ended', { status: 'failed', reason: 'crashed', error_message: 'it crashed' }, 'ended while the command ran: it crashed'],
-  ['runs', { status: 'running' }, 'the daemon broke off what it was sending from session calm-otter'],
-])('a download that breaks off says what became of a session that %s', async (_, state, message) => {
+  ['runs', { status: 'running' }, 'the transfer from session calm-otter was interrupted'],
+])('an interrupted download says what became of a session that %s', async (_, state, message) => {
   await using server = await startServer((request, reply) => {
     if (request.url?.endsWith('/x')) json(reply, 200, { ...SESSION, ...state })
     else reply.writeHead(200, { 'content-length': '10' }).write('five!', () => reply.destroy())

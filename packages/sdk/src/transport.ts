@@ -133,7 +133,7 @@ async function openWithRetries<Name extends RouteName>(line: Line, name: Name, c
   }
 }
 
-/** Returns an error that another attempt may not meet, and throws every other. */
+/** Returns transient errors for the caller to retry; throws all others. */
 async function openOnce<Name extends RouteName>(
   { send, key, options }: Line,
   name: Name,

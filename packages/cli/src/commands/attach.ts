@@ -9,7 +9,7 @@ import { attachTerminal, requireTerminal } from '../terminal/attach-terminal.ts'
 export const command: Command = {
   summary: 'Attach to the main shell, or to a process, of a session',
   usage: ['NAME [--shell SHELL]', 'NAME --pid PID|TAG'],
-  about: `Without --pid it is a terminal on the shell, as sandglass shell is.
+  about: `Without --pid it opens a terminal on the shell, like sandglass shell.
 
 --pid attaches to a process: its output so far, as much as is kept, then its output as it comes. Input goes to it if it was started
 with -t or with its stdin open. A process on a terminal is left with ~. at the start of a line, and goes on. Ctrl-C interrupts any

@@ -22,14 +22,14 @@ exists.
 In the place of a file, - is stdin or stdout; a folder goes to stdout as a tar.
 
 Sockets, pipes, devices and the kernel's own files are left out and named, and as with tar that is no failure. An entry that cannot be
-read is named too, the rest is copied, and the exit status is 3. A folder that would be new is there when all of it is copied, or not
-at all.
+read is named too, the rest is copied, and the exit status is 3. A new target folder appears only when the
+copy is complete.
 
 What comes out of a sandbox is not trusted: entries that would leave the target folder (absolute names, .., links that lead
 out) are refused, and set-id bits are dropped.`,
   options: {
     user: { type: 'string', value: 'USER', choices: ['sandbox', 'root'], about: 'whose rights the copy has in a session' },
-    recursive: { type: 'boolean', short: 'r', about: 'changes nothing: a folder is always copied with what is in it' },
+    recursive: { type: 'boolean', short: 'r', about: 'accepted for compatibility; folders are always copied recursively' },
     'skip-unsafe': { type: 'boolean', about: 'leave out entries that are refused and say so, instead of stopping' },
   },
   completes: 'locations',
@@ -75,7 +75,8 @@ function refuseEnds(sources: readonly Location[], target: Location): void {
   if (target.kind !== 'sandbox' && sources.some(({ kind }) => kind !== 'sandbox'))
     throw usage('a source or the target must be NAME:PATH, in a session')
   if (sources.length === 1) return
-  if (target.kind === 'stdio' || sources.some(({ kind }) => kind === 'stdio')) throw usage('- can only be copied alone')
+  if (target.kind === 'stdio' || sources.some(({ kind }) => kind === 'stdio'))
+    throw usage('- cannot be combined with other sources')
   const names = sources.flatMap(source => (source.kind === 'stdio' || source.path.endsWith('/.') ? [] : [nameOf(source.path)]))
   const twice = names.find((name, i) => names.indexOf(name) !== i)
   if (twice !== undefined) throw usage(`two sources are called ${printable(twice)}: one would replace the other`)
@@ -115,7 +116,7 @@ async function requireFolder(client: SandboxClient, target: Location, copying: C
   } catch (error) {
     throw target.kind === 'sandbox' ? withSide(error, target.session) : withSide(error, '')
   }
-  throw usage(`several sources need a folder to go to, and there is none ${where}: ${path}`)
+  throw usage(`with several sources the target must be an existing folder ${where}: ${path}`)
 }
 
 async function copyOne(client: SandboxClient, from: Location, to: Location, copying: Copying): Promise<Copied | undefined> {

@@ -17,8 +17,8 @@ const STATUS_WIDTH = 'missing  '.length
 export const command: Command = {
   summary: 'Check what this machine can run, and how to fix the rest',
   usage: [''],
-  about: `ok works; weaker works, but not as well as it could; missing does not, and something else does its work; failed does not.
-What follows "fix:" mends it.
+  about: `ok: works; weaker: works with a restriction; missing: not available, a fallback is used; failed: broken. A line that begins with
+"fix:" says how to repair it.
 Exit code 3 when no session can be created.`,
   options: {},
   async run(input, { configPath, json, print, quiet, say, settings }) {

@@ -20,12 +20,13 @@ cleaned of escape sequences unless --raw.
 -- PROGRAM runs a program of its own, with separate stdout and stderr. On a terminal, sequences that could
 harm it (clipboard, title, queries) are dropped unless --raw; with -t everything passes.
 
--d starts the program, prints its pid and returns. It runs until it ends or the session does, and the session does not go idle before.
+-d starts the program, prints its pid and returns. It runs until it ends or the session does, and the session does not
+expire while the program runs.
 sandglass logs shows its output, attach leads to it, and kill ends it.
 
 Neither has a timeout unless --timeout, which includes the wait for a busy shell. stdin is passed on when it is a pipe or a file;
-otherwise it is at its end. Ctrl-C interrupts what runs inside; the third one kills it. A -c TEXT whose sandglass is killed or loses its
-terminal ends as well: interrupted, then killed.
+otherwise stdin is empty. Ctrl-C interrupts what runs inside; the third one kills it. If sandglass is killed or loses its terminal, the
+-c command is interrupted, then killed.
 --json prints the API's reply when the command has ended; a program's has stdout and stderr apart as well.
 
 Exit code: the command's own; 128+n for a signal, 124 after a timeout, 127 or 126 for a program that is not there or may not be

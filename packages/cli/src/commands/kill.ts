@@ -7,8 +7,8 @@ import { toJson } from '../show-session.ts'
 export const command: Command = {
   summary: 'Send a signal to processes of a session',
   usage: ['NAME PID|TAG... [-s SIGNAL]'],
-  about: `Any process that sandglass ps lists can be signalled. One that was started with exec -- or exec -d is signalled with
-its whole group, and so with the children it has; any other alone.
+  about: `Any process that sandglass ps lists can be signalled. Processes started with exec -- or exec -d are signalled with their
+process group, others alone.
 
 SIGNAL is written TERM, SIGTERM, term or 15.`,
   options: {

@@ -1,3 +1,4 @@
+import { LIMITS } from '@sandglass/contract/tables'
 import { type Session, type SessionEvent, toSnake } from '@sandglass/sdk'
 import type { Command, Context } from '../command.ts'
 import { onBrokenPipe } from '../exec/broken-pipe.ts'
@@ -9,7 +10,7 @@ import { lastDetached, pidOf } from '../processes.ts'
 export const command: Command = {
   summary: 'Show the output of a process of a session, or its boot log',
   usage: ['NAME [PID|TAG] [-f]', 'NAME --boot [-f]'],
-  about: `Without PID it is the process that was started last with exec -d. The last 256 KiB of its stdout and as much of its stderr
+  about: `Without PID it is the process that was started last with exec -d. The last ${LIMITS.process_output_kept.max / 1024} KiB of its stdout and as much of its stderr
 are kept, also after its end; its stderr goes to stderr here. With -f the output is followed until the process ends.
 
 With --boot -f the boot log is followed by the state changes of the session, until it ends or you press Ctrl-C.
@@ -17,7 +18,7 @@ With --boot -f the boot log is followed by the state changes of the session, unt
 --json prints a line for each piece of output, with the bytes in base64, and one with the exit code when the process has ended.
 Of the boot log it prints one line, and then one for each change.`,
   options: {
-    follow: { type: 'boolean', short: 'f', about: 'go on with what comes' },
+    follow: { type: 'boolean', short: 'f', about: 'follow the output' },
     boot: { type: 'boolean', about: 'show the boot log of the session' },
     raw: { type: 'boolean', about: 'output exactly as printed' },
   },
@@ -25,7 +26,7 @@ Of the boot log it prints one line, and then one for each change.`,
   async run({ args, rest, flags }, context) {
     const [name, process, ...more] = [...args, ...(rest ?? [])]
     if (name === undefined) throw usage('NAME is missing')
-    if (more.length > 0) throw usage(`one process is enough: ${more.join(' ')} is too much`)
+    if (more.length > 0) throw usage(`unexpected argument ${more[0]}: the command takes one process`)
     if (flags.boot && process !== undefined) throw usage('give either a process or --boot, not both')
     const session = (await context.connect()).session(name)
     const follow = flags.follow === true

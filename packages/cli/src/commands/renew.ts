@@ -7,7 +7,7 @@ import { expiryOf } from '../show-session.ts'
 const TTL = {
   type: 'string',
   value: 'DURATION',
-  about: 'another ttl from here on, like 3600 or 1h; none for a persistent session',
+  about: 'new ttl, like 3600 or 1h; none: no ttl (persistent sessions only)',
 } as const
 
 export const command: Command = changeCommand(

@@ -19,7 +19,7 @@ const TTL_SECONDS = 60
 const { start: _, ...sessionOptions } = SESSION_OPTIONS
 
 export const command: Command = {
-  summary: 'Run one command in a new session that goes away',
+  summary: 'Run one command in a temporary session',
   usage: ['[IMAGE] [FLAGS] -- PROGRAM [ARGUMENT]...'],
   about: `Creates a session, runs the program in it, passes its exit code on and removes the session. With --keep the session stays,
 and its name is printed on stderr.
@@ -32,7 +32,7 @@ Exit code: the program's own; 128+n for a signal, which is 137 for a program tha
   options: {
     'copy-in': { type: 'boolean', about: 'copy the current folder into /workspace first' },
     keep: { type: 'boolean', about: 'keep the session' },
-    rm: { type: 'boolean', about: 'remove the session at the end, as it is without the flag too' },
+    rm: { type: 'boolean', about: 'remove the session at the end (default)' },
     timeout: { type: 'string', value: 'DURATION', about: 'end the program after this, like 30s or 5m' },
     tty: { type: 'boolean', short: 't', about: 'run the program on a terminal' },
     user: { type: 'string', choices: ['sandbox', 'root'], about: 'user inside' },

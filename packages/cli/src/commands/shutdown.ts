@@ -16,7 +16,7 @@ A daemon that systemd runs is stopped with systemctl.`,
   options: { restart: { type: 'boolean', about: 'start it again at once' } },
   async run(input, context) {
     noArguments(input)
-    if (context.env.SANDGLASS_URL) throw usage('SANDGLASS_URL names a daemon elsewhere: stop it there')
+    if (context.env.SANDGLASS_URL) throw usage('SANDGLASS_URL selects a remote daemon: stop it there')
     const dataDir = input.flags.restart ? (await context.settings()).dataDir : await dataDirOf(context)
     const daemon = findDaemon(dataDir)
     if (daemon) await stop(daemon, dataDir)

@@ -24,7 +24,7 @@ export async function copyBetween(from: Remote, to: Remote, copying: Copying): P
   return { entries, target: target.path }
 }
 
-/** Gives `put` the bytes of a tar. Of two ends that fail, the source's failure is the reason: it is why the other was broken off. */
+/** Passes the bytes of a tar to `put`. If both ends fail, throws the source's error, which caused the other. */
 async function relay<Reply>(
   tar: AsyncIterable<Uint8Array>,
   copying: Copying,
@@ -61,7 +61,7 @@ async function refuseIntoItself(from: Remote, to: Remote, copying: Copying): Pro
     throw usage(`${from.path} cannot be copied into itself, as ${real}`)
 }
 
-/** Of what may not be there yet: the folder above that is there, with the rest behind it. */
+/** Resolves the deepest existing folder and appends the missing names. */
 async function realPath({ session, path }: Omit<Remote, 'name'>, copying: Copying): Promise<string> {
   const trimmed = path.replace(/(.)\/+$/, '$1')
   const found = await look({ session, path: trimmed }, copying)

@@ -18,7 +18,7 @@ it('a file that becomes shorter while its folder is packed is named', async () =
   await expect(rest()).rejects.toMatchObject({ code: 'SOURCE_FAILED', detail: { path } })
 })
 
-it('what cannot be read is left out and told, where somebody listens', async () => {
+it('unreadable entries are skipped and reported to onUnreadable', async () => {
   // It has a file that nobody may read, not even root.
   const unreadable = '/proc/sys/vm'
   const told: string[] = []

@@ -26,7 +26,7 @@ export async function look({ session, path }: Omit<Remote, 'name'>, { user }: Pi
   }
 }
 
-/** What is there must be there. */
+/** Throws FILE_NOT_FOUND if the source does not exist. */
 export async function lookAtSource(remote: Remote, copying: Copying): Promise<Found> {
   const found = await look(remote, copying)
   if (!found) throw new SandglassError('FILE_NOT_FOUND', { path: remote.path, where: inSession(remote.name) })

@@ -119,7 +119,7 @@ test('hard links to files of the archive are made', async () => {
   expect(await readFile(join(target, 'b'), 'utf8')).toBe('same')
 })
 
-test('what the runner left out or could not read is told, and no entry', async () => {
+test('what the runner left out or could not read is reported and not unpacked', async () => {
   const told: string[] = []
   const comment = (text: string): Raw => ({ name: 'left-out', typeFlag: 'g', content: `${text.length + 12} comment=${text}\n` })
   const source = archive(

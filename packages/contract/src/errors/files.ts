@@ -9,7 +9,7 @@ export const FILES_ERRORS = {
     hint: (d: { where?: string }) =>
       d.where
         ? 'choose a folder that you may write to'
-        : 'the call has the rights of the user sandbox; root may, with `--user root` or user in the API, unless the filesystem is read-only',
+        : 'the call runs as the user sandbox; retry with `--user root` (API: `user`), unless the filesystem is read-only',
   },
   FILE_NOT_FOUND: {
     http: 404,
@@ -26,8 +26,8 @@ export const FILES_ERRORS = {
   PATH_OUTSIDE_WORKSPACE: {
     http: 400,
     exit: 2,
-    text: (d: { path: string }) => `outside of what the file API reaches: ${d.path}`,
-    hint: 'it reaches /workspace, /tmp and /home/sandbox, and follows no symbolic link out of them; `--user root`, or user in the API, reaches all but /proc and /sys',
+    text: (d: { path: string }) => `path is not accessible through the file API: ${d.path}`,
+    hint: 'use a path in /workspace, /tmp or /home/sandbox that no symbolic link leads out of; `--user root` (API: `user`) reaches all but /proc and /sys',
   },
   IS_A_DIRECTORY: {
     http: 400,
@@ -58,8 +58,8 @@ export const FILES_ERRORS = {
   TRANSFER_CUT: {
     http: 502,
     exit: 3,
-    text: (d: { id: string }) => `the daemon broke off what it was sending from session ${d.id}`,
-    hint: 'the session still runs, and the log of the daemon has the reason; try again',
+    text: (d: { id: string }) => `the transfer from session ${d.id} was interrupted`,
+    hint: "the session is still running; the daemon's log has the reason; try again",
   },
   SOURCE_FAILED: {
     http: 400,

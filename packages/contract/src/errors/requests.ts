@@ -42,13 +42,15 @@ export const REQUESTS_ERRORS = {
   BODY_TIMEOUT: {
     http: 408,
     exit: 3,
-    text: (d: { what: string; seconds: number }) => `the request body did not come: ${d.what} in ${d.seconds} seconds`,
+    text: (d: { stalled: boolean; seconds: number }) =>
+      d.stalled ? `no body data for ${d.seconds} seconds` : `request body incomplete after ${d.seconds} seconds`,
     hint: 'send it again; slow_body_seconds in the configuration is the longest time without a byte',
   },
   TOO_MANY_WAITING: {
     http: 429,
     exit: 3,
-    text: (d: { what: string; limit: number }) => `too many ${d.what} are waiting already (the limit is ${d.limit})`,
+    text: (d: { what: string; limit?: number }) =>
+      `too many ${d.what}${d.limit === undefined ? '' : ` (the limit is ${d.limit})`}; try again later`,
     hint: 'wait until some of them end, or end what they are waiting for',
   },
   SLOW_READER: {

@@ -190,7 +190,7 @@ export interface Backend {
   start(spec: MachineSpec, signal: AbortSignal): Promise<Machine>
   /** Finds machines that outlived the daemon and still run. */
   recover(): Promise<Machine[]>
-  /** Absent where a session's files take no disk of the host. A look at a disk counts for a few seconds, unless `isFresh`. */
+  /** Absent where a session's files take no disk of the host. Cached for a few seconds; `isFresh` bypasses the cache. */
   room?(isFresh?: boolean): Promise<Room>
   /** Ids of everything this backend holds for sessions: running, stopped, or left by a crash. */
   residents(): Promise<string[]>

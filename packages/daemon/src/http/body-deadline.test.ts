@@ -22,6 +22,6 @@ it('a body that has a deadline as a whole is cut at it, although bytes keep comi
   socket.write('POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n')
   const drip = setInterval(() => socket.write('x'), 50)
   onTestFinished(() => clearInterval(drip))
-  expect((await cut.promise).detail).toEqual({ what: 'not all of it', seconds: 0.7 })
+  expect((await cut.promise).detail).toEqual({ stalled: false, seconds: 0.7 })
   await expect.poll(() => socket.destroyed).toBe(true)
 })

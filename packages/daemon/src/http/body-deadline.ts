@@ -29,7 +29,7 @@ export function watchBody(
     if (!isStalled && (totalMs === null || now - began < totalMs)) return
     clearInterval(looks)
     const ms = isStalled ? stallMs : (totalMs ?? 0)
-    const error = new SandglassError('BODY_TIMEOUT', { what: isStalled ? 'no byte' : 'not all of it', seconds: ms / 1000 })
+    const error = new SandglassError('BODY_TIMEOUT', { stalled: isStalled, seconds: ms / 1000 })
     if (response.sent || raw.complete) return void raw.destroy(error)
     response.raw.once('close', () => raw.destroy(error)).once('finish', () => raw.destroy(error))
     cut(error)

@@ -23,7 +23,7 @@ export type PumpOptions = {
   log: Logger
 }
 
-/** What a port's socket has no use for, a program's adds: `limitHit`. */
+/** Ports have no exit code, so `limitHit` is only set for programs. */
 export const pumpOptions = (
   world: World,
   { live }: HeldStream,

@@ -7,7 +7,7 @@ const MiB = 1024 * 1024
 const never = new AbortController().signal
 
 describe('a budget of bytes', () => {
-  it('is never exceeded, and who waits goes in the order of coming', async () => {
+  it('is never exceeded, and waiters are served first in, first out', async () => {
     const budget = new ByteBudget(10)
     const order: number[] = []
     let most = 0

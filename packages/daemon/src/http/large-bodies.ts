@@ -19,7 +19,7 @@ export class ByteBudget {
     return this.#total - this.#free
   }
 
-  /** Waits for its turn, in the order of coming, and gives what ends it; TOO_MANY_WAITING when it does not come in time. */
+  /** Waits for its turn, first in, first out, and returns what releases the bytes. Throws TOO_MANY_WAITING if the turn does not come in time. */
   async take(bytes: number, signal: AbortSignal, waitMs = WAIT_MS): Promise<() => void> {
     const wanted = Math.min(bytes, this.#total)
     if (this.#waiting.length > 0 || wanted > this.#free)
@@ -49,9 +49,7 @@ export class ByteBudget {
       this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
       this.#admit()
       const isLate = (signal.reason as Error | undefined)?.name === 'TimeoutError'
-      reject(
-        isLate ? new SandglassError('TOO_MANY_WAITING', { what: 'bytes of large files', limit: this.#total }) : signal.reason,
-      )
+      reject(isLate ? new SandglassError('TOO_MANY_WAITING', { what: 'large file requests' }) : signal.reason)
     }
     this.#waiting.push(waiting)
     signal.addEventListener('abort', leave)

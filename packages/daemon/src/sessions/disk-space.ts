@@ -1,4 +1,4 @@
-// Free space of the host's disk, less what sessions have written and the kernel still holds in memory: that takes its blocks later, paused or not.
+// Free disk space minus dirty pages that sessions wrote and the kernel has not flushed: those take their blocks later, even of a paused session.
 import { readFileSync } from 'node:fs'
 import { forEachAtOnce } from './for-each-at-once.ts'
 import type { LiveSession } from './live.ts'

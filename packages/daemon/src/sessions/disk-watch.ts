@@ -21,9 +21,9 @@ const BYTES_PER_MS = (4 * GiB) / 1000
 const LEAST_MS = 50
 const MOST_MS = 5000
 const RETRY_MS = 500
-/** Looks at every disk take at most a part of the time. */
+/** Sampling takes at most a fifth of the time. */
 const REST_PER_LOOK = 4
-/** So far above the line each session is looked at: who writes is known by what changed between two looks. */
+/** Within this distance of the threshold, sample each session: the ones that write are known by the difference between two samples. */
 const NEAR_BYTES = GiB
 /** Growth is counted from a look that is at most about this old. */
 const BASELINE_MS = 1000
@@ -130,7 +130,7 @@ async function hold(world: World, id: string, why: string): Promise<void> {
     const change = (verb: 'resume' | 'start') =>
       ({
         reason: 'disk_pressure',
-        error_message: `the host is full: ${why}; free some of it, then \`sandglass ${verb} ${row.name}\``,
+        error_message: `the host is full: ${why}; free disk space, then \`sandglass ${verb} ${row.name}\``,
       }) as const
     try {
       if (!live.machine.pause) throw new Error('this machine cannot be paused')

@@ -69,7 +69,7 @@ export function dueAt({ config }: World, row: SessionRow, status: SessionState, 
   return end === Infinity ? null : end
 }
 
-/** How long a session stays in a state without use; null for as long as it likes, and undefined for states that are left by themselves. */
+/** How long a session stays in a state without use; null: no limit; undefined: the lease does not end this state. */
 function idleSeconds(row: SessionRow, status: SessionState, retention: number): number | null | undefined {
   if (status === 'stopped') return row.mode === 'persistent' ? null : retention
   if (!LEASED.includes(status)) return undefined

@@ -1,5 +1,5 @@
-// Which limit a failed command or process met. The kernel counts kills and refused forks for the whole session, so a count that grew is told to
-// every command that failed since: it names what happened in the session, and not whose process it was. A command that succeeds reads nothing.
+// Which limit a failed command or process met. The kernel counts kills and refused forks for the whole session, so a grown counter is
+// reported to every command that failed since: it names what happened in the session, and not whose process it was. A command that succeeds reads nothing.
 import type { LimitHit } from '@sandglass/contract'
 import type { LimitEvents } from '../backends/backend.ts'
 import type { LiveSession } from './live.ts'
@@ -8,7 +8,7 @@ import type { World } from './world.ts'
 
 /** Part of a live session. */
 export type LimitMemory = {
-  /** As last read; null until it was. */
+  /** Last reading; null before the first. */
   seen: LimitEvents | null
   /** Of processes by pid. */
   readonly processes: Map<number, ProcessMemory>

@@ -12,7 +12,7 @@ export type LiveSession = {
   row: SessionRow
   readonly machine: Machine
   readonly link: RunnerLink
-  /** Commands and streams under way; while there is one the session does not go idle. */
+  /** Commands and streams under way; while there is one the session does not expire. */
   holds: number
   readonly limits: LimitMemory
 }

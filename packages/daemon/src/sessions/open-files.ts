@@ -32,7 +32,7 @@ export async function watchOpenFiles(world: World): Promise<void> {
 type Pool = { open: number; max: number; reserved: number }
 type Holder = { live: LiveSession; files: number }
 
-/** Whoever else holds the files, sessions are not ended for it. */
+/** Ends no session if sessions hold less than half of the open files. */
 async function relieve(world: World, pool: Pool): Promise<void> {
   const holders = await holdersOf(world, pool.open)
   const [most] = holders.toSorted((a, b) => b.files - a.files)
@@ -66,7 +66,7 @@ async function count(world: World, withMapped: boolean): Promise<Holder[]> {
 async function end(world: World, { live, files }: Holder, { max, reserved }: Pool): Promise<void> {
   await world.turns.take(live.row.id, async () => {
     if (world.live.get(live.row.id) !== live) return
-    const error_message = `it held about ${files} of the ${max} files that this host can have open, and fewer than ${reserved} were left for others`
+    const error_message = `it had about ${files} of the host's ${max} open files; fewer than ${reserved} were left`
     await transition(world, live.row, 'fail', { reason: 'host_limit', error_message })
     release(world, live)
     await live.machine.stop()

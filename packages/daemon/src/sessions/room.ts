@@ -35,7 +35,7 @@ export async function requireFreeDisk(world: World, { backend }: Pick<SessionRow
 
 /** For messages. */
 export const shortage = (free: number, pause: number) =>
-  `its disk has ${Math.max(0, Math.floor(free / MiB))} MiB free, and sessions may write while it has ${inMb(pause)} MiB`
+  `${Math.max(0, Math.floor(free / MiB))} MiB of disk are free; sessions need at least ${inMb(pause)} to write`
 
 type Disk = Pick<SessionRow, 'id' | 'backend' | 'disk_mb'>
 
@@ -60,7 +60,7 @@ async function ownBytes(world: World, row: Disk): Promise<number | null> {
     const what =
       free < pause
         ? shortage(free, pause)
-        : `its disk has ${inMb(free)} MiB free, and ${inMb(needed)} MiB are needed with overcommit.disk ${policy.overcommit}`
+        : `${inMb(free)} MiB of disk are free; ${inMb(needed)} are needed with overcommit.disk ${policy.overcommit}`
     throw new SandglassError('HOST_FULL', { what })
   }
   return own

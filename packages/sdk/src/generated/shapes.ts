@@ -62,7 +62,7 @@ export type Replies = {
     lastActivityAt: string
     /** when a running or paused session expires, or ends by its timeout_sec, if it is not used; null for never */
     expiresAt: string | null
-    /** when a stopped or failed session is removed with its files; null in other states, and where its files stay until it is removed */
+    /** when a stopped or failed session is removed with its files; null in other states and for persistent sessions, except a stopped one with timeout_sec */
     keptUntil: string | null
     terminatedAt: string | null
     deleteAt: string | null
@@ -530,7 +530,7 @@ export type Bodies = {
     start?: boolean
   }
   renewSession: {
-    /** another ttl from here on; null for none, for persistent sessions; the one it has when absent */
+    /** new ttl; null: none (persistent sessions only); unchanged when absent */
     ttlSeconds?: number | null
   }
   resizeSession: {
@@ -552,7 +552,7 @@ export type Bodies = {
     cwd?: string
     /** variables of this command, exported; the shell has its own back afterwards */
     env?: Record<string, string>
-    /** file or FIFO in the sandbox that the command reads as stdin; stdin is at its end when absent */
+    /** file or FIFO in the sandbox that the command reads as stdin; stdin is empty when absent */
     stdinPath?: string
     /** the command is ended after this, the wait for a busy shell included; exec: 30,000 when absent, at most defaults.max_exec_timeout_ms; exec/stream: none when absent, and no maximum */
     timeoutMs?: number

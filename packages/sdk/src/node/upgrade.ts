@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream'
 import { withResolvers } from '../with-resolvers.ts'
 import { requestTo, type Target, upgradeError } from './fetch.ts'
 
-/** The connection after the handshake, and what was read of it too much. */
+/** The connection after the handshake, and the bytes read past the handshake. */
 export type Upgraded = { socket: Duplex; head: Buffer<ArrayBuffer> }
 export type Upgrade = (url: URL, protocols: readonly string[], signal: AbortSignal) => Promise<Upgraded>
 

@@ -68,7 +68,7 @@ class NodeWebSocket implements SocketLike {
   close(code: number = CLOSE.normal, reason = ''): void {
     if (this.#isClosing) return
     this.#isClosing = true
-    this.#connecting.abort() // of no effect once it is open, as the rest is before
+    this.#connecting.abort() // no-op after the handshake, as the rest is before it
     this.#write(OPCODES.close, closePayload(code, reason))
     setTimeout(() => this.#socket?.destroy(), CLOSE_MS).unref()
   }
