@@ -21,7 +21,7 @@ export const LIMITS = {
     min: 1,
     max: 2_592_000,
     default: null,
-    about: 'seconds after its creation at which a session ends in any state, whatever runs; none by default',
+    about: 'seconds after its creation at which a running, paused or stopped session ends, whatever runs in it; none by default',
   },
   cpu_cores: { min: 0.5, max: 4, highest: 1024, raise: 'max_cpu_cores', default: 0.5, about: 'cpu cores of a session' },
   memory_mb: {

@@ -25,7 +25,7 @@ export const SESSION_FLAGS: Readonly<Record<string, SessionFlag>> = {
   'mount': { field: 'mounts', kind: 'mount', value: 'SRC:DST[:rw]', about: 'folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise' },
   'ttl-seconds': { field: 'ttl_seconds', kind: 'seconds', value: 'DURATION', isNullable: true, about: 'seconds without use after which a session expires; every use starts them again; a persistent session may have none, 1 to 86400' },
   'on-expiry': { field: 'on_expiry', kind: 'text', value: 'TEXT', choices: ['end', 'stop', 'pause'], about: 'what happens when ttl_seconds have passed without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent end for an ephemeral session, stop for a persistent one' },
-  'timeout-sec': { field: 'timeout_sec', kind: 'seconds', value: 'DURATION', isNullable: true, about: 'seconds after its creation at which a session ends in any state, whatever runs; none by default, 1 to 2592000' },
+  'timeout-sec': { field: 'timeout_sec', kind: 'seconds', value: 'DURATION', isNullable: true, about: 'seconds after its creation at which a running, paused or stopped session ends, whatever runs in it; none by default, 1 to 2592000' },
   'persist': { field: 'persist', kind: 'boolean', value: '', about: 'true is mode persistent: the files stay until the session is removed' },
   'mode': { field: 'mode', kind: 'text', value: 'TEXT', choices: ['ephemeral', 'persistent'], about: 'ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed' },
   'env': { field: 'env', kind: 'map', value: 'NAME=VALUE', about: 'environment variables' },

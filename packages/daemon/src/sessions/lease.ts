@@ -1,5 +1,5 @@
-// The lease: each activity moves a session's end by its own ttl. A command, stream or process under way holds it; the hard end
-// comes whatever runs. Activity is remembered here and written at most once a second for all sessions together, so that
+// The lease: each activity moves a session's end by its own ttl. A command, stream or detached process under way holds it;
+// the hard end comes whatever runs. Activity is remembered here and written at most once a second for all sessions together, so that
 // a command costs the store nothing; a daemon that dies loses at most that second.
 
 import type { SessionState } from '@sandglass/contract'
