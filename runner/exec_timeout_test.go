@@ -94,11 +94,12 @@ func TestACommandThatIsEndedPrintsWhatItPrintedItself(t *testing.T) {
 			t.Parallel()
 			s := startRunner(t, nil)
 			client := s.dial()
-			if got := client.exec(c.cmd, fields{"timeout_ms": 600}); got.out != c.want || !got.timedOut {
+			client.exec("true") // the shell has started
+			if got := client.exec(c.cmd, fields{"timeout_ms": 2000}); got.out != c.want || !got.timedOut {
 				t.Errorf("%+v", got)
 			}
 			stream := s.dial()
-			stream.stream(fields{"cmd": c.cmd, "timeout_ms": 600})
+			stream.stream(fields{"cmd": c.cmd, "timeout_ms": 2000})
 			if got, _ := stream.streamed(); got.out != c.want || !got.timedOut {
 				t.Errorf("streamed: %+v", got)
 			}

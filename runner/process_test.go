@@ -290,9 +290,10 @@ func TestStats(t *testing.T) {
 		t.Errorf("one process is detached: %v", f)
 	}
 	c.call("process.signal", fields{"pid": pid, "signal": "KILL"})
-	for f["since_detached_ms"] == nil {
+	eventually(t, "the end of the detached process is counted", func() bool {
 		f, _ = c.call("stats", nil)
-	}
+		return f["since_detached_ms"] != nil
+	})
 	if f["shells"] != 1.0 || f["processes"] != 1.0 || f["cwd"] != "/usr" || f["disk_limit_bytes"].(float64) <= 0 || f["uptime_ms"] == nil {
 		t.Errorf("got %v", f)
 	}

@@ -68,12 +68,13 @@ test('a session that is stopped or persistent has its files when its ttl is over
   }
   await Promise.all(
     Object.entries(made).map(async ([name, flags]) => {
-      expect(await run('new', name, '--ttl-seconds', '8', ...flags)).toMatchObject({ code: 0 })
+      expect(await run('new', name, ...flags)).toMatchObject({ code: 0 })
       expect(await run('exec', name, '-c', 'echo kept > note')).toMatchObject({ code: 0 })
       if (name.startsWith('stopped')) expect(await run('stop', name)).toMatchObject({ code: 0 })
       if (name.startsWith('paused')) expect(await run('pause', name)).toMatchObject({ code: 0 })
     }),
   )
+  expect(await run('renew', '--ttl-seconds', '1', ...Object.keys(made))).toMatchObject({ code: 0 })
   const states = async () => {
     const all: { name: string; status: string }[] = JSON.parse((await run('ls', '--all', '--json')).stdout)
     return Object.fromEntries(all.map(({ name, status }) => [name, status]))
@@ -86,7 +87,9 @@ test('a session that is stopped or persistent has its files when its ttl is over
     },
     40_000,
   )
-  for (const name of Object.keys(made).filter(name => name !== 'ended')) {
+  const kept = Object.keys(made).filter(name => name !== 'ended')
+  expect(await run('renew', '--ttl', '1h', ...kept)).toMatchObject({ code: 0 })
+  for (const name of kept) {
     expect(await run('start', name)).toMatchObject({ code: 0, stdout: `${name}  running\n` })
     expect(await run('exec', name, '-c', 'cat note')).toMatchObject({ code: 0, stdout: 'kept\n' })
   }

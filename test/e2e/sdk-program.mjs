@@ -45,9 +45,9 @@ async function terminal() {
   let shown = ''
   for await (const { data } of shell) {
     shown += new TextDecoder().decode(data)
-    if (shown.includes('shell-42')) break
+    if (shown.includes('shell-42')) return 'shell-42'
   }
-  return 'shell-42'
+  return shown
 }
 
 async function program() {

@@ -85,7 +85,3 @@ test('the short flags mean the same as the fields, and only one of both is taken
   expect(() => spec('--memory', 'lots')).toThrow('--memory lots is not a size')
   expect(() => spec('--cpus', 'many')).toThrow('--cpus many is not a number')
 })
-
-test('none takes a limit of time away where there may be none', () => {
-  expect(spec('--timeout-sec', 'none')).toEqual({ timeout_sec: null })
-})

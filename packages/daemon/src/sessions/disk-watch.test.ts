@@ -1,10 +1,13 @@
-import { expect, it } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import type { Machine, MachineSpec, Room } from '../backends/backend.ts'
 import { RUNNER_PATH } from '../backends/plain-child.fixture.ts'
 import { PlainChildBackend } from '../backends/plain-child.ts'
 import { daemonFixture, temporaryFolder, until } from '../daemon.fixture.ts'
+import { DiskWatch } from './disk-watch.ts'
 
-/** Admits everything, on a disk that never has as much free as is to be kept free. */
+const MORE_THAN_ANY_DISK_MB = 2 ** 40
+
+/** Admits every session. */
 class FullBackend extends PlainChildBackend {
   readonly pause: Machine['pause']
 
@@ -27,8 +30,12 @@ it.each([
   ['a machine that is not paused in time', () => Promise.reject(new Error('still writing'))],
 ])('%s is stopped when the disk is full, and its files stay', async (_, pause) => {
   const backend = new FullBackend(await temporaryFolder(), pause)
-  const daemon = await daemonFixture({ backends: () => [backend], flags: { 'overcommit-disk-floor-mb': ['1048576'] } })
+  const { world, ...daemon } = await daemonFixture({ backends: () => [backend] })
   const { id } = await daemon.create()
+  const overcommit = { ...world.config.overcommit, disk_floor_mb: MORE_THAN_ANY_DISK_MB }
+  const watch = new DiskWatch({ ...world, config: { ...world.config, overcommit } })
+  onTestFinished(() => watch.stop())
+  watch.start()
   const stopped = await until(async () => {
     const { body } = await daemon.call('GET', `/v1/sessions/${id}`)
     return (body as { status: string }).status === 'stopped' && body
