@@ -21,8 +21,8 @@ func TestACancelledCommandIsEndedAndItsShellLivesOn(t *testing.T) {
 		code       int
 	}{
 		{"a program", "touch ~/up; sleep 60", 130},
-		{"one that ignores the interrupt", "sh -c 'trap \"\" INT; touch ~/up; sleep 60; sleep 60'", 137},
-		{"one that ends as it likes", "sh -c 'trap \"exit 7\" INT; touch ~/up; while :; do sleep 0.01; done'", 7},
+		{"one that ignores the interrupt", "sh -c 'trap \"\" INT; touch ~/up; sleep 60; sleep 60'; touch ~/late", 137},
+		{"one that ends as it likes", "sh -c 'trap \"exit 7\" INT; touch ~/up; while :; do sleep 0.01; done'; touch ~/late", 130},
 		{"a loop of the shell", "touch ~/up; while :; do :; done", 130},
 	} {
 		c := c
@@ -40,11 +40,29 @@ func TestACancelledCommandIsEndedAndItsShellLivesOn(t *testing.T) {
 			if got := asResult(t, f, body); got.code != c.code || got.timedOut || got.exited || got.out != "" {
 				t.Errorf("got %+v", got)
 			}
-			if got := client.exec("echo $PWD $A"); got.out != "/usr kept\r\n" {
+			if got := client.exec("ls ~/late 2>/dev/null; echo $PWD $A"); got.out != "/usr kept\r\n" {
 				t.Errorf("afterwards: %+v", got)
 			}
 			if f, _ := other.call("exec.cancel", fields{"key": "mine"}); f["ok"] != true {
 				t.Errorf("a command that is over: %v", f)
+			}
+		})
+	}
+}
+
+// What is ended does not go on with the rest of its command line, whatever the shell does with an interrupt.
+func TestACommandThatIsEndedDoesNotGoOnInAShellThatIgnoresInterrupts(t *testing.T) {
+	for _, trap := range []string{"trap '' INT", "trap 'echo no' INT"} {
+		trap := trap
+		t.Run(trap, func(t *testing.T) {
+			t.Parallel()
+			c := startRunner(t, nil).dial()
+			got := c.exec(trap+"; for i in 1 2 3; do sleep 60; echo $i >>~/steps; done", fields{"timeout_ms": 200})
+			if !got.timedOut || got.code != timeoutCode {
+				t.Errorf("got %+v", got)
+			}
+			if got := c.exec("cat ~/steps"); got.code == 0 && strings.Count(got.out, "\n") > 1 {
+				t.Errorf("it went on: %q", got.out)
 			}
 		})
 	}

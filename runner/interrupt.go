@@ -6,48 +6,33 @@ import (
 )
 
 const (
-	shellOwnTime = 100 * time.Millisecond // for a shell to come back by itself once its job is gone
-	settleTime   = 2 * time.Second        // for a shell that was interrupted to say that it waits for an instruction
-	settleAgain  = 50 * time.Millisecond
+	settleTime  = 2 * time.Second // for a shell that was interrupted to say that it waits for an instruction
+	settleAgain = 50 * time.Millisecond
 )
 
 // An interrupter sends SIGINT to the foreground groups of a shell's terminal,
 // once to each: a loop of short programs has a fresh group at every moment, and
 // a program that cleans up after the first interrupt must not get a second.
+//
+// The shell gets it first, for a shell that is not interrupted itself goes on with the rest of the command line once its
+// program has ended in any other way than by SIGINT. bash acts on it when that program is over.
 type interrupter struct {
-	sh        *shell
-	last      int       // group that got the signal last
-	ownSince  time.Time // since when the shell itself is in the foreground after a job
-	ownSignal bool      // the shell itself got it
-}
-
-// interruptShell interrupts the shell itself, whatever is in the foreground. In a loop of short programs each group may be
-// gone before its signal arrives, and the shell is never in the foreground for long.
-func (by *interrupter) interruptShell() {
-	if syscall.Kill(by.sh.pid, syscall.SIGINT) == nil {
-		by.ownSignal = true
-	}
+	sh   *shell
+	last int // group that got the signal last
 }
 
 func (by *interrupter) interrupt() {
-	group := by.sh.foreground()
-	if group <= 0 || group == by.last {
-		return
+	sh := by.sh
+	if by.last == 0 {
+		syscall.Kill(sh.pid, syscall.SIGINT)
+		by.last = sh.pid
 	}
-	if group != by.sh.pid {
-		by.ownSince = time.Time{}
-	} else if by.last != 0 {
-		// The job is gone and the shell is most likely on its way back.
-		if by.ownSince.IsZero() {
-			by.ownSince = time.Now()
-		}
-		if time.Since(by.ownSince) < shellOwnTime {
-			return
-		}
+	group := sh.foreground()
+	if group <= 0 || group == by.last || group == sh.pid {
+		return
 	}
 	if syscall.Kill(-group, syscall.SIGINT) == nil {
 		by.last = group
-		by.ownSignal = by.ownSignal || group == by.sh.pid
 		syscall.Kill(-group, syscall.SIGCONT)
 	}
 }
@@ -56,7 +41,7 @@ func (by *interrupter) interrupt() {
 // and what it prints then belongs to this command.
 func (by *interrupter) settle(alive bool) bool {
 	sh := by.sh
-	if !alive || !by.ownSignal || sh.program != "bash" {
+	if !alive || sh.program != "bash" {
 		return alive
 	}
 	for deadline := time.Now().Add(settleTime); time.Now().Before(deadline); {

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -30,7 +34,11 @@ func (sh *shell) stopCommand(sinceTicks int64) (last report, blankLines int, ali
 	return last, blankLines, alive
 }
 
-// stop ends the foreground job: SIGINT, then SIGKILL. It is true when the shell lives on. isDone waits for the job to be over.
+// stop ends the command: SIGINT, then SIGKILL for the foreground job. It is true when the shell lives on. isDone waits for the
+// command to be over.
+//
+// A shell that has a program killed and then starts another one goes on with the rest of the command line, because it ignores
+// the interrupt or has a trap for it. It is killed: what was ended must not go on.
 func (sh *shell) stop(sinceTicks int64, isDone func(time.Duration) (done, alive bool)) bool {
 	victims := sh.foregroundJob(sinceTicks)
 	by := &interrupter{sh: sh}
@@ -41,20 +49,43 @@ func (sh *shell) stop(sinceTicks int64, isDone func(time.Duration) (done, alive 
 			return by.settle(alive)
 		}
 	}
-	for deadline := time.Now().Add(returnGrace); time.Now().Before(deadline); {
-		killAll(append(sh.foregroundJob(sinceTicks), victims...))
-		syscall.Kill(sh.pid, syscall.SIGCONT)
-		by.interrupt()
-		if time.Until(deadline) < returnGrace/2 {
-			by.interruptShell()
-		}
-		if done, alive := isDone(stopPolling); done {
-			return by.settle(alive)
+	victims = append(sh.foregroundJob(sinceTicks), victims...)
+	killedAt := bootTicks()
+	if !sh.ignoresInterrupts() {
+		for deadline := time.Now().Add(returnGrace); time.Now().Before(deadline) && !startedSince(sh.foregroundJob(sinceTicks), killedAt); {
+			syscall.Kill(sh.pid, syscall.SIGINT)
+			syscall.Kill(sh.pid, syscall.SIGCONT)
+			killAll(victims)
+			if done, alive := isDone(stopPolling); done {
+				return by.settle(alive)
+			}
 		}
 	}
 	sh.kill()
+	killAll(victims)
 	<-sh.ended
 	return false
+}
+
+func startedSince(list []procStat, ticks int64) bool {
+	for _, p := range list {
+		if p.started > ticks {
+			return true
+		}
+	}
+	return false
+}
+
+// ignoresInterrupts tells whether SIGINT does nothing to the shell: trap ” INT.
+func (sh *shell) ignoresInterrupts() bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", sh.pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(status), "SigIgn:")
+	mask, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
+	ignored, err := strconv.ParseUint(mask, 16, 64)
+	return err == nil && ignored&(1<<(syscall.SIGINT-1)) != 0
 }
 
 // reportWithin waits for a report or the end of the shell.

@@ -147,7 +147,7 @@ describe('the command line', () => {
     expect(await home.run(['image', 'rm', '-f', 'nope:1'])).toMatchObject({ code: 0 })
     expect(await home.run(['new', '--image', 'Not A Reference'])).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('no reference of an image'),
+      stderr: expect.stringContaining('not an image reference'),
     })
     expect(await home.run(['image', 'frobnicate'])).toMatchObject({ code: 2 })
   })

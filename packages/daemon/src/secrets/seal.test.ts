@@ -30,7 +30,10 @@ describe('a sealed value', () => {
     ]
     for (const sealed of spoiled) {
       expect(() => unseal(KEY, 'a', sealed, 'the secret a')).toThrow(
-        expect.objectContaining({ code: 'SECRET_UNREADABLE', message: expect.stringContaining('the secret a cannot be opened') }),
+        expect.objectContaining({
+          code: 'SECRET_UNREADABLE',
+          message: expect.stringContaining('the secret a cannot be decrypted'),
+        }),
       )
     }
   })
@@ -40,7 +43,7 @@ describe('a sealed environment', () => {
   it('opens for its session only', () => {
     const sealed = sealEnv(KEY, 'sess_a', { A: 'secret' })
     expect(unsealEnv(KEY, 'sess_a', sealed)).toEqual({ A: 'secret' })
-    expect(() => unsealEnv(KEY, 'sess_b', sealed)).toThrow('the environment of sess_b cannot be opened')
+    expect(() => unsealEnv(KEY, 'sess_b', sealed)).toThrow('the environment of sess_b cannot be decrypted')
   })
 
   it('is no secret of the same name', () => {

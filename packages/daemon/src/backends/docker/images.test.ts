@@ -127,7 +127,7 @@ it('an image has as many layers as an engine takes, and one more is refused', as
   await backend.prepare(await many(124), soon())
   await expect(backend.prepare(await many(125), soon())).rejects.toMatchObject({
     code: 'IMAGE_TOO_LARGE',
-    message: expect.stringContaining('more layers than the 124'),
+    message: expect.stringContaining('more than the 124 layers'),
     hint: expect.stringContaining('--backend oci'),
   })
 })
