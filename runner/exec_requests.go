@@ -124,7 +124,7 @@ func answerExec(run *runner, q *request) (fields, []byte, error) {
 		body = []byte{}
 	}
 	for i := 0; i < result.blankLines; i++ {
-		body = bytes.TrimSuffix(body, []byte("\r\n"))
+		body = bytes.TrimSuffix(body, []byte(lineEnd))
 	}
 	reply := result.fields()
 	reply["shell"], reply["truncated"] = q.exec.Shell, truncated

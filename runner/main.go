@@ -150,8 +150,7 @@ func limitProcesses(most uint64) error {
 	if most == 0 {
 		return nil
 	}
-	const rlimitNproc = 6
-	if err := syscall.Setrlimit(rlimitNproc, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+	if err := syscall.Setrlimit(launch.RlimitNproc, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 		return fmt.Errorf("limit processes: %w", err)
 	}
 	return nil

@@ -16,7 +16,8 @@ type resizeJob struct {
 }
 
 const (
-	rlimitNproc = 6
+	// RlimitNproc is the resource of setrlimit that package syscall has no name for.
+	RlimitNproc = 6
 	// How often the members of a machine are listed. One that forks all the time may always have another.
 	resizeRounds = 50
 )
@@ -35,7 +36,7 @@ func resize(j *resizeJob) error {
 	if j.Processes == 0 || len(j.Groups) == 0 {
 		return nil
 	}
-	return limitMembers(j.Groups[0].Dir, rlimit{rlimitNproc, j.Processes})
+	return limitMembers(j.Groups[0].Dir, rlimit{RlimitNproc, j.Processes})
 }
 
 // limitMembers sets a limit of every process in the group. What a process starts has the limits of that process, so none is left out once all
