@@ -60,7 +60,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     diskWatch.start()
     world.reaper.start(() => sweep(world))
     world.leases.onDue(() => flush(world))
-    watchOpenFiles(world).catch(err => log.error({ err }, 'open files are not watched any more'))
+    const openFilesWatch = watchOpenFiles(world).catch(err => log.error({ err }, 'open files are not watched any more'))
     const app = createApp(api)
     await app.ready()
     const upgrades = createUpgrades(api)
@@ -76,7 +76,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         await closeListeners(listeners)
         await app.close()
         await removals
-        await diskWatch.stop()
+        await Promise.all([diskWatch.stop(), openFilesWatch])
         await closeWorld(world)
         dataDir.lock.release()
         log.info('stopped; sessions keep running')
