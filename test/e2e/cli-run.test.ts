@@ -66,6 +66,13 @@ test('--copy-in copies the current folder first', async () => {
   expect(await cli.run(['run', '--copy-in', '--', 'cat', 'src/a.txt'], { cwd })).toMatchObject({ code: 0, stdout: 'content\n' })
 })
 
+test('--copy-in of a folder that cannot be read as a whole fails before the program runs', async () => {
+  // It has files that nobody may read, not even root.
+  const ran = await cli.run(['run', '--copy-in', '--', 'echo', 'ran'], { cwd: '/proc/sys/vm' })
+  expect(ran).toMatchObject({ code: 125, stdout: '', stderr: expect.stringMatching(/cannot read .*compact_memory.*not copied/s) })
+  expect(await sessions()).toEqual([])
+})
+
 test('a signal goes to the program, and the session is removed', async () => {
   const script = 'trap "echo caught; exit 4" TERM; echo ready; while :; do sleep 0.1; done'
   const ran = await cli.run(['run', '--', 'sh', '-c', script], {

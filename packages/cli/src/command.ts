@@ -9,7 +9,7 @@ export type Flag = {
   multiple?: boolean
   /** What stands for the value in help. */
   value?: string
-  /** The values there are; help and completion show them. */
+  /** The values there are: others are refused, and help and completion show these. */
   choices?: readonly string[]
   /** Values that completion offers, where there may be others. */
   suggested?: readonly string[] | undefined

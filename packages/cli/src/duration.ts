@@ -16,10 +16,6 @@ export function parseDuration(given: string, bare: keyof typeof UNITS, flag: str
 /** How a flag says that there is no limit. */
 export const NONE = 'none'
 
-/** A duration in seconds, or null for `none`. */
-export const parseSecondsOrNone = (given: string, flag: string): number | null =>
-  given === NONE ? null : parseDuration(given, 's', flag) / 1000
-
 /** A length of time in its largest two units: 1h 5m. */
 export function shortDuration(ms: number): string {
   const seconds = Math.round(Math.abs(ms) / 1000)

@@ -26,7 +26,7 @@ function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, run: Run): Sa
   const field = /^[a-z_]+(?=:? )/.exec(error.message)?.[0] ?? ''
   const flag = field.replaceAll('_', '-')
   const message = Object.hasOwn(command.options, flag)
-    ? `--${written(flag, run)}${error.message.slice(field.length)}${meantChoice(flag, run)}`
+    ? `--${written(flag, run)}${error.message.slice(field.length)}`
     : error.message
   const next = error.detail.next ?? `\`sandglass help ${name}\` lists the flags and their ranges`
   return new SandglassError('INVALID_REQUEST', { ...error.detail, next }, { message, requestId: error.requestId, cause: error })
@@ -34,14 +34,6 @@ function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, run: Run): Sa
 
 const written = (flag: string, { command, argv }: Run) =>
   writtenFlag(flag, parseInput(argv, optionsOf(command, argv)).flags, command.options)
-
-/** Which of a flag's values was probably meant by the one that was given. */
-function meantChoice(flag: string, { command, argv }: Run): string {
-  const { choices = [] } = command.options[flag] ?? {}
-  const given = parseInput(argv, optionsOf(command, argv)).flags[flag]
-  const meant = typeof given === 'string' && !choices.includes(given) ? nearest(given.toLowerCase(), choices) : undefined
-  return meant === undefined ? '' : `; did you mean ${meant}?`
-}
 
 /** The argument that the daemon could take neither for an id nor for a name. */
 const strangeName = ({ command, argv }: Run): string | undefined =>

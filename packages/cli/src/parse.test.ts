@@ -28,6 +28,16 @@ test('an unknown flag names the nearest one, and never its value', () => {
   expect(unknownCommand('frobnicate').message).toBe('unknown command frobnicate')
 })
 
+test('a value that is none of the choices of a flag is refused, with the nearest', () => {
+  const options = { backend: { type: 'string', choices: ['auto', 'oci', 'docker'], about: '' } } as const
+  expect(parseInput(['--backend', 'oci'], options).flags.backend).toBe('oci')
+  expect(() => parseInput(['--backend', 'dokcer'], options)).toThrow(
+    /^--backend must be auto, oci or docker, not dokcer; did you mean docker\?$/,
+  )
+  expect(() => parseInput(['box', '--backend=OCI'], options)).toThrow('did you mean oci?')
+  expect(() => parseInput(['--backend', 'podman'], options)).toThrow(/not podman$/)
+})
+
 test('a flag can be turned off with --no-', () => {
   expect(parseInput(['--no-all'], OPTIONS).flags.all).toBe(false)
 })

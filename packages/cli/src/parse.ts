@@ -27,9 +27,20 @@ export function parseInput(argv: readonly string[], options: Readonly<Record<str
       allowPositionals: true,
       allowNegative: true,
     })
+    requireChoices(values, known)
     return { flags: withAliases(values, known), args: positionals, rest: end < 0 ? undefined : argv.slice(end + 1), argv }
   } catch (error) {
     throw usageError(error, known)
+  }
+}
+
+function requireChoices(given: Input['flags'], known: Readonly<Record<string, Flag>>): void {
+  for (const [name, { choices }] of Object.entries(known)) {
+    const wrong = texts(given[name]).find(value => choices?.includes(value) === false)
+    if (choices === undefined || wrong === undefined) continue
+    const meant = nearest(wrong.toLowerCase(), choices)
+    const all = [choices.slice(0, -1).join(', '), choices.at(-1)].join(' or ')
+    throw usage(`--${name} must be ${all}, not ${wrong}${meant ? `; did you mean ${meant}?` : ''}`)
   }
 }
 

@@ -35,6 +35,9 @@ const UNITS: Partial<Record<SessionFlag['kind'], string>> = {
 /** The flags that describe a session, as the parser wants them. */
 export const SESSION_OPTIONS: Record<string, Flag> = sessionOptions()
 
+export const someSessionOptions = (...names: string[]): Record<string, Flag> =>
+  Object.fromEntries(Object.entries(SESSION_OPTIONS).filter(([name]) => names.includes(name)))
+
 function sessionOptions(): Record<string, Flag> {
   const all = Object.entries(SESSION_FLAGS)
   const first = all.map(([name, flag]): [string, Flag] => {

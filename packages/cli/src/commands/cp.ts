@@ -1,9 +1,10 @@
-import { type SandboxClient, SandglassError } from '@sandglass/sdk'
+import type { SandboxClient } from '@sandglass/sdk'
 import type { Command, Context } from '../command.ts'
 import { copyBetween } from '../copy/between.ts'
 import type { Copied, Copying, Remote } from '../copy/copying.ts'
 import { copyFromSandbox, copyToStdout, isHostFolder } from '../copy/from-sandbox.ts'
 import { type Location, nameOf, parseLocation } from '../copy/location.ts'
+import { CopyNotes } from '../copy/notes.ts'
 import { Progress } from '../copy/progress.ts'
 import { look } from '../copy/remote.ts'
 import { HERE, inSession, withSide } from '../copy/sides.ts'
@@ -39,36 +40,26 @@ out) are refused, and set-id bits are dropped.`,
     if (target === undefined || sources.length === 0) throw usage('cp takes one or more sources and a target')
     refuseEnds(sources, target)
     using progress = new Progress({ isQuiet: context.quiet })
-    const [leftOut, unreadable]: [string[], string[]] = [[], []]
-    const tell = (list: string[], words: string) => (what: string) => {
-      list.push(what)
-      progress.clear()
-      context.say(`${words} ${printable(what)}\n`)
-    }
-    const leaveOut = tell(leftOut, 'left out')
+    const notes = new CopyNotes(progress, context)
+    const { onLeftOut, onUnreadable } = notes
     const copying: Copying = {
       progress,
-      user: userOf(flags.user),
-      onLeftOut: leaveOut,
-      onUnreadable: tell(unreadable, 'cannot read'),
-      onSkip: flags['skip-unsafe'] === true ? error => leaveOut(`${error.detail.entry}: ${error.detail.issue}`) : undefined,
+      user: flags.user === undefined ? {} : ({ user: flags.user } as Copying['user']),
+      onLeftOut,
+      onUnreadable,
+      onSkip: flags['skip-unsafe'] === true ? error => onLeftOut(`${error.detail.entry}: ${error.detail.issue}`) : undefined,
     }
     const { copied, code } = await copyAll(sources, target, copying, context)
     if (copied && context.json) {
       const { entries, target } = copied
-      context.print(`${printableJson({ entries, bytes: progress.bytes, target, left_out: leftOut, unreadable })}\n`)
+      context.print(
+        `${printableJson({ entries, bytes: progress.bytes, target, left_out: notes.leftOut, unreadable: notes.unreadable })}\n`,
+      )
     }
     progress.clear()
-    const [first] = unreadable
-    if (first === undefined) return code
-    throw new SandglassError('PARTLY_COPIED', { count: unreadable.length, first: printable(first) })
+    notes.requireAll()
+    return code
   },
-}
-
-function userOf(given: unknown): Copying['user'] {
-  if (given === undefined) return {}
-  if (given !== 'sandbox' && given !== 'root') throw usage(`--user must be sandbox or root, not ${printable(String(given))}`)
-  return { user: given }
 }
 
 function refuseEnds(sources: readonly Location[], target: Location): void {

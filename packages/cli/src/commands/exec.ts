@@ -1,11 +1,10 @@
+import type { ProcessOptions } from '@sandglass/sdk'
 import type { Command, Input } from '../command.ts'
 import { parseDuration } from '../duration.ts'
-import { startDetached } from '../exec/detached.ts'
 import { execOutcome } from '../exec/exec-outcome.ts'
 import { hasStdin } from '../exec/has-stdin.ts'
 import { runInShell } from '../exec/run-in-shell.ts'
-import { runProcess } from '../exec/run-process.ts'
-import { userFrom } from '../exec/user-from.ts'
+import { runProcess, startDetached } from '../exec/run-process.ts'
 import { text, texts, usage } from '../parse.ts'
 import { mapFrom } from '../spec-from-flags.ts'
 import { requireTerminal, terminalSize } from '../terminal/attach-terminal.ts'
@@ -60,7 +59,12 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 's', '--timeout')
     const cmd = text(flags.command)
     const isStdinPiped = typeof flags.stdin === 'boolean' ? flags.stdin : hasStdin()
-    const settings = { timeoutMs, env: mapFrom('env', texts(flags.env)), user: userFrom(text(flags.user)), cwd: text(flags.cwd) }
+    const settings = {
+      timeoutMs,
+      env: mapFrom('env', texts(flags.env)),
+      user: text(flags.user) as ProcessOptions['user'],
+      cwd: text(flags.cwd),
+    }
     return execOutcome(async () => {
       const session = (await context.connect()).session(name)
       if (cmd !== undefined) {

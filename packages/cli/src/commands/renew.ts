@@ -1,24 +1,19 @@
 import { changeCommand } from '../change-command.ts'
 import type { Command } from '../command.ts'
-import { fromNow, parseSecondsOrNone } from '../duration.ts'
-import { text } from '../parse.ts'
+import { fromNow } from '../duration.ts'
 import { expiryOf } from '../show-session.ts'
+import { someSessionOptions, specFromFlags } from '../spec-from-flags.ts'
 
-const TTL = {
-  type: 'string',
-  value: 'DURATION',
-  about: 'new ttl, like 3600 or 1h; none: no ttl (persistent sessions only)',
-} as const
-
-export const command: Command = changeCommand(
-  'Start the ttl of a session again, or the retention of a stopped one',
-  (session, flags) => {
-    const ttl = text(flags['ttl-seconds'])
-    return session.renew({ ttlSeconds: ttl === undefined ? undefined : parseSecondsOrNone(ttl, '--ttl') })
-  },
-  { ttl: { ...TTL, aliasOf: 'ttl-seconds' }, 'ttl-seconds': { ...TTL, about: 'the same as --ttl' } },
-  info => {
-    const { verb, at } = expiryOf(info) ?? { verb: 'does not expire', at: null }
-    return `${info.name}  ${at === null ? verb : `${verb} ${fromNow(at)}, at ${at}`}`
-  },
-)
+export const command: Command = {
+  ...changeCommand(
+    'Start the ttl of a session again, or the retention of a stopped one',
+    (session, flags) => session.renew({ ttlSeconds: specFromFlags(flags).ttlSeconds }),
+    someSessionOptions('ttl', 'ttl-seconds'),
+    info => {
+      const { verb, at } = expiryOf(info) ?? { verb: 'does not expire', at: null }
+      return `${info.name}  ${at === null ? verb : `${verb} ${fromNow(at)}, at ${at}`}`
+    },
+  ),
+  usage: ['NAME... [--ttl DURATION]'],
+  about: '--ttl sets a new ttl; without it the ttl is unchanged. --ttl none: no ttl (persistent sessions only).',
+}

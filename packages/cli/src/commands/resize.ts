@@ -1,9 +1,7 @@
 import { changeCommand } from '../change-command.ts'
 import type { Command } from '../command.ts'
 import { usage } from '../parse.ts'
-import { SESSION_OPTIONS, specFromFlags } from '../spec-from-flags.ts'
-
-const LIMITS = ['cpus', 'cpu-cores', 'memory', 'memory-mb', 'pids-limit']
+import { someSessionOptions, specFromFlags } from '../spec-from-flags.ts'
 
 export const command: Command = {
   ...changeCommand(
@@ -14,7 +12,7 @@ export const command: Command = {
         throw usage('give at least one of --cpus, --memory and --pids-limit')
       return session.resize({ cpuCores, memoryMb, pidsLimit })
     },
-    Object.fromEntries(Object.entries(SESSION_OPTIONS).filter(([name]) => LIMITS.includes(name))),
+    someSessionOptions('cpus', 'cpu-cores', 'memory', 'memory-mb', 'pids-limit'),
     ({ name, cpuCores, memoryMb, pidsLimit }) => `${name}  ${cpuCores} cpu  ${memoryMb} MiB  ${pidsLimit} processes`,
   ),
   usage: ['NAME... [--cpus N] [--memory SIZE] [--pids-limit N]'],

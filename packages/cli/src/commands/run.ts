@@ -1,11 +1,10 @@
-import { type SandboxClient, SandglassError, type Session, type SessionOptions } from '@sandglass/sdk'
+import { type ProcessOptions, type SandboxClient, SandglassError, type Session, type SessionOptions } from '@sandglass/sdk'
 import type { Command, Context, Input } from '../command.ts'
 import { parseDuration } from '../duration.ts'
 import { execOutcome } from '../exec/exec-outcome.ts'
 import { hasStdin } from '../exec/has-stdin.ts'
 import { INTERRUPTED, leave, TERMINATED } from '../exec/interrupts.ts'
 import { type Leaving, runProcess } from '../exec/run-process.ts'
-import { userFrom } from '../exec/user-from.ts'
 import { text, usage } from '../parse.ts'
 import { printable } from '../printable.ts'
 import { showPreparations } from '../show-preparations.ts'
@@ -30,7 +29,10 @@ a run that was killed ends by itself a minute later.
 Exit code: the program's own; 128+n for a signal, which is 137 for a program that the memory limit ended, 124 after --timeout, 127 or
 126 for a program that is not there or may not be run, and 125 when Sandglass itself failed.`,
   options: {
-    'copy-in': { type: 'boolean', about: 'copy the current folder into /workspace first' },
+    'copy-in': {
+      type: 'boolean',
+      about: 'copy the current folder into /workspace first; the program runs only if all of it could be read',
+    },
     keep: { type: 'boolean', about: 'keep the session' },
     rm: { type: 'boolean', about: 'remove the session at the end (default)' },
     timeout: { type: 'string', value: 'DURATION', about: 'end the program after this, like 30s or 5m' },
@@ -56,7 +58,7 @@ Exit code: the program's own; 128+n for a signal, which is 137 for a program tha
     const options = {
       tty,
       timeoutMs: timeout === undefined ? undefined : parseDuration(timeout, 's', '--timeout'),
-      user: userFrom(text(flags.user)),
+      user: text(flags.user) as ProcessOptions['user'],
       cwd: text(flags.cwd),
       stdin: tty !== undefined || (typeof flags.stdin === 'boolean' ? flags.stdin : hasStdin()),
       isRaw: flags.raw === true,
@@ -120,19 +122,16 @@ function unlessGone(error: unknown): void {
   if (!(error instanceof SandglassError) || !error.is('SESSION_NOT_FOUND')) throw error
 }
 
-async function copyIn(session: Session, { quiet, say }: Context): Promise<void> {
-  const [{ copyToSandbox }, { Progress }] = await Promise.all([import('../copy/to-sandbox.ts'), import('../copy/progress.ts')])
-  using progress = new Progress({ isQuiet: quiet })
-  const tell = (words: string) => (what: string) => {
-    progress.clear()
-    say(`${words} ${printable(what)}\n`)
-  }
+async function copyIn(session: Session, context: Context): Promise<void> {
+  const [{ copyToSandbox }, { CopyNotes }, { Progress }] = await Promise.all([
+    import('../copy/to-sandbox.ts'),
+    import('../copy/notes.ts'),
+    import('../copy/progress.ts'),
+  ])
+  using progress = new Progress({ isQuiet: context.quiet })
+  const notes = new CopyNotes(progress, context)
+  const { onLeftOut, onUnreadable } = notes
   const target = { session, name: session.name, path: '/workspace' }
-  await copyToSandbox('./.', target, {
-    progress,
-    user: {},
-    onLeftOut: tell('left out'),
-    onUnreadable: tell('cannot read'),
-    onSkip: undefined,
-  })
+  await copyToSandbox('./.', target, { progress, user: {}, onLeftOut, onUnreadable, onSkip: undefined })
+  notes.requireAll()
 }

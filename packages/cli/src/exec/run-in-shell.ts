@@ -5,12 +5,10 @@ import { toJson } from '../show-session.ts'
 import { BROKEN_PIPE, onBrokenPipe } from './broken-pipe.ts'
 import { Collected } from './collected.ts'
 import { forwardInterrupts, INTERRUPTED } from './interrupts.ts'
-import { limitNote } from './limit-note.ts'
+import { limitNote, neverRanNote, timeoutNote, WaitNote } from './notes.ts'
 import { pipedStdin } from './piped-stdin.ts'
 import { safeSink } from './safe-sink.ts'
 import { ShellKey } from './shell-key.ts'
-import { neverRanNote, timeoutNote } from './timeout-note.ts'
-import { WaitNote } from './wait-note.ts'
 
 type ShellRun = ExecStreamOptions & { isStdinPiped: boolean }
 

@@ -14,10 +14,9 @@ import { runTerminal } from '../terminal/attach-terminal.ts'
 import { BROKEN_PIPE, onBrokenPipe } from './broken-pipe.ts'
 import { Collected } from './collected.ts'
 import { type Farewell, forwardInterrupts, INTERRUPTED, leave, TERMINATED } from './interrupts.ts'
-import { limitNote } from './limit-note.ts'
+import { limitNote, timeoutNote } from './notes.ts'
 import { safeSink } from './safe-sink.ts'
 import { sendStdin } from './send-stdin.ts'
-import { timeoutNote } from './timeout-note.ts'
 
 type ProcessRun = ProcessOptions & Pick<Join, 'isRaw' | 'leaving'>
 
@@ -93,8 +92,21 @@ export async function joinProcess(
   return process.stdout.errored ? BROKEN_PIPE : ended.exitCode
 }
 
+/** Starts a program that runs on with nobody attached, and prints its pid. */
+export async function startDetached(
+  session: Session,
+  argv: string[],
+  options: ProcessOptions,
+  context: Context,
+): Promise<number> {
+  const started = await startProcess(session, argv, { ...options, detach: true }, context)
+  if (typeof started === 'number') return started
+  context.print(context.json ? toJson(started) : `${started.pid}\n`)
+  return 0
+}
+
 /** A program that is not there or may not be run ends with the code a shell would give. */
-export async function startProcess(
+async function startProcess(
   session: Session,
   argv: string[],
   options: ProcessOptions,
