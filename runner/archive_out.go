@@ -10,7 +10,7 @@ import (
 const (
 	archiveChunk = 256 << 10
 	// Of a name in an archive. It may be longer than a path that a system call takes.
-	maxArchiveName = 64 << 10
+	maxArchiveName = 16 << 10
 )
 
 // getArchive sends a directory's contents, with names relative to it, or one file under its own name.

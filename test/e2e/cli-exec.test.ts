@@ -290,3 +290,11 @@ test('a reader that goes away ends what it read', async () => {
     async () => !(await sh('cat /proc/[0-9]*/cmdline | tr "\\0" " "')).stdout.includes('yes marker'),
   )
 })
+
+test('stdin reaches a command line of root, and one that empties /tmp', async () => {
+  const asRoot = await cli.run(['exec', 'box', '--user', 'root', '-c', 'cat'], { input: 'for root' })
+  expect(asRoot).toMatchObject({ code: 0, stdout: 'for root', stderr: '' })
+  expect((await sh('ls -A /tmp')).stdout).not.toContain('sandglass-stdin')
+  const emptied = await cli.run(['exec', 'box', '-c', 'cat; rm -rf /tmp/.sandglass-stdin*'], { input: 'kept' })
+  expect(emptied).toMatchObject({ code: 0, stdout: 'kept', stderr: '' })
+})

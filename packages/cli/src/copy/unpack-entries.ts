@@ -14,7 +14,7 @@ export type ReadEntry = {
   body: AsyncIterable<Uint8Array>
 }
 
-/** Names and pax records longer than this are refused. A name of an archive has up to 64 KiB, and so has what a link leads to. */
+/** Names and pax records longer than this are refused. A name of an archive has up to 16 KiB, and so has what a link leads to. */
 const MAX_META = 256 * 1024
 
 /** What an archive says of what is not in it, as the sandbox has the names. */

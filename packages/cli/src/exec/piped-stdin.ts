@@ -22,10 +22,15 @@ export async function pipedStdin(session: Session, user: ProcessOptions['user'],
     async [Symbol.asyncDispose]() {
       isOver = true
       process.stdin.destroy()
-      await session.files.remove(path)
+      await session.files.remove(path, { user }).catch(unlessGone)
       await session.processes.signal(pid, 'KILL').catch(() => undefined) // it has usually ended by itself
       attached.close()
       await sent
     },
   }
+}
+
+/** A command may have removed it: rm -rf /tmp/*. */
+function unlessGone(error: unknown): void {
+  if (!(error instanceof SandglassError) || !error.is('FILE_NOT_FOUND')) throw error
 }

@@ -34,6 +34,14 @@ describe('the seccomp profile', () => {
       expect(passes(request)).toBe(true)
   })
 
+  it('lets threads share the files of their process, and no thread have its own', () => {
+    const passes = (name: string, argument: number) =>
+      allowed(name).some(({ args: [arg] = [] }) => arg !== undefined && (argument & arg.value) === arg.valueTwo)
+    const [process, thread, threadWithOwnFiles] = [0x0120_0011, 0x003d_0f00, 0x0001_0900]
+    expect([process, thread, threadWithOwnFiles].map(flags => passes('clone', flags))).toEqual([true, true, false])
+    expect([0, 2, 4].map(flags => passes('close_range', flags))).toEqual([true, false, true])
+  })
+
   it('is for the architecture of the machine alone', () => {
     expect(seccompProfile('arm64').architectures).toEqual(['SCMP_ARCH_AARCH64'])
     expect(seccompProfile('x64').architectures).toEqual(['SCMP_ARCH_X86_64'])

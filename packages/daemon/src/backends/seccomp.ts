@@ -72,7 +72,7 @@ function words(text: string): string[] {
 // Names that only one of the architectures has are skipped on the other.
 const ALLOWED: Readonly<Record<string, string>> = {
   'reading and writing': `
-    read write pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 lseek close close_range sendfile splice tee
+    read write pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 lseek close sendfile splice tee
     vmsplice copy_file_range readahead fadvise64 sync_file_range fsync fdatasync sync syncfs dup dup2 dup3 fcntl flock pipe
     pipe2 ftruncate truncate fallocate cachestat`,
   'names and metadata': `
@@ -124,15 +124,25 @@ const NO_NAMESPACES: Syscalls[] = Array.from({ length: 32 }, (_, bit) => 2 ** bi
     errnoRet: EPERM,
     args: [{ index: 0, value: bit, valueTwo: bit, op: 'SCMP_CMP_MASKED_EQ' }],
   }))
-/** SECURITY: clone without a new namespace of any kind. clone3 hides its flags behind a pointer, so it does not exist: libraries use clone then. */
+const [CLONE_FILES, CLONE_THREAD, CLOSE_RANGE_UNSHARE] = [0x400, 0x1_0000, 2]
+/**
+ * SECURITY: clone without a new namespace of any kind. clone3 hides its flags behind a pointer, so it does not exist: libraries use clone then.
+ * A thread shares the open files of its process: the files of one that does not are in no list that the host counts.
+ */
 const CLONE: Syscalls[] = [
-  {
-    names: ['clone'],
-    action: 'SCMP_ACT_ALLOW',
-    args: [{ index: 0, value: NEW_NAMESPACES, valueTwo: 0, op: 'SCMP_CMP_MASKED_EQ' }],
-  },
+  masked('clone', 0, NEW_NAMESPACES | CLONE_THREAD, 0),
+  masked('clone', 0, NEW_NAMESPACES | CLONE_THREAD | CLONE_FILES, CLONE_THREAD | CLONE_FILES),
+  masked('close_range', 2, CLOSE_RANGE_UNSHARE, 0),
   ...NO_NAMESPACES,
 ]
+
+function masked(name: string, index: number, mask: number, value: number): Syscalls {
+  return {
+    names: [name],
+    action: 'SCMP_ACT_ALLOW',
+    args: [{ index, value: mask, valueTwo: value, op: 'SCMP_CMP_MASKED_EQ' }],
+  }
+}
 
 const [UNIX, INET, NETLINK, INET6, STREAM, DGRAM, TCP, UDP] = [1, 2, 16, 10, 1, 2, 6, 17]
 const TYPE_MASK = 0xf

@@ -85,7 +85,7 @@ export class DiskWatch {
     const began = performance.now()
     const { taken, unwritten } = await this.#takenBy(sessions)
     const left = free - unwritten
-    const grown = this.#grown(taken)
+    const grown = this.#grown(taken, left < lines.pause)
     if (left < lines.pause)
       for (const session of sessions)
         if (left < lines.floor || grown.has(session.row.id)) this.#hold(session, shortage(left, lines.pause))
@@ -105,11 +105,12 @@ export class DiskWatch {
     return { taken, unwritten }
   }
 
-  #grown(taken: Taken): ReadonlySet<string> {
+  /** While space is short the baseline stays, so that a session that writes slowly is found too. */
+  #grown(taken: Taken, isShort: boolean): ReadonlySet<string> {
     const now = performance.now()
     const { at, taken: before } = this.#baseline ?? { at: now, taken }
     // One that has just started counts from its first look.
-    this.#baseline = now - at > BASELINE_MS ? { at: now, taken } : { at, taken: new Map([...taken, ...before]) }
+    this.#baseline = now - at > BASELINE_MS && !isShort ? { at: now, taken } : { at, taken: new Map([...taken, ...before]) }
     return new Set([...taken].filter(([id, bytes]) => bytes - (before.get(id) ?? bytes) >= GROWN_BYTES).map(([id]) => id))
   }
 

@@ -12,6 +12,7 @@ const EVERY_MS = 1000
 const CLOSER_MS = 100
 /** The part that is kept free where the configuration names no number. */
 const RESERVED = 5
+const TELL_EVERY_MS = 60_000
 /** systemd sets such a number: memory is what bounds open files then. */
 const UNBOUNDED = 2 ** 40
 
@@ -21,9 +22,16 @@ export async function watchOpenFiles(world: World): Promise<void> {
   if (max >= UNBOUNDED) return
   const reserved = world.config.limits.reserved_open_files ?? Math.floor(max / RESERVED)
   const ignoreAbort = () => undefined
+  let toldAt = Number.NEGATIVE_INFINITY
   while (!world.closing.aborted) {
     const { open } = openFilePool()
-    if (open > max - reserved) await relieve(world, { open, max, reserved })
+    if (open > max - reserved) {
+      const held = await relieve(world, { open, max, reserved })
+      if (held !== null && performance.now() - toldAt > TELL_EVERY_MS) {
+        toldAt = performance.now()
+        world.log.error({ open, max, held }, 'the host is short of open files, and sessions hold less than half of them')
+      }
+    }
     const wait = open > (max - reserved) / 2 ? CLOSER_MS : EVERY_MS
     await delay(wait, undefined, { ref: false, signal: world.closing }).catch(ignoreAbort)
   }
@@ -32,18 +40,13 @@ export async function watchOpenFiles(world: World): Promise<void> {
 type Pool = { open: number; max: number; reserved: number }
 type Holder = { live: LiveSession; files: number }
 
-/** Ends no session if sessions hold less than half of the open files. */
-async function relieve(world: World, pool: Pool): Promise<void> {
+/** Ends the session that holds the most. If all sessions together hold less than half, it ends none and gives their number. */
+async function relieve(world: World, pool: Pool): Promise<number | null> {
   const holders = await holdersOf(world, pool.open)
   const [most] = holders.toSorted((a, b) => b.files - a.files)
-  if (most === undefined || sum(holders) < pool.open / 2) {
-    world.log.error(
-      { ...pool, sessions: sum(holders) },
-      'the host is short of open files, and sessions hold less than half of them',
-    )
-    return
-  }
+  if (most === undefined || sum(holders) < pool.open / 2) return sum(holders)
   await end(world, most, pool)
+  return null
 }
 
 /** Mappings are counted as well where open files alone do not explain the number. */

@@ -122,7 +122,8 @@ class NodeWebSocket implements SocketLike {
     this.#partsSize += payload.length
     if (this.#partsSize > MAX_MESSAGE || this.#parts.length > MAX_PARTS)
       throw new FrameError('a message is too large', CLOSE.tooLarge)
-    if (payload.length > 0) this.#parts.push(payload)
+    // A part that is kept must not keep the whole piece that it was read with.
+    if (payload.length > 0) this.#parts.push(isFinal && this.#parts.length === 0 ? payload : payload.slice())
     if (!isFinal) return
     const whole = this.#parts.length === 1 && this.#parts[0] ? this.#parts[0] : joined(this.#parts, this.#partsSize)
     const data = this.#opcode === OPCODES.text ? readText(whole) : whole

@@ -29,6 +29,7 @@ const REFUSED: Record<string, { numbers: readonly [number, number]; args?: strin
   open_tree: { numbers: [428, 428], args: '-100, b"/", 1' },
   mount_setattr: { numbers: [442, 442] },
   'clone with a new user namespace': { numbers: [56, 220], args: '0x10000011' },
+  'close_range with open files of its own': { numbers: [436, 436], args: '10000, 10000, 2' },
 }
 
 export const KERNEL: Record<string, Check> = {
