@@ -34,7 +34,9 @@ __sandglass_prepare() {
 
 __sandglass_restore() {
   if [[ -n $__sandglass_back ]]; then
-    builtin cd -- "$__sandglass_back" && OLDPWD=$__sandglass_old
+    # A shell whose folder is gone must not stay in the one of the command.
+    builtin cd -- "$__sandglass_back" || builtin cd -- ~ || builtin cd /
+    OLDPWD=$__sandglass_old
     __sandglass_back=
   fi
   __sandglass_stdin=/dev/null __sandglass_line=

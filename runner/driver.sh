@@ -12,7 +12,8 @@ __sandglass_refused=
 __sandglass_status() { return "$1"; }
 while :; do
   if [ "$__sandglass_back" ]; then
-    command cd -- "$__sandglass_back" && OLDPWD=$__sandglass_old
+    { command cd -- "$__sandglass_back" || command cd ~ || command cd /; } 2>/dev/null
+    OLDPWD=$__sandglass_old
     __sandglass_back=
   fi
   printf '%s %s 0 %s\n\0' "$__sandglass_ran" "${__sandglass_refused:-$__sandglass_last}" "$PWD" >&9

@@ -33,6 +33,8 @@ func TestSettingsHoldForOneCommand(t *testing.T) {
 			{`echo "${A-unset} $B $C $D"; f; env | grep -E '^[A-E]=' | sort`, nil, "unset old oldc kept\nf\nC=oldc\nE=kept2\n"}}},
 		{"the folder is the command's, and the shell is back afterwards", []setStep{
 			{"cd /usr; cd /tmp", nil, ""}, {"pwd; cd /; pwd", inEtc, "/etc\n/\n"}, {"pwd; cd - >/dev/null; pwd", nil, "/tmp\n/usr\n"}}},
+		{"a shell whose folder is gone is at home afterwards", []setStep{
+			{"mkdir ~/gone; cd ~/gone; rmdir ~/gone", nil, ""}, {"pwd", inEtc, "/etc\n"}, {"[ \"$PWD\" = ~ ] && echo home", nil, "home\n"}}},
 		{"a relative folder starts at the working directory of the sandbox", []setStep{
 			{"mkdir ~/sub; cd /", nil, ""}, {"[ \"$PWD\" = ~/sub ] && echo yes", fields{"cwd": "sub"}, "yes\n"}}},
 		{"the status of the command before is seen", []setStep{{"(exit 7)", nil, ""}, {"echo $?", inEtc, "7\n"}, {"(exit 8)", nil, ""}, {"echo $?", env("A", "1"), "8\n"}}},

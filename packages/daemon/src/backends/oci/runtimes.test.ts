@@ -257,7 +257,7 @@ describe.runIf(hasDevices).each(['crun', 'runc'])('with %s and a cgroup for each
           .trim()
           .split('\n'),
       ).toEqual(['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:2', '136:*'].map(numbers => `c ${numbers} rw`))
-      expect((await run('head -c 4 /dev/urandom | wc -c; echo x >/dev/null; tty </dev/tty')).output).toMatch(/4\s+\/dev\/pts\//)
+      expect((await run('head -c 4 /dev/urandom | wc -c; echo x >/dev/null; tty <&1')).output).toMatch(/4\s+\/dev\/pts\//)
     })
   })
 })
