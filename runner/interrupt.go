@@ -38,13 +38,22 @@ func (by *interrupter) interrupt() {
 }
 
 // settle waits until a shell that was interrupted has dealt with every interrupt: one may meet it when it is already back,
-// and what it prints then belongs to this command.
+// and what it prints then belongs to this command. bash looks for interrupts between two commands, and so between two reports.
 func (by *interrupter) settle(alive bool) bool {
-	sh := by.sh
-	if !alive || sh.program != "bash" {
+	if !alive || by.sh.program != "bash" {
 		return alive
 	}
-	for deadline := time.Now().Add(settleTime); time.Now().Before(deadline); {
+	deadline := time.Now().Add(settleTime)
+	return by.sh.sync(deadline) && by.sh.sync(deadline)
+}
+
+// sync asks the driver for a report and waits for it. It is false when the shell ended.
+func (sh *shell) sync(deadline time.Time) bool {
+	select {
+	case <-sh.synced: // the answer to an earlier question
+	default:
+	}
+	for time.Now().Before(deadline) {
 		sh.mu.Lock()
 		isDriven := sh.state == shellRunning
 		if isDriven {
@@ -52,15 +61,15 @@ func (by *interrupter) settle(alive bool) bool {
 		}
 		sh.mu.Unlock()
 		if !isDriven {
-			return alive
+			return true
 		}
 		select {
 		case <-sh.synced:
-			return alive
+			return true
 		case <-sh.ended:
 			return false
 		case <-time.After(settleAgain):
 		}
 	}
-	return alive
+	return true
 }
