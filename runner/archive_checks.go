@@ -33,8 +33,6 @@ func safeName(name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-func climbs(cleaned string) bool { return cleaned == ".." || strings.HasPrefix(cleaned, "../") }
-
 func unsafeEntry(name, issue string) error {
 	return &runnerError{codeArchiveUnsafe, "archive refused: " + name + ": " + issue, fields{"entry": name, "issue": issue}}
 }

@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
-import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { CliHome, SANDGLASS } from './cli-home.ts'
@@ -33,6 +33,22 @@ test('files and folders go in and come out the same', async () => {
   expect(JSON.parse((await run('cp', '--json', 'box:tree/sub/file', join(cli.home, 'back'))).stdout)).toMatchObject({
     entries: 1,
     target: join(cli.home, 'back/file'),
+  })
+})
+
+test('symbolic links go into a session and between sessions as they are, wherever they point', async () => {
+  const folder = join(cli.home, 'venv')
+  await mkdir(join(folder, 'bin'), { recursive: true })
+  await symlink('/usr/bin/python3', join(folder, 'bin/python3'))
+  await symlink('../../..', join(folder, 'bin/up'))
+  const show = 'readlink bin/python3 bin/up'
+  expect(await run('cp', folder, 'box:')).toMatchObject({ code: 0, stderr: '' })
+  expect((await sh(`cd /workspace/venv && ${show}`)).stdout).toBe('/usr/bin/python3\n../../..\n')
+  expect(await run('cp', 'box:venv', 'box:/tmp/venv')).toMatchObject({ code: 0, stderr: '' })
+  expect((await sh(`cd /tmp/venv && ${show}`)).stdout).toBe('/usr/bin/python3\n../../..\n')
+  expect(await cli.run(['run', '--copy-in', '--', ...show.split(' ')], { cwd: folder })).toMatchObject({
+    code: 0,
+    stdout: '/usr/bin/python3\n../../..\n',
   })
 })
 
@@ -178,8 +194,9 @@ test('a copy that fails leaves nothing that changes what the next one does', asy
   const folder = join(cli.home, 'bad')
   await mkdir(folder)
   await writeFile(join(folder, 'fine'), 'fine')
-  await symlink('/etc/passwd', join(folder, 'abs'))
-  expect(await run('cp', folder, 'box:/tmp/none/x/y')).toMatchObject({ code: 2 })
+  await writeFile(join(folder, 'huge'), '')
+  await truncate(join(folder, 'huge'), 2 ** 42)
+  expect(await run('cp', folder, 'box:/tmp/none/x/y')).toMatchObject({ code: 3 })
   expect((await sh('ls -A /tmp/none')).stdout).toBe('')
 })
 

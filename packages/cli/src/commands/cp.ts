@@ -26,12 +26,12 @@ Sockets, pipes, devices and the kernel's own files are left out and named, and a
 read is named too, the rest is copied, and the exit status is 3. A new target folder appears only when the
 copy is complete.
 
-What comes out of a sandbox is not trusted: entries that would leave the target folder (absolute names, .., links that lead
-out) are refused, and set-id bits are dropped.`,
+Into a session, symbolic links are copied as they are, wherever they point. What comes out of a sandbox to this machine is not trusted:
+entries that would leave the target folder (absolute names, .., links that lead out) are refused, and set-id bits are dropped.`,
   options: {
     user: { type: 'string', value: 'USER', choices: ['sandbox', 'root'], about: 'whose rights the copy has in a session' },
     recursive: { type: 'boolean', short: 'r', about: 'accepted for compatibility; folders are always copied recursively' },
-    'skip-unsafe': { type: 'boolean', about: 'leave out entries that are refused and say so, instead of stopping' },
+    'skip-unsafe': { type: 'boolean', about: 'out of a session: leave out entries that are refused and say so, instead of stopping' },
   },
   completes: 'locations',
   async run({ args, rest, flags }, context) {

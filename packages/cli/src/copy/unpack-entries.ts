@@ -130,7 +130,8 @@ function utf8(bytes: Uint8Array): string {
   }
 }
 
-export const unsafe = (entry: string, issue: string) => new SandglassError('ARCHIVE_UNSAFE', { entry, issue })
+export const unsafe = (entry: string, issue: string) =>
+  new SandglassError('ARCHIVE_UNSAFE', { entry, issue, next: '`sandglass cp --skip-unsafe` leaves such entries out' })
 
 /** Hands out a stream of bytes in the lengths that are asked for. */
 class ByteReader {

@@ -42,7 +42,7 @@ export const FILES_ERRORS = {
     exit: 2,
     text: (d: { entry: string; issue: string; next?: string }) => `archive refused: ${d.entry}: ${d.issue}`,
     hint: (d: { next?: string }) =>
-      d.next ?? 'nothing after that entry was unpacked; out of a session, `sandglass cp --skip-unsafe` leaves such entries out',
+      d.next ?? 'nothing after that entry was unpacked',
   },
   RANGE_NOT_SATISFIABLE: {
     http: 416,
