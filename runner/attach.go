@@ -15,13 +15,15 @@ const (
 type source struct {
 	kind   string
 	reader *outputReader
+	// isScreen: a terminal shows it, so what is old must not make that terminal answer again.
+	isScreen bool
 }
 
 // attach adds a source. A client that is cut off because it does not read is not waited for either.
 func (s *stream) attach(kind string, out *output, from int64) source {
 	reader := out.attach(from)
 	reader.onCut = s.closeSoon
-	return source{kind, reader}
+	return source{kind: kind, reader: reader}
 }
 
 func (s *stream) closeSoon() { time.AfterFunc(cutGrace, func() { s.conn.Close() }) }
@@ -69,6 +71,11 @@ func (s *stream) sendKept(sources []source) error {
 // sendOutput passes on one source as far as until says: see outputReader.next.
 func (s *stream) sendOutput(src source, until func(end int64) (limit int64, isEnd bool)) error {
 	buf := make([]byte, 32<<10)
+	if src.isScreen {
+		if err := s.sendOld(src, buf); err != nil {
+			return err
+		}
+	}
 	for {
 		offset, n, err := src.reader.next(buf, until)
 		if errors.Is(err, io.EOF) {
@@ -81,6 +88,31 @@ func (s *stream) sendOutput(src source, until func(end int64) (limit int64, isEn
 			return err
 		}
 	}
+}
+
+// sendOld passes on what a screen showed before this client attached, without what its terminal would answer.
+func (s *stream) sendOld(src source, buf []byte) error {
+	var old []byte
+	first := src.reader.at
+	for {
+		_, n, err := src.reader.next(buf, func(int64) (int64, bool) { return src.reader.kept, true })
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		old = append(old, buf[:n]...)
+	}
+	for _, part := range withoutQueries(old, first > 0) {
+		for from := part.from; from < part.to; from += len(buf) {
+			piece := old[from:min(part.to, from+len(buf))]
+			if err := s.send(src.kind, fields{"offset": first + int64(from)}, piece); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (s *stream) takeMessages(take func(*message) error) error {

@@ -23,6 +23,7 @@ type output struct {
 	end     int64  // bytes written so far
 	closed  bool
 	hold    bool // wait for the first reader before dropping anything
+	wasRead bool // somebody has attached
 	readers map[*outputReader]bool
 }
 
@@ -30,6 +31,8 @@ type output struct {
 type outputReader struct {
 	out   *output
 	at    int64
+	kept  int64 // where the output ended when it attached: what comes before is old
+	isNew bool  // nobody had attached before
 	moved time.Time
 	err   error  // why it was cut off
 	onCut func() // called once when it is cut off; may be nil
@@ -135,9 +138,9 @@ func (o *output) attach(from int64) *outputReader {
 	if from > o.end {
 		from = o.end
 	}
-	r := &outputReader{out: o, at: from, moved: time.Now()}
+	r := &outputReader{out: o, at: from, kept: o.end, isNew: !o.wasRead, moved: time.Now()}
 	o.readers[r] = true
-	o.hold = false
+	o.hold, o.wasRead = false, true
 	o.changed.Broadcast()
 	return r
 }

@@ -10,6 +10,8 @@ func attachProcess(run *runner, s *stream, q *request) error {
 		return err
 	}
 	sources := []source{s.attach("stdout", p.stdout, call.StdoutFrom)}
+	// What the first client gets is no repetition: a program may wait for the answer.
+	sources[0].isScreen = p.term != nil && !sources[0].reader.isNew
 	if p.stderr != nil {
 		sources = append(sources, s.attach("stderr", p.stderr, call.StderrFrom))
 	}

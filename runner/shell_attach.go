@@ -80,6 +80,7 @@ func attachShell(run *runner, s *stream, q *request) error {
 		}
 	}
 	screen := s.attach("stdout", sh.screen, 0)
+	screen.isScreen = true
 	defer screen.reader.detach()
 	if err := s.reply(fields{"shell": sh.describe()}); err != nil {
 		return err
