@@ -31,7 +31,12 @@ func putArchive(run *runner, s *stream, q *request) error {
 		return err
 	}
 	defer place.close()
-	into := &unpacker{space: space, top: place.top, dir: -1}
+	// Names in the archive start at its directory.
+	inside := *space
+	if inside.workdir, err = descriptorPath(int(place.top.Fd())); err != nil {
+		return err
+	}
+	into := &unpacker{space: &inside, top: place.top, dir: -1}
 	defer into.leave()
 	chunks := &chunkReader{stream: s}
 	err = s.reply(fields{"ok": true})

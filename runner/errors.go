@@ -69,7 +69,7 @@ var pathErrors = map[syscall.Errno]struct{ code, text string }{
 	syscall.ENOENT:    {codeFileNotFound, "no such file or directory"},
 	syscall.EACCES:    {codePermissionDenied, "permission denied"},
 	syscall.EPERM:     {codePermissionDenied, "permission denied"},
-	syscall.EROFS:     {codePermissionDenied, "permission denied"},
+	syscall.EROFS:     {codePermissionDenied, "read-only filesystem"},
 	syscall.EEXIST:    {codeFileExists, "already exists"},
 	syscall.ENOTEMPTY: {codeNotEmpty, "directory not empty"},
 	syscall.EISDIR:    {codeIsADirectory, "is a directory"},

@@ -69,7 +69,7 @@ func (s *fileSpace) pin(path string, flags int) (*pinned, error) {
 	// SECURITY: the kernel's own files are reached by exec alone. Among them is the memory of the runner.
 	if !s.contains(real) || s.isRoots && isKernels(fd) {
 		syscall.Close(fd)
-		return nil, outside(path)
+		return nil, s.explain(path, syscall.EXDEV)
 	}
 	return &pinned{fd, real}, nil
 }
@@ -136,7 +136,7 @@ func (s *fileSpace) split(path string) (parent, name string, err error) {
 	trimmed := strings.TrimRight(s.absolute(path), "/")
 	cut := strings.LastIndexByte(trimmed, '/')
 	if cut < 0 {
-		return "", "", outside(path)
+		return "", "", s.explain(path, syscall.EXDEV)
 	}
 	name = trimmed[cut+1:]
 	if name == "." || name == ".." {
@@ -164,6 +164,31 @@ func (s *fileSpace) contains(real string) bool {
 // explain gives the failure of a call on path its code. Outside the roots
 // nothing is told about what is there.
 func (s *fileSpace) explain(path string, err error) error {
+	explained := s.nameError(path, err)
+	var errno syscall.Errno
+	var known *runnerError
+	if !errors.As(err, &errno) || !errors.As(explained, &known) {
+		return explained
+	}
+	switch {
+	case errno == syscall.EROFS:
+		known.detail["read_only"] = true
+	case s.isRoots && (known.code == codePermissionDenied || known.code == codePathOutside):
+		known.detail["user"] = "root"
+	case known.code == codeDiskFull && isInMemory(filepath.Clean(s.absolute(path))):
+		known.detail["in_memory"] = true
+	}
+	return explained
+}
+
+// isInMemory: /tmp is a filesystem of its own on most backends, whose size is a share of the session's memory.
+func isInMemory(path string) bool {
+	const tmpfsMagic = 0x01021994
+	disk := &syscall.Statfs_t{}
+	return strings.HasPrefix(path+"/", "/tmp/") && syscall.Statfs("/tmp", disk) == nil && int64(disk.Type) == tmpfsMagic
+}
+
+func (s *fileSpace) nameError(path string, err error) error {
 	var errno syscall.Errno
 	if codeOrNone(err) != "" || !errors.As(err, &errno) {
 		return err
@@ -171,7 +196,7 @@ func (s *fileSpace) explain(path string, err error) error {
 	switch errno {
 	case syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES:
 		if !s.contains(filepath.Clean(s.absolute(path))) {
-			return outside(path)
+			return pathError(path, syscall.EXDEV)
 		}
 	case syscall.ENAMETOOLONG:
 		return invalid("path or name is too long")
@@ -191,8 +216,6 @@ func codeOrNone(err error) string {
 	}
 	return ""
 }
-
-func outside(path string) error { return pathError(path, syscall.EXDEV) }
 
 func notAFile(path string) error {
 	return &runnerError{codeNotAFile, "not a regular file: " + path, fields{"path": path}}

@@ -157,14 +157,14 @@ test('an entry that cannot be read is named, the rest is copied, and the exit st
     code: 3,
     stdout: '',
     stderr:
-      'cannot read in/secret: permission denied\n' +
-      'sandglass: one entry could not be read and was not copied: in/secret: permission denied\n' +
+      'cannot read part/in/secret: permission denied\n' +
+      'sandglass: one entry could not be read and was not copied\n' +
       '  next: the rest was copied; `sandglass cp --user root` reads everything in a session\n',
   })
   expect((await readdir(target, { recursive: true })).sort()).toEqual(['fine', 'in'])
   const json = await run('cp', '--json', 'box:part/.', target)
   expect(json).toMatchObject({ code: 3 })
-  expect(JSON.parse(json.stdout)).toMatchObject({ entries: 2, unreadable: ['in/secret: permission denied'] })
+  expect(JSON.parse(json.stdout)).toMatchObject({ entries: 2, unreadable: ['part/in/secret: permission denied'] })
   expect(await run('cp', 'box:part', 'box:part-again')).toMatchObject({ code: 3 })
   expect((await sh('ls -1 /workspace/part-again')).stdout).toBe('fine\nin\n')
   expect(await run('cp', '--user', 'root', 'box:part', join(cli.home, 'part-root'))).toMatchObject({ code: 0, stderr: '' })
@@ -207,8 +207,28 @@ test('root reaches all of the sandbox but the files of its kernel, and the user 
     stderr: expect.stringContaining('path is not accessible through the file API: /etc/hostname\n'),
   })
   expect(refused.stderr).toContain('--user root')
-  expect(await run('cp', '--user', 'root', 'box:/proc/version', cli.home)).toMatchObject({ code: 2 })
+  const kernels = await run('cp', '--user', 'root', 'box:/proc/version', cli.home)
+  expect(kernels).toMatchObject({ code: 2, stderr: expect.stringContaining('does not reach /proc and /sys') })
+  expect(kernels.stderr).not.toContain('--user root')
   expect(await run('cp', '--user', 'nobody', 'box:/etc/hostname', cli.home)).toMatchObject({ code: 2 })
+})
+
+test('a refused copy names what helps: another root filesystem, or memory for a full /tmp', async () => {
+  const file = join(cli.home, 'to-etc')
+  await writeFile(file, 'x')
+  expect(await run('cp', '--user', 'root', file, 'box:/etc/')).toMatchObject({
+    code: 3,
+    stderr:
+      'sandglass: read-only filesystem: /etc/to-etc\n' +
+      '  next: the root filesystem of a session is read-only; `sandglass new --no-readonly-rootfs` (API: `readonly_rootfs`) makes one that root can write to\n',
+  })
+  const folder = join(cli.home, 'too-much')
+  await mkdir(folder)
+  await writeFile(join(folder, 'huge'), '')
+  await truncate(join(folder, 'huge'), 2 ** 42)
+  const full = (target: string) => run('cp', folder, target).then(({ stderr }) => stderr)
+  expect(await full('box:/tmp/much')).toContain('a larger memory_mb')
+  expect(await full('box:much')).toContain('a larger disk_mb')
 })
 
 test('several sources go into a folder that is there, from this machine, from sessions and between them', async () => {

@@ -1,6 +1,6 @@
 import { posix } from 'node:path'
 import { usage } from '../parse.ts'
-import type { Copied, Copying, Remote } from './copying.ts'
+import { type Copied, type Copying, namedBelow, type Remote } from './copying.ts'
 import { passOn } from './pass-on.ts'
 import { look, lookAtSource, targetOf } from './remote.ts'
 
@@ -18,7 +18,7 @@ export async function copyBetween(from: Remote, to: Remote, copying: Copying): P
   }
   await refuseIntoItself({ ...from, path: source.real }, { ...to, path: target.path }, copying)
   const archive = await from.session.files.getArchive(from.path, { onUnreadable: 'skip', ...user })
-  const { entries } = await relay(progress.through(archive), copying, body =>
+  const { entries } = await relay(progress.through(archive), namedBelow(from.path, copying), body =>
     to.session.files.putArchive(target.path, body, { ...user, atomic: !target.exists }),
   )
   return { entries, target: target.path }

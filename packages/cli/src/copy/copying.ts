@@ -1,3 +1,4 @@
+import { posix } from 'node:path'
 import type { Session } from '@sandglass/sdk'
 import type { Progress } from './progress.ts'
 import type { UnpackOptions } from './unpack.ts'
@@ -14,6 +15,12 @@ export type Copying = {
   /** Leaves out entries that are refused on this machine, where that was asked for. */
   onSkip: UnpackOptions['onSkip']
 }
+
+/** For an archive of a session's folder, whose entries are named relative to it: what cannot be read gets the folder's name, as it was given. */
+export const namedBelow = (path: string, copying: Copying): Copying => ({
+  ...copying,
+  onUnreadable: what => copying.onUnreadable(posix.join(path, what)),
+})
 
 export type Copied = { entries: number; target: string }
 

@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { SandglassError } from '@sandglass/sdk'
 import { saveTo } from '@sandglass/sdk/node'
-import type { Copied, Copying, Remote } from './copying.ts'
+import { type Copied, type Copying, namedBelow, type Remote } from './copying.ts'
 import { wholeOrNone } from './half-made.ts'
 import { endsInSlash, nameOf } from './location.ts'
 import { passOn } from './pass-on.ts'
@@ -27,7 +27,7 @@ export async function copyFromSandbox(from: Remote, to: string, copying: Copying
   const target = isInto && !path.endsWith('/.') ? join(to, nameOf(path)) : to
   const archive = await session.files.getArchive(path, { onUnreadable: 'skip', ...copying.user })
   copying.progress.begin(path)
-  const fill = (folder: string) => unpack(copying.progress.through(archive), folder, copying)
+  const fill = (folder: string) => unpack(copying.progress.through(archive), folder, namedBelow(path, copying))
   return { entries: (await isTargetThere(target)) ? await fill(target) : await fillNew(target, fill), target }
 }
 
@@ -45,7 +45,7 @@ export async function copyToStdout(from: Remote, copying: Copying): Promise<void
   const write = async (piece: Uint8Array) => {
     if (!process.stdout.write(piece)) await once(process.stdout, 'drain')
   }
-  await passOn(progress.through(archive), write, copying)
+  await passOn(progress.through(archive), write, namedBelow(path, copying))
 }
 
 /** Written beside the target under a name that nobody else has, and moved there whole. */

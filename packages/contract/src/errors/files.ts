@@ -5,11 +5,15 @@ export const FILES_ERRORS = {
   PERMISSION_DENIED: {
     http: 403,
     exit: 3,
-    text: (d: { path: string; where?: string }) => `permission denied${d.where ? ` ${d.where}` : ''}: ${d.path}`,
-    hint: (d: { where?: string }) =>
-      d.where
-        ? 'choose a folder that you may write to'
-        : 'the call runs as the user sandbox; retry with `--user root` (API: `user`), unless the filesystem is read-only',
+    text: (d: { path: string; where?: string; read_only?: boolean; user?: 'root' }) =>
+      `${d.read_only ? 'read-only filesystem' : 'permission denied'}${d.where ? ` ${d.where}` : ''}: ${d.path}`,
+    hint: (d: { where?: string; read_only?: boolean; user?: 'root' }) => {
+      if (d.where) return 'choose a folder that you may write to'
+      if (d.read_only)
+        return 'the root filesystem of a session is read-only; `sandglass new --no-readonly-rootfs` (API: `readonly_rootfs`) makes one that root can write to'
+      if (d.user === 'root') return 'the call had the rights of root already: the file is in use, or its filesystem does not allow it'
+      return 'the call runs as the user sandbox; retry with `--user root` (API: `user`)'
+    },
   },
   FILE_NOT_FOUND: {
     http: 404,
@@ -26,8 +30,11 @@ export const FILES_ERRORS = {
   PATH_OUTSIDE_WORKSPACE: {
     http: 400,
     exit: 2,
-    text: (d: { path: string }) => `path is not accessible through the file API: ${d.path}`,
-    hint: 'use a path in /workspace, /tmp or /home/sandbox that no symbolic link leads out of; `--user root` (API: `user`) reaches all but /proc and /sys',
+    text: (d: { path: string; user?: 'root' }) => `path is not accessible through the file API: ${d.path}`,
+    hint: (d: { user?: 'root' }) =>
+      d.user === 'root'
+        ? 'the file API does not reach /proc and /sys; read such a file with `sandglass exec`'
+        : 'use a path in /workspace, /tmp or /home/sandbox that no symbolic link leads out of; `--user root` (API: `user`) reaches all but /proc and /sys',
   },
   IS_A_DIRECTORY: {
     http: 400,
@@ -52,8 +59,11 @@ export const FILES_ERRORS = {
   DISK_FULL: {
     http: 507,
     exit: 3,
-    text: (d: { path: string }) => `no space left in the sandbox: ${d.path}`,
-    hint: 'remove files, or create the session with a larger disk_mb',
+    text: (d: { path: string; in_memory?: boolean }) => `no space left in the sandbox: ${d.path}`,
+    hint: (d: { in_memory?: boolean }) =>
+      d.in_memory
+        ? '/tmp is kept in memory and holds half of memory_mb: remove files there, use /workspace, or create the session with a larger memory_mb'
+        : 'remove files, or create the session with a larger disk_mb',
   },
   TRANSFER_CUT: {
     http: 502,
@@ -70,11 +80,11 @@ export const FILES_ERRORS = {
   PARTLY_COPIED: {
     http: 403,
     exit: 3,
-    text: (d: { count: number; first: string }) =>
-      d.count === 1
-        ? `one entry could not be read and was not copied: ${d.first}`
-        : `${d.count} entries could not be read and were not copied; the first is ${d.first}`,
-    hint: 'the rest was copied; `sandglass cp --user root` reads everything in a session',
+    text: (d: { count: number; first?: string | undefined; is_root_untried?: boolean }) =>
+      (d.count === 1 ? 'one entry could not be read and was not copied' : `${d.count} entries could not be read and were not copied`) +
+      (d.first === undefined ? '' : d.count === 1 ? `: ${d.first}` : `; the first is ${d.first}`),
+    hint: (d: { is_root_untried?: boolean }) =>
+      d.is_root_untried ? 'the rest was copied; `sandglass cp --user root` reads everything in a session' : 'the rest was copied',
   },
   FILE_NOT_JSON: {
     http: 400,
