@@ -52,6 +52,14 @@ test('symbolic links go into a session and between sessions as they are, whereve
   })
 })
 
+test.each(['-r', '-R', '-a', '-aR'])('cp %s copies a folder as cp without it does', async flag => {
+  const folder = join(cli.home, 'flagged')
+  await mkdir(folder, { recursive: true })
+  await writeFile(join(folder, 'file'), flag)
+  expect(await run('cp', flag, folder, 'box:')).toMatchObject({ code: 0, stderr: '' })
+  expect((await sh('cat /workspace/flagged/file')).stdout).toBe(flag)
+})
+
 test('- is stdin and stdout', async () => {
   const input = Buffer.alloc(5_000_000, 'xyz')
   expect(await cli.run(['cp', '-', 'box:/tmp/piped'], { input })).toMatchObject({ code: 0 })

@@ -5,6 +5,7 @@ import type { Settings } from './settings.ts'
 
 export type Flag = {
   type: 'string' | 'boolean'
+  /** One letter; a flag of that name has no long form. */
   short?: string
   multiple?: boolean
   /** What stands for the value in help. */

@@ -44,6 +44,7 @@ export function flagLines(options: Readonly<Record<string, Flag>>, width: number
 
 /** A flag as one writes it. */
 export function flagForm(name: string, flag: Flag): string {
+  if (name === flag.short) return `-${name}`
   const short = flag.short ? `-${flag.short}, ` : '    '
   if (flag.type === 'boolean') return `${short}--${flag.isOn ? 'no-' : ''}${name}`
   return `${short}--${name} ${flag.choices?.join('|') ?? flag.value ?? 'VALUE'}`

@@ -31,7 +31,12 @@ entries that would leave the target folder (absolute names, .., links that lead 
   options: {
     user: { type: 'string', value: 'USER', choices: ['sandbox', 'root'], about: 'whose rights the copy has in a session' },
     recursive: { type: 'boolean', short: 'r', about: 'accepted for compatibility; folders are always copied recursively' },
-    'skip-unsafe': { type: 'boolean', about: 'out of a session: leave out entries that are refused and say so, instead of stopping' },
+    R: { type: 'boolean', short: 'R', about: 'the same as -r' },
+    archive: { type: 'boolean', short: 'a', about: 'accepted for compatibility; modes and symbolic links are always kept' },
+    'skip-unsafe': {
+      type: 'boolean',
+      about: 'out of a session: leave out entries that are refused and say so, instead of stopping',
+    },
   },
   completes: 'locations',
   async run({ args, rest, flags }, context) {

@@ -74,7 +74,7 @@ async function commandNames(current: string): Promise<Candidates> {
 function flagNames(options: Command['options'], current: string): Candidates {
   const all = Object.entries<Flag>({ ...options, ...GLOBAL_FLAGS })
   return matching(
-    all.map(([name, { isOn, about }]) => ({ word: `--${isOn ? 'no-' : ''}${name}`, about })),
+    all.map(([name, { isOn, short, about }]) => ({ word: name === short ? `-${name}` : `--${isOn ? 'no-' : ''}${name}`, about })),
     current,
   )
 }

@@ -11,7 +11,8 @@ export const FILES_ERRORS = {
       if (d.where) return 'choose a folder that you may write to'
       if (d.read_only)
         return 'the root filesystem of a session is read-only; `sandglass new --no-readonly-rootfs` (API: `readonly_rootfs`) makes one that root can write to'
-      if (d.user === 'root') return 'the call had the rights of root already: the file is in use, or its filesystem does not allow it'
+      if (d.user === 'root')
+        return 'the call had the rights of root already: the file is in use, or its filesystem does not allow it'
       return 'the call runs as the user sandbox; retry with `--user root` (API: `user`)'
     },
   },
@@ -48,8 +49,7 @@ export const FILES_ERRORS = {
     http: 400,
     exit: 2,
     text: (d: { entry: string; issue: string; next?: string }) => `archive refused: ${d.entry}: ${d.issue}`,
-    hint: (d: { next?: string }) =>
-      d.next ?? 'nothing after that entry was unpacked',
+    hint: (d: { next?: string }) => d.next ?? 'nothing after that entry was unpacked',
   },
   RANGE_NOT_SATISFIABLE: {
     http: 416,
@@ -81,7 +81,9 @@ export const FILES_ERRORS = {
     http: 403,
     exit: 3,
     text: (d: { count: number; first?: string | undefined; is_root_untried?: boolean }) =>
-      (d.count === 1 ? 'one entry could not be read and was not copied' : `${d.count} entries could not be read and were not copied`) +
+      (d.count === 1
+        ? 'one entry could not be read and was not copied'
+        : `${d.count} entries could not be read and were not copied`) +
       (d.first === undefined ? '' : d.count === 1 ? `: ${d.first}` : `; the first is ${d.first}`),
     hint: (d: { is_root_untried?: boolean }) =>
       d.is_root_untried ? 'the rest was copied; `sandglass cp --user root` reads everything in a session' : 'the rest was copied',
