@@ -57,7 +57,8 @@ func TestWhatIsCutAtEitherEnd(t *testing.T) {
 	}
 }
 
-func FuzzNoQueryIsShownAgain(f *testing.F) {
+// FuzzWithoutQueries: whatever a program printed, what is shown again are parts of it, in order.
+func FuzzWithoutQueries(f *testing.F) {
 	f.Add("a\x1b[\x1b[cc\x1b]11;?\x07")
 	f.Fuzz(func(t *testing.T, kept string) {
 		last := 0
