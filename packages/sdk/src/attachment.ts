@@ -2,28 +2,39 @@
 import { CHANNELS, type LimitHit, type RouteName, SandglassError, type SignalInput } from '@sandglass/contract/tables'
 import { toCamel } from './case.ts'
 import { wireError } from './decode-error.ts'
+import { Drained } from './drained.ts'
 import { type ByteSocket, openSocket } from './socket.ts'
 import type { Transport } from './transport.ts'
 import type { Cancel, TerminalSize } from './wire-types.ts'
-import { withResolvers } from './with-resolvers.ts'
 
 export type Output = { stream: 'stdout' | 'stderr'; data: Uint8Array<ArrayBuffer> }
 /** `limitHit` is a limit that the session reached before the program failed; null for none that is known. */
 export type Exit = { exitCode: number; timedOut: boolean; limitHit: LimitHit | null }
 
-/** Iterating gives the output; `exit` says how it ended. Closing, or leaving the loop, detaches and ends nothing inside. */
+/**
+ * Iterating gives the output; `exit` says how it ended. Closing, or leaving the loop, detaches and ends nothing inside. `exit` and `wait`
+ * work without a loop: the output is then read and dropped.
+ */
 export class Attachment implements AsyncIterable<Output, Exit | undefined> {
   #socket: ByteSocket
-  #exit = withResolvers<Exit>()
+  #output: Drained<Output, Exit | undefined>
 
   constructor(socket: ByteSocket) {
     this.#socket = socket
-    this.#exit.promise.catch(() => undefined)
+    this.#output = new Drained(output(socket), closedFirst)
   }
 
-  /** Settles while the output is being read. Rejects when the connection ends before the process does. */
+  /**
+   * How it ended. Where no loop over the output begins in the same turn of the event loop, the output is dropped, until a loop begins.
+   * Rejects when the connection ends before the process does.
+   */
   get exit(): Promise<Exit> {
-    return this.#exit.promise
+    return this.#output.result
+  }
+
+  /** Drops the rest of the output and gives the exit. */
+  wait(): Promise<Exit> {
+    return this.#output.drain()
   }
 
   /** To stdin; waits while much is still on its way. */
@@ -48,26 +59,8 @@ export class Attachment implements AsyncIterable<Output, Exit | undefined> {
     this.#socket.close()
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Output, Exit | undefined, undefined> {
-    try {
-      for await (const message of this.#socket) {
-        const payload = message.subarray(1)
-        if (message[0] === CHANNELS.stdout) yield { stream: 'stdout', data: payload }
-        else if (message[0] === CHANNELS.stderr) yield { stream: 'stderr', data: payload }
-        else if (message[0] === CHANNELS.error) throw failure(payload)
-        else if (message[0] === CHANNELS.exit) {
-          const exit = toCamel(JSON.parse(new TextDecoder().decode(payload))) as Exit
-          this.#exit.resolve(exit)
-          return exit
-        }
-      }
-      return undefined
-    } catch (error) {
-      this.#exit.reject(error)
-      throw error
-    } finally {
-      this.#exit.reject(new SandglassError('DAEMON_UNREACHABLE', { address: 'the attached stream', why: 'it closed first' }))
-    }
+  [Symbol.asyncIterator](): AsyncGenerator<Output, Exit | undefined, undefined> {
+    return this.#output.iterator()
   }
 
   #send(channel: number, payload: Uint8Array): Promise<void> {
@@ -83,6 +76,19 @@ type AttachOptions = { params: Record<string, string | number>; query?: object }
 export async function attach(transport: Transport, name: RouteName, options: AttachOptions): Promise<Attachment> {
   return new Attachment(await openSocket(transport, name, options))
 }
+
+async function* output(socket: ByteSocket): AsyncGenerator<Output, Exit | undefined, undefined> {
+  for await (const message of socket) {
+    const payload = message.subarray(1)
+    if (message[0] === CHANNELS.stdout) yield { stream: 'stdout', data: payload }
+    else if (message[0] === CHANNELS.stderr) yield { stream: 'stderr', data: payload }
+    else if (message[0] === CHANNELS.error) throw failure(payload)
+    else if (message[0] === CHANNELS.exit) return toCamel(JSON.parse(new TextDecoder().decode(payload))) as Exit
+  }
+  return undefined
+}
+
+const closedFirst = () => new SandglassError('DAEMON_UNREACHABLE', { address: 'the attached stream', why: 'it closed first' })
 
 const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value))
 

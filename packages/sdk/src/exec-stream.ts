@@ -1,56 +1,34 @@
 import { SandglassError } from '@sandglass/contract/tables'
 import { toCamel } from './case.ts'
+import { Drained } from './drained.ts'
 import { bodyOf, streamError } from './follow.ts'
 import { readEvents } from './sse.ts'
 import { type Transport, unreachable } from './transport.ts'
 import type { ExecChunk, ExecDone, ExecStreamOptions } from './wire-types.ts'
-import { withResolvers } from './with-resolvers.ts'
 
 /**
- * Output of one command as it comes: `for await (const { chunk } of stream)`, then `await stream.result`.
- * `result` alone also works; the output is then read and dropped. Leaving the loop early interrupts the command and kills it,
- * unless `detach`.
+ * Output of one command as it comes: `for await (const { chunk } of stream)`, then `await stream.result`. The command starts when a loop
+ * begins or `result` is read. `result` alone also works; the output is then read and dropped. Leaving the loop early interrupts the
+ * command and kills it, unless `detach`, and `result` then rejects with an AbortError.
  */
 export class ExecStream implements AsyncIterable<ExecChunk, ExecDone, undefined> {
-  #chunks: AsyncGenerator<ExecChunk, ExecDone, undefined>
-  #result = withResolvers<ExecDone>()
-  #isRead = false
+  #chunks: Drained<ExecChunk, ExecDone>
 
   constructor(transport: Transport, id: string, cmd: string, options: ExecStreamOptions) {
-    this.#chunks = this.#settle(chunks(transport, id, cmd, options))
-    // A failure reaches the reader of the chunks; without a reader of `result` it is not unhandled.
-    this.#result.promise.catch(() => undefined)
+    this.#chunks = new Drained(chunks(transport, id, cmd, options), notRead)
   }
 
   [Symbol.asyncIterator](): AsyncGenerator<ExecChunk, ExecDone, undefined> {
-    this.#isRead = true
-    return this.#chunks
+    return this.#chunks.iterator()
   }
 
-  /** How the command ended. */
+  /** How the command ended. Where no loop over the output begins in the same turn of the event loop, the output is dropped, until a loop begins. */
   get result(): Promise<ExecDone> {
-    if (!this.#isRead) {
-      this.#isRead = true
-      drain(this.#chunks).catch(() => undefined) // #settle has handed the failure to the result
-    }
-    return this.#result.promise
-  }
-
-  async *#settle(source: AsyncGenerator<ExecChunk, ExecDone, undefined>): AsyncGenerator<ExecChunk, ExecDone, undefined> {
-    try {
-      const done = yield* source
-      this.#result.resolve(done)
-      return done
-    } catch (error) {
-      this.#result.reject(error)
-      throw error
-    } finally {
-      this.#result.reject(
-        new SandglassError('INTERNAL', { message: 'the output was not read to its end, so the result is not known' }),
-      )
-    }
+    return this.#chunks.result
   }
 }
+
+const notRead = () => new DOMException('the output was not read to its end, so how the command ended is not known', 'AbortError')
 
 async function* chunks(
   transport: Transport,
@@ -76,8 +54,4 @@ async function* chunks(
     throw error instanceof SandglassError ? error : unreachable(transport.options.address, error)
   }
   throw unreachable(transport.options.address, new Error('the stream ended before the command did'))
-}
-
-async function drain(source: AsyncIterable<unknown>): Promise<void> {
-  for await (const _ of source);
 }

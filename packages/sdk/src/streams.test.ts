@@ -48,7 +48,12 @@ test('execStream tells of a wait for the shell, and leaving its loop closes the 
     const waits: boolean[] = []
     const session = new SandboxClient({ baseUrl: server.url, apiKey: KEY, ...(fetch ? { fetch } : {}) }).session('x')
     const options = { detach: true, stdinPath: 'in', env: { some_NAME: 'v' }, onWaiting: (is: boolean) => void waits.push(is) }
-    for await (const _ of session.execStream('make', options)) break
+    const stream = session.execStream('make', options)
+    for await (const _ of stream) break
+    await expect(stream.result).rejects.toMatchObject({
+      name: 'AbortError',
+      message: expect.stringContaining('not read to its end'),
+    })
     await expect.poll(() => isClosed).toBe(true)
     expect(waits).toEqual([true, false])
     expect(JSON.parse(server.requests[0]?.text ?? '')).toEqual({
@@ -186,6 +191,48 @@ test('an attachment carries streams, size, signals and the exit, with the key of
   expect(got).toEqual(['0:typed', '5:{"cols":80,"rows":24}', '4:', '6:{"signal":"TERM"}'])
   expect(offered?.split(/, ?/)).toEqual(socketProtocols(KEY))
   expect(Buffer.from(offered?.split('.bearer.')[1] ?? '', 'base64url').toString()).toBe(KEY)
+})
+
+test('how an attached process ended is known without reading its output, and a loop that begins later goes on', async () => {
+  const many = 40
+  await using server = await startServer(
+    (_, reply) => json(reply, 200, SESSION),
+    socket => {
+      // More than a socket holds back for a reader that does not come.
+      for (let i = 0; i < many; i++) socket.send(frame(CHANNELS.stdout, 'x'.repeat(100_000)))
+      socket.on('message', () => {
+        socket.send(frame(CHANNELS.stdout, 'last'))
+        socket.send(frame(CHANNELS.exit, '{"exit_code":4,"timed_out":false}'))
+      })
+    },
+  )
+  const { processes } = sessionAt(server.url)
+  const awaited = await processes.attach(1)
+  await awaited.end()
+  expect((await awaited.exit).exitCode).toBe(4)
+  const waited = await processes.attach(1)
+  await waited.end()
+  expect((await waited.wait()).exitCode).toBe(4)
+  const looped = await processes.attach(1)
+  const { exit } = looped
+  const output = looped[Symbol.asyncIterator]()
+  expect((await output.next()).value).toMatchObject({ data: { length: 100_000 } })
+  await looped.end()
+  let count = 1
+  for await (const _ of output) count++
+  expect(count).toBe(many + 1)
+  expect((await exit).exitCode).toBe(4)
+  const late = await processes.attach(1)
+  void late.exit
+  await new Promise(resolve => setTimeout(resolve, 1)) // the turn in which a loop would have kept the output
+  const rest = late[Symbol.asyncIterator]()
+  await late.end()
+  let shown = ''
+  for await (const { data } of rest) shown = new TextDecoder().decode(data)
+  expect(shown).toBe('last')
+  const closed = await processes.attach(1)
+  closed.close()
+  await expect(closed.exit).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' })
 })
 
 test('a socket that the daemon refuses or closes in error says why', async () => {
