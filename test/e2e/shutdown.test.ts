@@ -28,6 +28,19 @@ describe('sandglass shutdown', () => {
     expect(await cli.run(['exec', 'demo', '-c', 'echo $((x + 1))'])).toMatchObject({ code: 0, stdout: '42\n' })
   })
 
+  it('says of a command that was running that it may run on, and how to look', async () => {
+    await cli.run(['new', 'demo'])
+    const begun = Promise.withResolvers<void>()
+    const program = Promise.withResolvers<void>()
+    const inShell = cli.run(['exec', 'demo', '-c', 'echo begun; sleep 60'], { onStdout: () => begun.resolve() })
+    const alone = cli.run(['exec', 'demo', '--', 'sh', '-c', 'echo begun; sleep 60'], { onStdout: () => program.resolve() })
+    await Promise.all([begun.promise, program.promise])
+    await cli.run(['shutdown'])
+    expect(await inShell).toMatchObject({ code: 125, stderr: expect.stringContaining('`sandglass interrupt demo` ends it') })
+    expect(await alone).toMatchObject({ code: 125, stderr: expect.stringMatching(/`sandglass attach demo --pid \d+` attaches/) })
+    expect((await cli.run(['ps', 'demo'])).stdout.match(/sleep 60/g)?.length).toBeGreaterThan(1)
+  })
+
   it('lets a changed configuration in, which a running daemon has not read and the commands say so', async () => {
     await cli.run(['ls'])
     configure('allowed_images: []\n')

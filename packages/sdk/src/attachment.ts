@@ -1,5 +1,6 @@
 // A terminal on a shell, or the standard streams of a process.
 import { CHANNELS, type LimitHit, type RouteName, SandglassError, type SignalInput } from '@sandglass/contract/tables'
+import { abandoned } from './abandoned.ts'
 import { toCamel } from './case.ts'
 import { wireError } from './decode-error.ts'
 import { Drained } from './drained.ts'
@@ -19,9 +20,9 @@ export class Attachment implements AsyncIterable<Output, Exit | undefined> {
   #socket: ByteSocket
   #output: Drained<Output, Exit | undefined>
 
-  constructor(socket: ByteSocket) {
+  constructor(socket: ByteSocket, of: { session: string; pid?: number }) {
     this.#socket = socket
-    this.#output = new Drained(output(socket), closedFirst)
+    this.#output = new Drained(output(socket, of), closedFirst)
   }
 
   /**
@@ -74,18 +75,27 @@ export class Attachment implements AsyncIterable<Output, Exit | undefined> {
 type AttachOptions = { params: Record<string, string | number>; query?: object } & Cancel
 
 export async function attach(transport: Transport, name: RouteName, options: AttachOptions): Promise<Attachment> {
-  return new Attachment(await openSocket(transport, name, options))
+  const { id, pid } = options.params
+  const of = { session: String(id), ...(pid === undefined ? {} : { pid: Number(pid) }) }
+  return new Attachment(await openSocket(transport, name, options), of)
 }
 
-async function* output(socket: ByteSocket): AsyncGenerator<Output, Exit | undefined, undefined> {
-  for await (const message of socket) {
-    const payload = message.subarray(1)
-    if (message[0] === CHANNELS.stdout) yield { stream: 'stdout', data: payload }
-    else if (message[0] === CHANNELS.stderr) yield { stream: 'stderr', data: payload }
-    else if (message[0] === CHANNELS.error) throw failure(payload)
-    else if (message[0] === CHANNELS.exit) return toCamel(JSON.parse(new TextDecoder().decode(payload))) as Exit
+async function* output(
+  socket: ByteSocket,
+  of: { session: string; pid?: number },
+): AsyncGenerator<Output, Exit | undefined, undefined> {
+  try {
+    for await (const message of socket) {
+      const payload = message.subarray(1)
+      if (message[0] === CHANNELS.stdout) yield { stream: 'stdout', data: payload }
+      else if (message[0] === CHANNELS.stderr) yield { stream: 'stderr', data: payload }
+      else if (message[0] === CHANNELS.error) throw failure(payload)
+      else if (message[0] === CHANNELS.exit) return toCamel(JSON.parse(new TextDecoder().decode(payload))) as Exit
+    }
+    return undefined
+  } catch (error) {
+    throw abandoned(error, of)
   }
-  return undefined
 }
 
 const closedFirst = () => new SandglassError('DAEMON_UNREACHABLE', { address: 'the attached stream', why: 'it closed first' })

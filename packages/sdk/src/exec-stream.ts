@@ -1,9 +1,10 @@
 import { SandglassError } from '@sandglass/contract/tables'
+import { abandoned } from './abandoned.ts'
 import { toCamel } from './case.ts'
 import { Drained } from './drained.ts'
 import { bodyOf, streamError } from './follow.ts'
 import { readEvents } from './sse.ts'
-import { type Transport, unreachable } from './transport.ts'
+import { LOST, type Transport } from './transport.ts'
 import type { ExecChunk, ExecDone, ExecStreamOptions } from './wire-types.ts'
 
 /**
@@ -36,22 +37,19 @@ async function* chunks(
   cmd: string,
   { signal, onWaiting, ...options }: ExecStreamOptions,
 ): AsyncGenerator<ExecChunk, ExecDone, undefined> {
-  const response = await transport.open('execStream', {
-    params: { id },
-    body: { cmd, ...options },
-    headers: { accept: 'text/event-stream' },
-    signal,
-  })
   try {
-    for await (const event of readEvents(bodyOf(response))) {
+    const call = { params: { id }, body: { cmd, ...options }, headers: { accept: 'text/event-stream' }, signal }
+    for await (const event of readEvents(bodyOf(await transport.open('execStream', call)))) {
       if (event.type === 'chunk') yield toCamel(JSON.parse(event.data)) as ExecChunk
       else if (event.type === 'done') return toCamel(JSON.parse(event.data)) as ExecDone
       else if (event.type === 'error') throw streamError(event)
       else if (event.type === 'waiting' || event.type === 'started') onWaiting?.(event.type === 'waiting')
     }
+    throw new Error('the stream ended before the command did')
   } catch (error) {
     signal?.throwIfAborted()
-    throw error instanceof SandglassError ? error : unreachable(transport.options.address, error)
+    const lost = { address: transport.options.address, why: LOST }
+    const failure = error instanceof SandglassError ? error : new SandglassError('DAEMON_UNREACHABLE', lost, { cause: error })
+    throw abandoned(failure, { session: id })
   }
-  throw unreachable(transport.options.address, new Error('the stream ended before the command did'))
 }

@@ -1,4 +1,5 @@
 import { DEFAULT_SHELL, SandglassError } from '@sandglass/contract/tables'
+import { abandoned } from './abandoned.ts'
 import { type Attachment, attach } from './attachment.ts'
 import { base64FromBytes, bytesFromBase64 } from './base64.ts'
 import { toCamel } from './case.ts'
@@ -73,8 +74,12 @@ export class Session {
    * Runs a command line in a shell: cd, export and background jobs are still there for the next one. Never sent twice. It has 30 s
    * unless `timeoutMs`; execStream has no timeout of its own. An aborted `signal` interrupts the command, then kills it, unless `detach`.
    */
-  exec(cmd: string, { signal, ...options }: ExecOptions = {}): Promise<ExecResult> {
-    return this.#transport.json('exec', { params: { id: this.#ref }, body: { cmd, ...options }, signal })
+  async exec(cmd: string, { signal, ...options }: ExecOptions = {}): Promise<ExecResult> {
+    try {
+      return await this.#transport.json('exec', { params: { id: this.#ref }, body: { cmd, ...options }, signal })
+    } catch (error) {
+      throw abandoned(error, { session: this.#ref })
+    }
   }
 
   /** Like exec, with the output as it comes, and with no timeout unless `timeoutMs`. */

@@ -1,6 +1,6 @@
 // A WebSocket as bytes in order, with backpressure where the socket offers it.
 import { type RouteName, SandglassError, SOCKET_FAILED, socketProtocols } from '@sandglass/contract/tables'
-import { routeUrl, type Transport, unreachable } from './transport.ts'
+import { LOST, routeUrl, type Transport, unreachable } from './transport.ts'
 import { type Resolvers, withResolvers } from './with-resolvers.ts'
 
 /** The part of WebSocket that is used. `pause` and `resume` are not in browsers. */
@@ -82,7 +82,7 @@ export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
       else if (code === SOCKET_FAILED && reason)
         settle(SandglassError.fromWire({ code: reason, message: `the stream failed: ${reason}` }))
       else if (code === 1000) settle(undefined)
-      else settle(unreachable(address, failure ?? new Error(`the connection was lost (${code})`)))
+      else settle(unreachable(address, failure ?? new Error(`${LOST} (${code})`)))
     })
     signal?.addEventListener('abort', abort, { once: true })
   }

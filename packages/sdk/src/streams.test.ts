@@ -86,9 +86,29 @@ test('execStream fails when the stream breaks off or carries an error, and is ne
     for await (const _ of broken);
   }
   await expect(read()).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' })
-  await expect(broken.result).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' })
+  await expect(broken.result).rejects.toMatchObject({
+    code: 'DAEMON_UNREACHABLE',
+    hint: expect.stringContaining('may still be running in the session: `sandglass ps x`'),
+  })
   await expect(sessionAt(server.url).execStream('x').result).rejects.toMatchObject({ code: 'RUNNER_LOST' })
   expect(server.requests).toHaveLength(2)
+})
+
+test('a command or a process whose connection is lost is said to be perhaps still running', async () => {
+  await using server = await startServer(
+    (_, reply) => void reply.destroy(),
+    socket => socket.close(1012, 'the daemon is stopping'),
+  )
+  const mayRun = (next: string) => ({ code: 'DAEMON_UNREACHABLE', hint: expect.stringContaining(next) })
+  for (const fetch of [undefined, nodeFetch()]) {
+    const session = new SandboxClient({ baseUrl: server.url, apiKey: KEY, ...(fetch ? { fetch } : {}) }).session('x')
+    await expect(session.exec('make')).rejects.toMatchObject(mayRun('`sandglass interrupt x` ends it'))
+    await expect(session.execStream('make').result).rejects.toMatchObject(mayRun('`sandglass interrupt x` ends it'))
+    const attached = await session.processes.attach(12)
+    await expect(attached.exit).rejects.toMatchObject(mayRun('`sandglass attach x --pid 12`'))
+  }
+  const nobody = new SandboxClient({ baseUrl: 'http://127.0.0.1:1', apiKey: KEY }).session('x')
+  await expect(nobody.exec('make')).rejects.toMatchObject(mayRun('`sandglass serve`'))
 })
 
 test.each([

@@ -172,14 +172,11 @@ async function openOnce<Name extends RouteName>(
 }
 
 /** Node's words for an answer that does not come, or not all of it. */
-const LOST = new Set(['aborted', 'socket hang up', 'terminated', 'other side closed'])
+const LOST_WORDS = /^(aborted|socket hang up|terminated|other side closed|(read|write) (ECONNRESET|EPIPE))$/
+export const LOST = 'the connection was lost'
 
 export function unreachable(address: string, error: unknown): SandglassError {
   const root = error instanceof Error && error.cause instanceof Error ? error.cause : error
   const why = root instanceof Error ? root.message || String((root as { code?: unknown }).code ?? root.name) : String(root)
-  return new SandglassError(
-    'DAEMON_UNREACHABLE',
-    { address, why: LOST.has(why) ? 'the connection was lost' : why },
-    { cause: error },
-  )
+  return new SandglassError('DAEMON_UNREACHABLE', { address, why: LOST_WORDS.test(why) ? LOST : why }, { cause: error })
 }

@@ -1,8 +1,11 @@
 // Errors of the daemon itself: its configuration, its data, its secrets.
-import type { Empty, ErrorRow } from './row.ts'
+import type { ErrorRow } from './row.ts'
 
 /** `source` is a file, a variable, a flag, or a key of the configuration. */
 type Misconfigured = { source: string; issue: string; next?: string }
+
+/** What the caller was waiting for in a session when its daemon went away: a process, or without `pid` a command in a shell. */
+type Abandoned = { session?: string; pid?: number }
 
 export const DAEMON_ERRORS = {
   SECRET_NOT_FOUND: {
@@ -14,8 +17,8 @@ export const DAEMON_ERRORS = {
   SHUTTING_DOWN: {
     http: 503,
     exit: 3,
-    text: (_: Empty) => 'the daemon is stopping',
-    hint: 'try again in a moment: sessions keep running',
+    text: (_: Abandoned) => 'the daemon is stopping',
+    hint: (d: Abandoned) => mayRunOn(d) ?? 'try again in a moment: sessions keep running',
   },
   CONFIG_INVALID: {
     http: 500,
@@ -32,8 +35,9 @@ export const DAEMON_ERRORS = {
   DAEMON_UNREACHABLE: {
     http: 503,
     exit: 3,
-    text: (d: { address: string; why: string; next?: string }) => `cannot reach the daemon at ${d.address}: ${d.why}`,
-    hint: (d: { next?: string }) => d.next ?? '`sandglass serve` starts one; `sandglass doctor` checks the host',
+    text: (d: Abandoned & { address: string; why: string; next?: string }) => `cannot reach the daemon at ${d.address}: ${d.why}`,
+    hint: (d: Abandoned & { next?: string }) =>
+      d.next ?? mayRunOn(d) ?? '`sandglass serve` starts one; `sandglass doctor` checks the host',
   },
   DATA_DIR_LOCKED: {
     http: 500,
@@ -73,6 +77,14 @@ export const DAEMON_ERRORS = {
     hint: (d: { next?: string }) => d.next ?? 'the daemon log has the details under this request id',
   },
 } as const satisfies Record<string, ErrorRow>
+
+/** To run it again would be the second time. */
+function mayRunOn({ session, pid }: Abandoned): string | undefined {
+  if (session === undefined) return undefined
+  if (pid !== undefined)
+    return `process ${pid} may still be running in the session: \`sandglass ps ${session}\` shows it, \`sandglass attach ${session} --pid ${pid}\` attaches to it again`
+  return `the command may still be running in the session: \`sandglass ps ${session}\` shows it, \`sandglass interrupt ${session}\` ends it`
+}
 
 function mendConfig(source: string): string {
   if (source.startsWith('--')) return '`sandglass help serve` lists the flags'

@@ -11,7 +11,7 @@ import { toSandglassError } from './errors.ts'
 import { handlersOf } from './handlers.ts'
 import { isLocalHost } from './host-check.ts'
 import { ByteBudget, largeBytes } from './large-bodies.ts'
-import { reply, sessionOf } from './reply.ts'
+import { reply, sessionOf, stopping } from './reply.ts'
 import { requestIds } from './request-id.ts'
 
 declare module 'fastify' {
@@ -68,7 +68,7 @@ export function createApp(api: Api): FastifyInstance {
   })
   app.setErrorHandler(async (error, request, response) => {
     const explained = await explainLoss(api.world, sessionOf(request), error)
-    return sendError(whileClosing(api.world.closing, explained), request, response, logOf(request))
+    return sendError(whileClosing(api.world.closing, explained, request), request, response, logOf(request))
   })
   app.setNotFoundHandler((request, response) =>
     sendError(
@@ -193,9 +193,9 @@ function sendError(error: unknown, request: FastifyRequest, response: FastifyRep
 }
 
 /** What a daemon that stops gives up has not failed. */
-function whileClosing(closing: AbortSignal, error: unknown): unknown {
+function whileClosing(closing: AbortSignal, error: unknown, request: FastifyRequest): unknown {
   const isGivenUp = closing.aborted && error instanceof Error && error.name === 'AbortError'
-  return isGivenUp ? new SandglassError('SHUTTING_DOWN', {}, { cause: error }) : error
+  return isGivenUp ? stopping(request, error) : error
 }
 
 /**

@@ -1,5 +1,5 @@
 // How a handler's result is sent, by the kind of its route.
-import { ROUTES, type Route, type RouteName } from '@sandglass/contract'
+import { ROUTES, type Route, type RouteName, SandglassError } from '@sandglass/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { explainLoss } from '../sessions/explain-loss.ts'
 import { PagedReply } from '../sessions/pages.ts'
@@ -28,7 +28,8 @@ export async function reply(
   response.hijack()
   if (kind === 'sse') {
     const explain = (error: unknown) => explainLoss(api.world, sessionOf(call.request), error)
-    const options = { requestId: call.request.id, patienceMs, closing: api.world.closing, explain, log: call.log }
+    const { closing } = api.world
+    const options = { requestId: call.request.id, patienceMs, closing, stopping: stopping(call.request), explain, log: call.log }
     await sendEvents(response.raw, result as AsyncIterable<SseEvent>, options)
   } else await sendBytes(api, response, result as BytesReply, patienceMs, call)
   return response
@@ -36,6 +37,13 @@ export async function reply(
 
 /** What the path names a session with; empty where it names none. */
 export const sessionOf = ({ params }: FastifyRequest): string => (params as { id?: string }).id ?? ''
+
+/** What a request that a stopping daemon gives up is told. A command that was begun goes on in its session. */
+export function stopping(request: FastifyRequest, cause?: unknown): SandglassError<'SHUTTING_DOWN'> {
+  const { name } = request.routeOptions.config
+  const isCommand = name === 'exec' || name === 'execStream'
+  return new SandglassError('SHUTTING_DOWN', isCommand ? { session: sessionOf(request) } : {}, { cause })
+}
 
 const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' }
 

@@ -1,6 +1,6 @@
 // Server-sent events: what the source gives is written as the reader takes it. While the reader is full the source is not asked for more.
 import type { ServerResponse } from 'node:http'
-import { SandglassError } from '@sandglass/contract'
+import type { SandglassError } from '@sandglass/contract'
 import type { Logger } from '../log.ts'
 import type { SseEvent } from './api.ts'
 import { toSandglassError } from './errors.ts'
@@ -13,6 +13,8 @@ export type EventOptions = {
   /** How long a client may take nothing. */
   patienceMs: number
   closing: AbortSignal
+  /** What the client is told when the daemon stops. */
+  stopping: SandglassError<'SHUTTING_DOWN'>
   /** Adds to an error what is known of it. */
   explain: (error: unknown) => Promise<unknown>
   log: Logger
@@ -22,7 +24,7 @@ export type EventOptions = {
 export async function sendEvents(
   response: ServerResponse,
   events: AsyncIterable<SseEvent>,
-  { requestId, patienceMs, closing, explain, log }: EventOptions,
+  { requestId, patienceMs, closing, stopping, explain, log }: EventOptions,
 ): Promise<void> {
   response.writeHead(200, {
     'content-type': 'text/event-stream',
@@ -35,8 +37,7 @@ export async function sendEvents(
     if (!response.destroyed && !response.writableNeedDrain) response.write(': heartbeat\n\n')
   }, HEARTBEAT_MS)
   // A source that is silent does not keep the daemon from stopping.
-  const stop = () =>
-    void response.end(encode({ event: 'error', data: new SandglassError('SHUTTING_DOWN', {}).toWire(requestId) }))
+  const stop = () => void response.end(encode({ event: 'error', data: stopping.toWire(requestId) }))
   closing.addEventListener('abort', stop)
   try {
     for await (const event of events) {

@@ -168,6 +168,11 @@ describe('a daemon that is asked to stop', () => {
     const running = first
       .call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo begun > f; until test -e go; do sleep 0.05; done; echo ended >> f' })
       .catch(() => undefined)
+    const streamed = fetch(`${first.url}/v1/sessions/${id}/exec/stream`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ cmd: 'until test -e go; do sleep 0.05; done', shell: 'other' }),
+    }).then(r => r.text())
     const following = fetch(`${first.url}/v1/events`, { headers: { authorization: `Bearer ${KEY}` } }).then(r => r.text())
     const terminal = new WebSocket(`${first.url.replace('http', 'ws')}/v1/sessions/${id}/shells/b/attach`, socketProtocols(KEY))
     await new Promise(resolve => terminal.addEventListener('open', resolve))
@@ -177,6 +182,9 @@ describe('a daemon that is asked to stop', () => {
     expect(await endDaemon(first, 'SIGTERM')).toBe(0)
     expect(await following).toContain('SHUTTING_DOWN')
     expect(await closed).toBe(1012)
+    const mayRun = `may still be running in the session: \`sandglass ps ${id}\``
+    expect(await following).toContain('try again in a moment')
+    expect(await streamed).toContain(mayRun)
     await running
     const second = await start()
     await second.call('POST', `/v1/sessions/${id}/fs/write`, { path: 'go', text: '' })
