@@ -42,7 +42,7 @@ test('exit codes are passed on, and 125 is kept for Sandglass', async () => {
 test('a command that the memory limit ended says so, with the limit and how to raise it', async () => {
   const [code, hog] = [137, 'b = bytearray(700 << 20)']
   const stderr = expect.stringMatching(
-    /session box reached its memory limit of 512 MiB, and the kernel killed a process in it\n {2}next: sandglass resize box --memory-mb 1024, or/,
+    /session box reached its memory limit of 512 MiB, and the kernel killed a process in it\n {2}next: sandglass resize box --memory 1g, or sandglass new --memory 1g\n/,
   )
   expect(await sh(`python3 -c '${hog}'`)).toMatchObject({ code, stderr })
   expect(await run('exec', 'box', '--', 'python3', '-c', hog)).toMatchObject({ code, stderr })

@@ -34,6 +34,17 @@ test('exec -d prints a pid, and logs shows what the program printed, also after 
   expect(JSON.parse(lines[0] ?? '')).toMatchObject({ stream: expect.any(String), data_base64: expect.any(String) })
 })
 
+test('a detached program that the memory limit ended says so in logs, attach and ps --all', async () => {
+  const pid = await detached([], 'python3', '-c', 'b = bytearray(700 << 20)')
+  const stderr = expect.stringMatching(
+    /session b reached its memory limit of 512 MiB, .*\n {2}next: sandglass resize b --memory 1g, or/,
+  )
+  expect(await run('logs', 'b', pid, '-f')).toMatchObject({ code: 0, stderr })
+  expect(await run('logs', 'b', pid)).toMatchObject({ code: 0, stderr })
+  expect(await run('attach', 'b', '--pid', pid)).toMatchObject({ code: 137, stderr })
+  expect((await run('ps', 'b', '--all')).stdout).toMatch(new RegExp(`^ *${pid} .*exited 137 \\(memory limit\\)`, 'm'))
+})
+
 test('logs shows the program that was started last and does not wait for one that runs; -f does', async () => {
   await detached([], 'sh', '-c', 'echo older')
   const pid = await detached(['--stdin'], 'sh', '-c', 'echo first; read line; echo "then $line"')

@@ -50,6 +50,13 @@ test('exit codes: 127 not found, 125 session not created, 2 usage', async () => 
   expect(await sessions()).toEqual([])
 })
 
+test('a program that the memory limit ended is told how to run with more', async () => {
+  expect(await cli.run(['run', '--', 'python3', '-c', 'b = bytearray(700 << 20)'])).toMatchObject({
+    code: 137,
+    stderr: expect.stringMatching(/the session reached its memory limit of 512 MiB, .*\n {2}next: sandglass run --memory 1g …\n/),
+  })
+})
+
 test('--keep keeps the session and says its name', async () => {
   const { code, stderr } = await cli.run(['run', '--keep', '--', 'touch', 'made'])
   const [, name = ''] = /^kept the session (run-[0-9a-f]{8})$/m.exec(stderr) ?? []

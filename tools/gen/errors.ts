@@ -31,10 +31,12 @@ class Placeholder extends String {
   }
 }
 
+const ABSENT: ReadonlySet<unknown> = new Set(['next', 'where', 'session'])
+
 /** Fields that may be absent show what is there without them. */
 const PLACEHOLDERS = new Proxy(
   {},
   {
-    get: (_, field) => (field === 'next' || field === 'where' ? undefined : new Placeholder(`{${String(field)}}`)),
+    get: (_, field) => (ABSENT.has(field) ? undefined : new Placeholder(`{${String(field)}}`)),
   },
 )

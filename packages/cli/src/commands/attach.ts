@@ -41,7 +41,7 @@ Exit code with --pid: that of the process, or 125 when Sandglass itself failed.`
         third: 'leaves it running inside and returns',
         farewell: `left it alone; process ${found.pid} goes on in the session`,
       }
-      return joinProcess(session, found, { isRaw: input.flags.raw === true, sendsStdin, leaving }, context)
+      return joinProcess(session, found, { name, isRaw: input.flags.raw === true, sendsStdin, leaving }, context)
     }, context)
   },
 }

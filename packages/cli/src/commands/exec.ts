@@ -81,7 +81,7 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
       if (flags.detach) {
         return startDetached(session, [...(rest ?? [])], { ...options, stdin: flags.stdin === true }, context)
       }
-      return runProcess(session, [...(rest ?? [])], { ...options, isRaw: flags.raw === true }, context)
+      return runProcess(session, [...(rest ?? [])], { ...options, name, isRaw: flags.raw === true }, context)
     }, context)
   },
 }

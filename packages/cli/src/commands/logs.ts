@@ -2,6 +2,7 @@ import { LIMITS } from '@sandglass/contract/tables'
 import { type Session, type SessionEvent, toSnake } from '@sandglass/sdk'
 import type { Command, Context } from '../command.ts'
 import { onBrokenPipe } from '../exec/broken-pipe.ts'
+import { limitNote } from '../exec/notes.ts'
 import { safeSink } from '../exec/safe-sink.ts'
 import { usage } from '../parse.ts'
 import { printable, printableJson, printableLines } from '../printable.ts'
@@ -11,7 +12,7 @@ export const command: Command = {
   summary: 'Show the output of a process of a session, or its boot log',
   usage: ['NAME [PID|TAG] [-f]', 'NAME --boot [-f]'],
   about: `Without PID it is the process that was started last with exec -d. The last ${LIMITS.process_output_kept.max / 1024} KiB of its stdout and as much of its stderr
-are kept, also after its end; its stderr goes to stderr here. With -f the output is followed until the process ends.
+are kept, also after its end; its stderr goes to stderr here, and so does a note about a limit that the session reached. With -f the output is followed until the process ends.
 
 With --boot -f the boot log is followed by the state changes of the session, until it ends or you press Ctrl-C.
 
@@ -32,7 +33,7 @@ Of the boot log it prints one line, and then one for each change.`,
     const follow = flags.follow === true
     if (flags.boot) return bootLog(session, follow, context)
     const pid = process === undefined ? (await lastDetached(session))?.pid : await pidOf(session, process)
-    if (pid !== undefined) return processOutput(session, pid, { follow, isRaw: flags.raw === true }, context)
+    if (pid !== undefined) return processOutput(session, { name, pid }, { follow, isRaw: flags.raw === true }, context)
     context.say(`no process was started with exec -d in ${printable(name)}; --boot shows the boot log\n`)
     return 0
   },
@@ -42,9 +43,9 @@ type Reading = { follow: boolean; isRaw: boolean }
 
 async function processOutput(
   session: Session,
-  pid: number,
+  { name, pid }: { name: string; pid: number },
   { follow, isRaw }: Reading,
-  { json, print }: Context,
+  { json, print, say }: Context,
 ): Promise<number> {
   const sinks = { stdout: safeSink(process.stdout, isRaw), stderr: safeSink(process.stderr, isRaw) }
   onBrokenPipe([process.stderr], () => undefined) // stdout is still read
@@ -52,7 +53,9 @@ async function processOutput(
   for (;;) {
     const next = await output.next()
     if (next.done) {
+      const { limitHit = null } = next.value ?? {}
       if (json && next.value) print(`${printableJson(toSnake(next.value))}\n`)
+      else if (limitHit) say(limitNote(printable(name), limitHit))
       return 0
     }
     const { stream, data } = next.value

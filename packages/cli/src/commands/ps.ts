@@ -52,9 +52,12 @@ function runningCells({ pid, user, state, cpuMs, memoryBytes, createdAt, tag, sh
   return [String(pid), user, STATES[state] ?? state, cpu, bytesText(memoryBytes), age(createdAt), note, command]
 }
 
-function endedCells({ pid, user, exitCode, createdAt, tag, argv }: ProcessInfo): string[] {
-  return [String(pid), user, `exited ${exitCode}`, '-', '-', age(createdAt), tag ?? '', argv.join(' ')]
+function endedCells({ pid, user, exitCode, limitHit, createdAt, tag, argv }: ProcessInfo): string[] {
+  const state = `exited ${exitCode}${limitHit ? ` (${LIMITS[limitHit.limit]})` : ''}`
+  return [String(pid), user, state, '-', '-', age(createdAt), tag ?? '', argv.join(' ')]
 }
+
+const LIMITS = { memory_mb: 'memory limit', pids_limit: 'process limit', disk_mb: 'disk full' } as const
 
 const age = (since: string) => shortDuration(Math.max(0, Date.now() - Date.parse(since)))
 

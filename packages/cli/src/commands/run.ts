@@ -70,7 +70,7 @@ Exit code: the program's own; 128+n for a signal, which is 137 for a program tha
       const { session, leaving } = made
       noteDifferences(session.info, spec, context)
       if (flags['copy-in']) await copyIn(session, context)
-      return await runProcess(session, [...rest], { ...options, leaving }, context)
+      return await runProcess(session, [...rest], { ...options, name: flags.keep ? spec.name : null, leaving }, context)
     }, context)
   },
 }

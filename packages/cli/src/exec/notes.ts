@@ -5,15 +5,26 @@ import { shortDuration } from '../duration.ts'
 
 const WAIT_NOTICED_MS = 1000
 
-/** What is said of a command that failed when its session had reached a limit, and how to raise that limit. */
-export function limitNote(name: string, hit: LimitHit): string {
-  return `sandglass: session ${name} ${limitText(hit)}\n  next: ${nextStep(name, hit)}\n`
+/** What is said of a command that failed when its session had reached a limit, and how to raise that limit. `name` is null for a session of run. */
+export function limitNote(name: string | null, hit: LimitHit): string {
+  return `sandglass: ${name === null ? 'the session' : `session ${name}`} ${limitText(hit)}\n  next: ${nextStep(name, hit)}\n`
 }
 
-function nextStep(name: string, { limit, value }: LimitHit): string {
-  const flag = `--${limit.replaceAll('_', '-')} ${value * 2}`
+function nextStep(name: string | null, { limit, value }: LimitHit): string {
+  const flag = FLAGS[limit](value * 2)
+  // What run has made is removed at the end.
+  if (name === null) return `sandglass run ${flag} …`
   if (limit === 'disk_mb') return `remove files, or make a session with more: sandglass new ${flag}`
-  return `sandglass resize ${name} ${flag}, or sandglass new ${flag}`
+  const inTurn = limit === 'pids_limit' ? ' (if that is refused while it runs: stop, resize and start it)' : ''
+  return `sandglass resize ${name} ${flag}${inTurn}, or sandglass new ${flag}`
+}
+
+const size = (mb: number) => (mb % 1024 === 0 ? `${mb / 1024}g` : `${mb}m`)
+
+const FLAGS: Readonly<Record<LimitHit['limit'], (value: number) => string>> = {
+  memory_mb: mb => `--memory ${size(mb)}`,
+  disk_mb: mb => `--disk ${size(mb)}`,
+  pids_limit: count => `--pids-limit ${count}`,
 }
 
 /** What is said of a command that --timeout ended. */

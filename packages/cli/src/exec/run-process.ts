@@ -18,13 +18,13 @@ import { limitNote, timeoutNote } from './notes.ts'
 import { safeSink } from './safe-sink.ts'
 import { sendStdin } from './send-stdin.ts'
 
-type ProcessRun = ProcessOptions & Pick<Join, 'isRaw' | 'leaving'>
+type ProcessRun = ProcessOptions & Pick<Join, 'isRaw' | 'leaving' | 'name'>
 
 /** Runs a program with its own stdin, stdout and stderr joined to ours, or with all it printed in one reply at the end. */
 export async function runProcess(
   session: Session,
   argv: string[],
-  { isRaw, leaving, ...options }: ProcessRun,
+  { isRaw, leaving, name, ...options }: ProcessRun,
   context: Context,
 ): Promise<number> {
   const started = await startProcess(session, argv, { ...options, holdOutput: true }, context)
@@ -32,7 +32,7 @@ export async function runProcess(
   return joinProcess(
     session,
     started,
-    { isRaw, leaving, sendsStdin: options.stdin === true, timeoutMs: options.timeoutMs, size: options.tty },
+    { isRaw, leaving, name, sendsStdin: options.stdin === true, timeoutMs: options.timeoutMs, size: options.tty },
     context,
   )
 }
@@ -44,6 +44,8 @@ export type Join = {
   timeoutMs?: number | undefined
   /** The size that its terminal has. */
   size?: TerminalSize | undefined
+  /** What notes call the session, or null for a session that is removed afterwards. */
+  name: string | null
   /** What becomes of a process that the user leaves before it ends; it is killed when absent. */
   leaving?: Leaving | undefined
 }
@@ -62,7 +64,7 @@ const PATIENCE_MS = 3000
 export async function joinProcess(
   session: Session,
   started: ProcessInfo,
-  { isRaw, sendsStdin, timeoutMs, size, leaving }: Join,
+  { isRaw, sendsStdin, timeoutMs, size, name, leaving }: Join,
   context: Context,
 ): Promise<number> {
   const since = performance.now()
@@ -74,7 +76,7 @@ export async function joinProcess(
       return 0
     }
     const { limitHit } = await attached.exit
-    if (limitHit) context.say(limitNote(session.id, limitHit))
+    if (limitHit) context.say(limitNote(name, limitHit))
     return code
   }
   const left = leaving ?? { third: 'kills it', end: () => kill(attached) }
@@ -88,7 +90,7 @@ export async function joinProcess(
   if (sendsStdin) void sendStdin(attached, context.report)
   const ended = context.json ? await collect(attached, started, since, context) : await carry(attached, isRaw)
   if (ended.timedOut) context.say(timeoutNote(timeoutMs ?? 0))
-  if (ended.limitHit && !context.json) context.say(limitNote(session.id, ended.limitHit))
+  if (ended.limitHit && !context.json) context.say(limitNote(name, ended.limitHit))
   return process.stdout.errored ? BROKEN_PIPE : ended.exitCode
 }
 
