@@ -51,7 +51,20 @@ test('what the daemon refuses is told by the name of the flag', async () => {
   expect(await run('new', '--memory-mb', '100000')).toMatchObject({
     code: 2,
     stderr:
-      'sandglass: --memory-mb must be at most 8192, not 100000\n  next: ask for less, or set limits.max_memory_mb in the configuration, run `sandglass shutdown` and try again\n',
+      'sandglass: --memory-mb must be at most 8192 MiB, not 100000\n  next: ask for less, or set limits.max_memory_mb in the configuration, run `sandglass shutdown` and try again\n',
+  })
+})
+
+test('a mistake is answered with what to write instead', async () => {
+  const mistake = (issue: string) => ({ code: 2, stderr: expect.stringContaining(issue) })
+  expect(await run('exec', 'box', '-c', ' ')).toMatchObject(mistake('the command line behind -c is empty'))
+  expect(await run('kill', 'box', 'web', '-15')).toMatchObject(mistake('a signal is written -s 15'))
+  expect(await run('kill', 'box', 'web', '-KILL')).toMatchObject(mistake('a signal is written -s KILL'))
+  expect(await run('resize', 'box', '--disk', '4g')).toMatchObject(mistake('the disk of a session cannot change'))
+  await run('exec', 'box', '-c', 'true')
+  expect(await run('interrupt', 'box', '--shell', 'nosuch')).toMatchObject({
+    code: 4,
+    stderr: 'sandglass: no shell nosuch\n  next: the session has main: name one with --shell\n',
   })
 })
 

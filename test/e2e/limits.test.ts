@@ -155,7 +155,7 @@ describe.runIf(isRoot)('resize', () => {
     expect((await resize(id, {})).error.message).toContain('give at least one of cpu_cores, memory_mb and pids_limit')
     expect((await resize(id, { memory_mb: 9000 })).error).toMatchObject({
       code: 'INVALID_REQUEST',
-      message: 'memory_mb must be at most 8192, not 9000',
+      message: 'memory_mb must be at most 8192 MiB, not 9000',
       hint: expect.stringContaining('limits.max_memory_mb'),
     })
   })
@@ -170,7 +170,7 @@ describe.runIf(isRoot)('an operator who raises a ceiling', () => {
     const { id } = await raised.create({ memory_mb: 12_000, cpu_cores: 6 })
     expect((await raised.call('GET', `/v1/sessions/${id}/stats`)).json()).toMatchObject({ memory_limit: 12_000 * 1024 * 1024 })
     const refused = await raised.call('POST', '/v1/sessions', { memory_mb: 20_000 })
-    expect(refused.json().error.message).toBe('memory_mb must be at most 16384, not 20000')
+    expect(refused.json().error.message).toBe('memory_mb must be at most 16384 MiB, not 20000')
   })
 })
 

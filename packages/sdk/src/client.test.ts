@@ -89,6 +89,18 @@ test('errors are rebuilt with their detail, and what is not an error of ours is 
   expect(await session.stop().catch(e => e.message)).toContain('bad gateway')
 })
 
+test('a field that does not exist is named as the caller wrote it', async () => {
+  await using server = await startServer((_, reply) => {
+    const issue = 'unknown field memory_m_b; did you mean memory_mb?'
+    json(reply, 400, { error: { code: 'INVALID_REQUEST', message: issue, detail: { issue } } })
+  })
+  const options: object = { memoryMB: 512 }
+  await expect(connect(server.url).createSession(options)).rejects.toMatchObject({
+    code: 'INVALID_REQUEST',
+    message: 'unknown field memoryMB; did you mean memoryMb?',
+  })
+})
+
 test('an aborted call rejects with the reason it was given', async () => {
   await using server = await startServer(() => undefined)
   for (const fetch of [undefined, nodeFetch()]) {

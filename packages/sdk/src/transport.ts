@@ -1,7 +1,7 @@
 // Requests: addresses from the contract's table, JSON with names converted, errors rebuilt, retries where a second try is safe.
 import { PATHS, type RouteName, SandglassError } from '@sandglass/contract/tables'
 import { type BodySource, webBody } from './body.ts'
-import { toCamel, toSnake } from './case.ts'
+import { camelName, snakeName, toCamel, toSnake } from './case.ts'
 import { decodeError } from './decode-error.ts'
 import type { ForwardLike } from './forward.ts'
 import type { SocketConstructor } from './socket.ts'
@@ -167,8 +167,17 @@ async function openOnce<Name extends RouteName>(
   }
   if (response.ok) return response
   const refusal = await decodeError(response)
-  if (!isTransient(refusal)) throw refusal
+  if (!isTransient(refusal)) throw asWritten(refusal, call.body)
   return refusal
+}
+
+/** A field that the daemon does not know, by the name that the caller gave it. */
+function asWritten(refusal: SandglassError, body: object | undefined): SandglassError {
+  const [, fields, meant] = /^unknown field ([\w, ]+)(?:; did you mean (\w+)\?)?$/.exec(refusal.message) ?? []
+  if (!refusal.is('INVALID_REQUEST') || fields === undefined) return refusal
+  const written = new Map(Object.keys(body ?? {}).map(name => [snakeName(name), name]))
+  const issue = `unknown field ${fields.replace(/\w+/g, name => written.get(name) ?? name)}${meant ? `; did you mean ${camelName(meant)}?` : ''}`
+  return new SandglassError('INVALID_REQUEST', { ...refusal.detail, issue }, { requestId: refusal.requestId, cause: refusal })
 }
 
 /** Node's words for an answer that does not come, or not all of it. */

@@ -15,8 +15,8 @@ export const SESSIONS_ERRORS = {
   SHELL_NOT_FOUND: {
     http: 404,
     exit: 4,
-    text: (d: { name: string }) => `no shell ${d.name}`,
-    hint: 'list shells with GET /v1/sessions/{id}/shells',
+    text: (d: { name: string; next?: string }) => `no shell ${d.name}`,
+    hint: (d: { next?: string }) => d.next ?? '`sandglass ps` shows the shells of a session under NOTE',
   },
   PROCESS_NOT_FOUND: {
     http: 404,

@@ -1,9 +1,8 @@
 // Configuration: flag, else variable, else file, else default. Read once; every value knows where it came from.
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { CONFIG_ALIASES, Config, makeConfigFile, parseMegabytes, SandglassError } from '@sandglass/contract'
+import { CONFIG_ALIASES, Config, makeConfigFile, nearest, parseMegabytes, SandglassError } from '@sandglass/contract'
 import type { z } from 'zod'
-import { nearest } from '../nearest.ts'
 import { readConfigFile } from './file.ts'
 import { CONFIG_KEYS, type ConfigKey, findKey } from './keys.ts'
 

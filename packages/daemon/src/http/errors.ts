@@ -1,5 +1,5 @@
 // Every failure of a request becomes one of the table's, in one place.
-import { SandglassError } from '@sandglass/contract'
+import { SandglassError, unitOf } from '@sandglass/contract'
 import { ZodError } from 'zod'
 import { isDiskFull } from '../data-dir/ballast.ts'
 import type { Logger } from '../log.ts'
@@ -33,7 +33,8 @@ function readable(error: ZodError): string {
     .slice(0, 3)
     .map(({ path, message }) => {
       if (path.length === 0) return message
-      return `${path.join('.')}${/^(must|is) /.test(message) ? '' : ':'} ${message}`
+      const withUnit = message.replace(/^must be [\w ]*\d(?=, not )/, range => range + unitOf(String(path.at(-1))))
+      return `${path.join('.')}${/^(must|is) /.test(message) ? '' : ':'} ${withUnit}`
     })
     .join('; ')
 }

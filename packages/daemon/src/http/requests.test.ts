@@ -35,7 +35,7 @@ describe('a request', () => {
 
   it.each([
     ['an unknown field', 'POST', '/v1/sessions', { colour: 'red' }, 'colour'],
-    ['a value out of range', 'POST', '/v1/sessions', { memory_mb: 64 }, 'memory_mb must be at least 256, not 64'],
+    ['a value out of range', 'POST', '/v1/sessions', { memory_mb: 64 }, 'memory_mb must be at least 256 MiB, not 64'],
     ['an empty command', 'POST', '/v1/sessions/nobody/exec', { cmd: '' }, 'cmd must not be empty'],
     ['a field of another kind', 'POST', '/v1/sessions', { memory_mb: '1g' }, 'memory_mb must be a'],
     ['an unknown query', 'GET', '/v1/sessions?page=2', undefined, 'page'],

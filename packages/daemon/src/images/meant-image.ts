@@ -1,6 +1,5 @@
 // A mistyped name of an image that is here looks like one of an image that a registry should have.
-import { SandglassError } from '@sandglass/contract'
-import { nearest } from '../nearest.ts'
+import { nearest, SandglassError } from '@sandglass/contract'
 import { allReferences } from '../store/images.ts'
 import type { ImageWorld } from './image-world.ts'
 import { DOCKER_HUB, type Reference } from './reference.ts'

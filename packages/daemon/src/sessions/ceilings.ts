@@ -1,5 +1,5 @@
 // The most that a session may ask for, which is the operator's to set.
-import { CEILINGS, type Config, LIMITS, SandglassError } from '@sandglass/contract'
+import { CEILINGS, type Config, LIMITS, SandglassError, unitOf } from '@sandglass/contract'
 
 type Asked = { readonly [Name in (typeof CEILINGS)[number]]?: number | undefined }
 
@@ -9,7 +9,7 @@ export function refuseAboveCeiling({ limits }: Pick<Config, 'limits'>, asked: As
     const [value, max] = [asked[name], limits[raise]]
     if (value === undefined || value <= max) continue
     throw new SandglassError('INVALID_REQUEST', {
-      issue: `${name} must be at most ${max}, not ${value}`,
+      issue: `${name} must be at most ${max}${unitOf(name)}, not ${value}`,
       next: `ask for less, or set limits.${raise} in the configuration, run \`sandglass shutdown\` and try again`,
     })
   }
