@@ -50,6 +50,15 @@ test('lifecycle commands show the state they led to', async () => {
     stdout: 'other  stopped\n',
     stderr: expect.stringMatching(/^note: the files of other are kept until \d{4}-/),
   })
+  expect(await run('renew', 'other', '--ttl', '1h')).toMatchObject({
+    stdout: expect.stringMatching(/^other {2}is removed in .*; ttl 1h from its next start\n$/),
+  })
+  expect(await run('start', 'nothere', 'other')).toMatchObject({
+    code: 4,
+    stdout: 'other  running\n',
+    stderr: expect.stringContaining('no session nothere'),
+  })
+  expect(JSON.parse((await run('stop', 'other', 'nothere', '--json')).stdout)).toMatchObject([{ status: 'stopped' }])
   expect((await run('ls')).stdout).toMatch(/other +stopped .* is removed in (7d|6d 23h)/)
   expect(await run('stop', 'other')).toMatchObject({ code: 5 })
   expect(await run('rm', 'other')).toMatchObject({ code: 2, stderr: expect.stringContaining('pass -f') })
@@ -101,7 +110,11 @@ test('a persistent session may go without a ttl', async () => {
   const { stdout } = await run('new', 'endless', '--persist', '--ttl-seconds', 'none', '--no-start', '--json')
   expect(JSON.parse(stdout)).toMatchObject({ ttl_seconds: null, on_expiry: 'stop', kept_until: null })
   expect(await run('renew', 'endless')).toMatchObject({ code: 0, stdout: 'endless  does not expire\n' })
+  expect(await run('renew', 'endless', '--ttl', '2h')).toMatchObject({
+    stdout: 'endless  does not expire; ttl 2h from its next start\n',
+  })
   await run('start', 'endless')
+  expect((await run('ls')).stdout).toMatch(/endless .*(in 2h|in 1h 59m)/)
   expect((await run('renew', 'endless', '--ttl', '1h')).stdout).toMatch(/^endless {2}stops in 1h, at /)
   expect((await run('renew', 'endless', '--ttl', 'none')).stdout).toBe('endless  does not expire\n')
   expect(await run('renew', 'endless', '--ttl', '1h', '--ttl-seconds', '60')).toMatchObject({ code: 2 })

@@ -30,6 +30,12 @@ test('a shell has the size of the terminal and follows it', async () => {
   await tmux.shows(/^resized$/m)
 })
 
+test('a shell that was started without -t ends at once, and a note says why', async () => {
+  using tmux = terminal()
+  tmux.line('"$SG" exec box -- bash; echo en"ded"')
+  await tmux.shows(/^note: stdin of bash is empty; use -t for a terminal\nended$/m)
+})
+
 test('Ctrl-C and Ctrl-Z go inside, and the exit code of the shell comes out', async () => {
   using tmux = terminal()
   tmux.line('"$SG" shell box --shell keys')

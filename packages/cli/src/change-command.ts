@@ -2,6 +2,7 @@ import type { SandboxClient, Session, SessionInfo } from '@sandglass/sdk'
 import type { Command, Context, Flag, Values } from './command.ts'
 import { usage } from './parse.ts'
 import { showState } from './show-session.ts'
+import { UsageError } from './usage-error.ts'
 
 /** A command that moves sessions to another state, one after the other, and shows where they are. */
 export function changeCommand(
@@ -21,12 +22,19 @@ export function changeCommand(
       if (names.length === 0) throw usage('NAME is missing')
       const client = await context.connect()
       const changed: SessionInfo[] = []
-      try {
-        for (const name of names) changed.push(await change(client.session(name), flags, client, context))
-      } finally {
-        if (changed.length > 0) showState(changed, context, line)
+      let code = 0
+      // One that fails does not keep the others; the first failure decides the exit code.
+      for (const name of names) {
+        try {
+          changed.push(await change(client.session(name), flags, client, context))
+        } catch (error) {
+          if (names.length === 1 || error instanceof UsageError) throw error
+          const failed = await context.report(error)
+          code ||= failed
+        }
       }
-      return 0
+      if (changed.length > 0) showState(changed, names.length > 1, context, line)
+      return code
     },
   }
 }

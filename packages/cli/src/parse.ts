@@ -30,7 +30,7 @@ export function parseInput(argv: readonly string[], options: Readonly<Record<str
     requireChoices(values, known)
     return { flags: withAliases(values, known), args: positionals, rest: end < 0 ? undefined : argv.slice(end + 1), argv }
   } catch (error) {
-    throw usageError(error, known)
+    throw usageError(error, own, known)
   }
 }
 
@@ -96,11 +96,15 @@ export const text = (value: Input['flags'][string]): string | undefined => (type
 export const texts = (value: Input['flags'][string]): string[] =>
   Array.isArray(value) ? value.filter(item => typeof item === 'string') : typeof value === 'string' ? [value] : []
 
-function usageError(error: unknown, known: Readonly<Record<string, Flag>>): UsageError {
+function usageError(error: unknown, argv: readonly string[], known: Readonly<Record<string, Flag>>): UsageError {
   const { code, message } = error as { code?: string; message: string }
   if (!code?.startsWith('ERR_PARSE_ARGS')) throw error
   const unknown = code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? /'(-[^']*)'/.exec(message)?.[1]?.replace(/=.*$/s, '') : undefined
   if (!unknown) return usage(message.split('. ')[0]?.replace(/\.$/, '') ?? message)
+  // Only resize has the limits of a session without its disk.
+  if (known['pids-limit'] && /^--disk(-mb)?$/.test(unknown)) return usage('the disk of a session cannot change')
+  const signal = known.signal && argv.find(word => /^-(\d+|[A-Z]{3,}\d?)$/.test(word))
+  if (signal) return usage(`unknown flag ${signal}; a signal is written -s ${signal.slice(1)}`)
   const meant = nearest(unknown, Object.entries(known).flatMap(spellings))
   // Only exec and run have a program to run, whose own flags are easily taken for ours.
   const example = known.command ? 'exec NAME -- ls -la' : known['copy-in'] ? 'run -- ls -la' : undefined

@@ -28,13 +28,14 @@ export function noteDifferences(
     say('note: created without nested virtualisation, which this host does not provide; `sandglass doctor` says why\n')
 }
 
-/** What a change led to: name and state, or what `line` makes of it. */
+/** What a change of one session or of many led to: name and state, or what `line` makes of it. */
 export function showState(
   infos: readonly SessionInfo[],
+  isMany: boolean,
   { json, print }: Context,
   line = ({ name, status }: SessionInfo) => `${name}  ${status}`,
 ): void {
-  if (json) print(toJson(infos.length === 1 ? infos[0] : infos))
+  if (json) print(toJson(isMany ? infos : infos[0]))
   else for (const info of infos) print(`${line(info)}\n`)
 }
 

@@ -3,6 +3,7 @@ import type { Command, Input } from '../command.ts'
 import { parseDuration } from '../duration.ts'
 import { execOutcome } from '../exec/exec-outcome.ts'
 import { hasStdin } from '../exec/has-stdin.ts'
+import { noteNoTerminal } from '../exec/no-terminal-note.ts'
 import { runInShell } from '../exec/run-in-shell.ts'
 import { runProcess, startDetached } from '../exec/run-process.ts'
 import { text, texts, usage } from '../parse.ts'
@@ -81,6 +82,7 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
       if (flags.detach) {
         return startDetached(session, [...(rest ?? [])], { ...options, stdin: flags.stdin === true }, context)
       }
+      if (!options.stdin) noteNoTerminal(rest ?? [], context)
       return runProcess(session, [...(rest ?? [])], { ...options, name, isRaw: flags.raw === true }, context)
     }, context)
   },
@@ -95,6 +97,7 @@ function misuse({ flags, args, rest }: Input, isJson: boolean): string | undefin
   if (isCommand && rest !== undefined) return 'give either -c TEXT or -- PROGRAM, not both'
   if (!isCommand && (rest === undefined || rest.length === 0))
     return 'nothing to run: give -c TEXT or -- PROGRAM; sandglass shell opens a terminal'
+  if (isCommand && text(flags.command)?.trim() === '') return 'the command line behind -c is empty'
   const foreign = isCommand ? (['tty', 'detach', 'tag'] as const) : (['shell'] as const)
   const wrong = foreign.find(flag => flags[flag] !== undefined)
   if (wrong) return `--${wrong} goes with ${isCommand ? '-- PROGRAM' : '-c TEXT'}${isCommand ? `: ${INSTEAD[wrong]}` : ''}`

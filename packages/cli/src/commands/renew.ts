@@ -1,6 +1,7 @@
+import type { SessionInfo } from '@sandglass/sdk'
 import { changeCommand } from '../change-command.ts'
 import type { Command } from '../command.ts'
-import { fromNow } from '../duration.ts'
+import { fromNow, shortDuration } from '../duration.ts'
 import { expiryOf } from '../show-session.ts'
 import { someSessionOptions, specFromFlags } from '../spec-from-flags.ts'
 
@@ -11,9 +12,15 @@ export const command: Command = {
     someSessionOptions('ttl', 'ttl-seconds'),
     info => {
       const { verb, at } = expiryOf(info) ?? { verb: 'does not expire', at: null }
-      return `${info.name}  ${at === null ? verb : `${verb} ${fromNow(at)}, at ${at}`}`
+      return `${info.name}  ${at === null ? verb : `${verb} ${fromNow(at)}, at ${at}`}${atNextStart(info)}`
     },
   ),
   usage: ['NAME... [--ttl DURATION]'],
   about: '--ttl sets a new ttl; without it the ttl is unchanged. --ttl none: no ttl (persistent sessions only).',
+}
+
+/** The ttl of a session that does not run begins when it starts. */
+function atNextStart({ status, ttlSeconds }: SessionInfo): string {
+  if (ttlSeconds === null || (status !== 'stopped' && status !== 'failed')) return ''
+  return `; ttl ${shortDuration(ttlSeconds * 1000)} from its next start`
 }

@@ -4,6 +4,7 @@ import { parseDuration } from '../duration.ts'
 import { execOutcome } from '../exec/exec-outcome.ts'
 import { hasStdin } from '../exec/has-stdin.ts'
 import { INTERRUPTED, leave, TERMINATED } from '../exec/interrupts.ts'
+import { noteNoTerminal } from '../exec/no-terminal-note.ts'
 import { type Leaving, runProcess } from '../exec/run-process.ts'
 import { text, usage } from '../parse.ts'
 import { printable } from '../printable.ts'
@@ -70,6 +71,7 @@ Exit code: the program's own; 128+n for a signal, which is 137 for a program tha
       const { session, leaving } = made
       noteDifferences(session.info, spec, context)
       if (flags['copy-in']) await copyIn(session, context)
+      if (!options.stdin) noteNoTerminal(rest, context)
       return await runProcess(session, [...rest], { ...options, name: flags.keep ? spec.name : null, leaving }, context)
     }, context)
   },
