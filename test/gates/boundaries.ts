@@ -120,17 +120,11 @@ export const BOUNDARIES: Boundary[] = [
     because: 'requests, sessions and images all wait for work together, so what does the waiting knows none of them',
   },
   {
-    files: `${DAEMON}/nearest.ts`,
-    may: [],
-    because: 'a mistyped word is compared with known ones, whatever they name',
-  },
-  {
     files: `${DAEMON}/images/`,
     may: [
       `${DAEMON}/disk-policy.ts`,
       `${DAEMON}/finish.ts`,
       `${DAEMON}/joined-work.ts`,
-      `${DAEMON}/nearest.ts`,
       `${DAEMON}/layers/`,
       `${DAEMON}/store/`,
       `${CONTRACT}/`,
@@ -190,7 +184,7 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: `${DAEMON}/config/`,
-    may: [`${DAEMON}/nearest.ts`, `${CONTRACT}/`, 'node:', 'yaml', 'zod'],
+    may: [`${CONTRACT}/`, 'node:', 'yaml', 'zod'],
     because: 'configuration is read once, by itself, before anything else exists',
   },
   {
