@@ -4,7 +4,8 @@ if [ -r /etc/profile ]; then . /etc/profile 7<&- 8<&- 9>&-; fi
 if [ -r ~/.profile ]; then . ~/.profile 7<&- 8<&- 9>&-; fi
 # PATH
 set -m
-trap : INT
+# An interrupt ends the whole command line, also where a loop of its own runs.
+trap '__sandglass_last=130; continue 99' INT
 __sandglass_last=0
 __sandglass_ran=0
 __sandglass_back=

@@ -172,3 +172,25 @@ func TestShIsCancelledToo(t *testing.T) {
 		t.Errorf("afterwards: %+v", got)
 	}
 }
+
+func TestACommandLineOfShThatIsEndedDoesNotGoOn(t *testing.T) {
+	for title, cmd := range map[string]string{
+		"a program":                      "touch ~/up; sleep 60; touch ~/late",
+		"one that ignores the interrupt": "sh -c 'trap \"\" INT; touch ~/up; sleep 60'; touch ~/late",
+		"a loop of programs":             "touch ~/up; while :; do sleep 0.01; done; touch ~/late",
+		"a loop of the shell":            "touch ~/up; while :; do :; done; touch ~/late",
+	} {
+		cmd := cmd
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			c := startRunner(t, fields{"shell": "sh"}).dial()
+			c.exec("A=kept")
+			if got := c.exec(cmd, fields{"timeout_ms": 300}); !got.timedOut || got.exited {
+				t.Errorf("got %+v", got)
+			}
+			if got := c.exec("ls ~/late 2>/dev/null; echo $A"); got.out != "kept\r\n" {
+				t.Errorf("afterwards: %+v", got)
+			}
+		})
+	}
+}
