@@ -81,7 +81,7 @@ describe.runIf(isRoot)('with more promised to sessions than the disk has', () =>
     })
     expect(await get(first.id)).toMatchObject({
       reason: 'disk_pressure',
-      error_message: expect.stringMatching(/MiB free.*`sandglass resume /),
+      error_message: expect.stringMatching(/MiB of disk are free.*`sandglass resume /),
     })
     execFileSync('sync', ['--file-system', daemon.dataDir])
     expect(freeBytes()).toBeGreaterThan(FLOOR_MB * MiB)

@@ -199,7 +199,7 @@ describe('files', () => {
   it('are packed without what cannot be read, or not at all', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
-    // A name of 64 KiB and more is what nobody can pack, not even root.
+    // A name of more than 16 KiB is what nobody can pack, not even root.
     const cmd = `mkdir d && cd d && touch first && python3 -c 'import os
 for _ in range(300): os.mkdir("n" * 250); os.chdir("n" * 250)
 open("last", "w")'`
@@ -207,7 +207,7 @@ open("last", "w")'`
     const refused = await daemon.fetch(`/v1/sessions/${id}/archive?path=d`)
     expect([refused.status, await refused.json()]).toMatchObject([
       400,
-      { error: { message: expect.stringContaining('at most 65536') } },
+      { error: { message: expect.stringContaining('at most 16384') } },
     ])
     const packed = await daemon.fetch(`/v1/sessions/${id}/archive?path=d&on_unreadable=skip`)
     const tar = Buffer.from(await packed.arrayBuffer()).toString('latin1')

@@ -65,7 +65,7 @@ export const KERNEL: Record<string, Check> = {
         '  print(hex(request), "refused" if result == -1 and ctypes.get_errno() in (1, 25, 38) else result)',
       ].join('\n')
       await box.run(`cat > /tmp/type.py <<'END'\n${program}\nEND`)
-      expect((await box.run('python3 /tmp/type.py </dev/tty')).output.split('\n')).toEqual([
+      expect((await box.run('python3 /tmp/type.py <&1')).output.split('\n')).toEqual([
         '0x5412 refused',
         '0x541c refused',
         '0x100005412 refused',
