@@ -1,9 +1,10 @@
 // The round trip of `true` in a session that runs, over HTTP with the SDK, against `docker exec` in a container that runs.
-import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
-import { startDockerPeer } from './docker-peer.ts'
+
 import { hasQemu } from './microvm.ts'
-import { figures } from './quantiles.ts'
-import { onDocker, startSandglass } from './sandglass.ts'
+import { type Benchmark, type Case, lessIsBetter, type Options } from './support/benchmark.ts'
+import { startDockerPeer } from './support/docker-peer.ts'
+import { figures } from './support/quantiles.ts'
+import { onDocker, startSandglass } from './support/sandglass.ts'
 
 const WARM_UP = 10
 const CPU_CORES = 1

@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Session } from '@sandglass/sdk'
 import { fileBody, saveTo } from '@sandglass/sdk/node'
-import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
-import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
-import { type Figures, figures } from './quantiles.ts'
-import { startSandglass } from './sandglass.ts'
+import { type Benchmark, type Case, lessIsBetter, type Options } from './support/benchmark.ts'
+import { type DockerPeer, startDockerPeer } from './support/docker-peer.ts'
+import { type Figures, figures } from './support/quantiles.ts'
+import { startSandglass } from './support/sandglass.ts'
 
 const SIZE = 64 * 1024 * 1024
 const WARM_UP = 2

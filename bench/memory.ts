@@ -1,10 +1,10 @@
 // Unshared memory of an idle session: its processes' private pages and kernel memory, and its share of what the daemon grew by.
 import { LIMITS } from '@sandglass/contract/tables'
-import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
-import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
-import { command, descendants, kernelMib, mentioning, privateMib } from './proc.ts'
-import { type Figures, figures, median } from './quantiles.ts'
-import { type Sandglass, startSandglass } from './sandglass.ts'
+import { type Benchmark, type Case, lessIsBetter, type Options } from './support/benchmark.ts'
+import { type DockerPeer, startDockerPeer } from './support/docker-peer.ts'
+import { command, descendants, kernelMib, mentioning, privateMib } from './support/proc.ts'
+import { type Figures, figures, median } from './support/quantiles.ts'
+import { type Sandglass, startSandglass } from './support/sandglass.ts'
 
 export const memory: Benchmark = {
   about: 'unshared memory of an idle session with a shell',

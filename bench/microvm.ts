@@ -2,11 +2,11 @@
 import { existsSync } from 'node:fs'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BareVm, bootBareVm, prepareBareVm } from './bare-vm.ts'
-import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
-import { figures } from './quantiles.ts'
-import { type Sandglass, startSandglass } from './sandglass.ts'
-import { until } from './until.ts'
+import { type BareVm, bootBareVm, prepareBareVm } from './support/bare-vm.ts'
+import { type Benchmark, type Case, lessIsBetter, type Options } from './support/benchmark.ts'
+import { figures } from './support/quantiles.ts'
+import { type Sandglass, startSandglass } from './support/sandglass.ts'
+import { until } from './support/until.ts'
 
 const QEMU = `/usr/bin/qemu-system-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}`
 const SNAPSHOT_DEADLINE_MS = 300_000

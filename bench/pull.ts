@@ -3,12 +3,12 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { installed } from './apt.ts'
-import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
-import { run } from './command.ts'
-import { type Figures, figures } from './quantiles.ts'
-import { type Registry, startRegistry } from './registry.ts'
-import { startSandglass } from './sandglass.ts'
+import { installed } from './support/apt.ts'
+import { type Benchmark, type Case, lessIsBetter, type Options } from './support/benchmark.ts'
+import { run } from './support/command.ts'
+import { type Figures, figures } from './support/quantiles.ts'
+import { type Registry, startRegistry } from './support/registry.ts'
+import { startSandglass } from './support/sandglass.ts'
 
 export const pull: Benchmark = {
   about: 'an image of the host’s own folders, from a local registry to unpacked layers',

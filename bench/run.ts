@@ -3,14 +3,14 @@
 import { setMaxListeners } from 'node:events'
 import { cpus, loadavg, release } from 'node:os'
 import { parseArgs } from 'node:util'
-import type { Benchmark, Case } from './benchmark.ts'
 import { exec } from './exec.ts'
 import { files } from './files.ts'
 import { memory } from './memory.ts'
 import { microvm } from './microvm.ts'
 import { pull } from './pull.ts'
 import { start } from './start.ts'
-import { table } from './table.ts'
+import type { Benchmark, Case } from './support/benchmark.ts'
+import { table } from './support/table.ts'
 import { throughput } from './throughput.ts'
 
 const BENCHMARKS: Readonly<Record<string, Benchmark>> = { start, exec, throughput, files, memory, pull, microvm }

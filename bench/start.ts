@@ -1,10 +1,10 @@
 // Create to first output, cold: createSession and the answer to `echo hi`, against `docker run --rm` until it has printed it.
 import { LIMITS } from '@sandglass/contract/tables'
-import { type Benchmark, type Case, lessIsBetter, type Options } from './benchmark.ts'
-import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
 import { hasQemu, measureMicrovm } from './microvm.ts'
-import { figures, median } from './quantiles.ts'
-import { installedRuntimes, onDocker, type Sandglass, startSandglass } from './sandglass.ts'
+import { type Benchmark, type Case, lessIsBetter, type Options } from './support/benchmark.ts'
+import { type DockerPeer, startDockerPeer } from './support/docker-peer.ts'
+import { figures, median } from './support/quantiles.ts'
+import { installedRuntimes, onDocker, type Sandglass, startSandglass } from './support/sandglass.ts'
 
 const WARM_UP = 3
 

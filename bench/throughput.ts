@@ -1,8 +1,8 @@
 // Commands per second: one session, and 50 at once with a caller each, against `docker exec` in as many containers.
-import { type Benchmark, type Case, moreIsBetter, type Options } from './benchmark.ts'
-import { type DockerPeer, startDockerPeer } from './docker-peer.ts'
-import { type Figures, figures } from './quantiles.ts'
-import { type Sandglass, startSandglass } from './sandglass.ts'
+import { type Benchmark, type Case, moreIsBetter, type Options } from './support/benchmark.ts'
+import { type DockerPeer, startDockerPeer } from './support/docker-peer.ts'
+import { type Figures, figures } from './support/quantiles.ts'
+import { type Sandglass, startSandglass } from './support/sandglass.ts'
 
 const SESSIONS = [1, 50]
 /** Machines started at the same time; more would only queue for the same cores. */

@@ -1,5 +1,5 @@
 // A private Docker engine for tests: prints where its socket is, and ends with its stdin. Arguments are dockerd's.
-import { startDockerEngine } from '../bench/docker-engine.ts'
+import { startDockerEngine } from '../bench/support/docker-engine.ts'
 
 const engine = await startDockerEngine({
   say: line => process.stderr.write(`${line}\n`),

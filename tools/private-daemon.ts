@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { SandboxClient } from '@sandglass/sdk'
 import { unixFetch } from '@sandglass/sdk/node'
-import { freePort } from '../bench/free-port.ts'
+import { freePort } from '../bench/support/free-port.ts'
 
 const READY_MS = 20_000
 

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest'
-import { busyboxLayer } from '../../packages/daemon/src/backends/image.fixture.ts'
-import { FakeRegistry } from '../../packages/daemon/src/images/fake-registry.fixture.ts'
+import { busyboxLayer } from '../../packages/daemon/src/backends/rootfs/image.fixture.ts'
+import { FakeRegistry } from '../../packages/daemon/src/images/testing/fake-registry.fixture.ts'
 import {
   imageOf,
   layerFrom,
@@ -15,7 +15,7 @@ import {
   savedArchive,
   type TestImage,
   tarOf,
-} from '../../packages/daemon/src/images/image.fixture.ts'
+} from '../../packages/daemon/src/images/testing/image.fixture.ts'
 import { CliHome, SANDGLASS } from './cli-home.ts'
 import { deadline } from './deadline.ts'
 import { leftovers } from './leftovers.ts'
@@ -157,7 +157,7 @@ describe('the command line', () => {
     onTestFinished(() => home.close())
     const folder = join(home.home, 'layout')
     execFileSync('mkdir', [folder])
-    const { layoutArchive } = await import('../../packages/daemon/src/images/image.fixture.ts')
+    const { layoutArchive } = await import('../../packages/daemon/src/images/testing/image.fixture.ts')
     execFileSync('tar', ['-xf', '-', '-C', folder], { input: await layoutArchive(await plainImage(), 'app:3') })
     expect(await home.run(['image', 'import', folder])).toMatchObject({ code: 0, stdout: expect.stringMatching(/^app:3 {2}/) })
     expect(
@@ -171,7 +171,7 @@ describe('the command line', () => {
     onTestFinished(() => home.close())
     const folder = join(home.home, 'layout')
     execFileSync('mkdir', [folder])
-    const { layoutArchive } = await import('../../packages/daemon/src/images/image.fixture.ts')
+    const { layoutArchive } = await import('../../packages/daemon/src/images/testing/image.fixture.ts')
     const archive = await layoutArchive(await plainImage(), 'app:3')
     execFileSync('tar', ['-xf', '-', '-C', folder], { input: archive })
     await home.run(['image', 'ls'])

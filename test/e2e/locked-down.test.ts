@@ -6,7 +6,7 @@ import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmS
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { IMAGE, makeRoot } from '../../bench/docker-root.ts'
+import { IMAGE, makeRoot } from '../../bench/support/docker-root.ts'
 
 const USER = 1000
 /** Enough of /usr for QEMU, Node, Python and a shell: a container of a usual size, so that its copy is made in seconds. */

@@ -3,8 +3,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { parseDockerfile } from '../../packages/daemon/src/images/build/dockerfile.ts'
-import { planBuild } from '../../packages/daemon/src/images/build/plan.ts'
+import { parseDockerfile } from '../../packages/daemon/src/images/build/dockerfile/dockerfile.ts'
+import { planBuild } from '../../packages/daemon/src/images/build/dockerfile/plan.ts'
 import { CliHome } from './cli-home.ts'
 
 // An image is many programs, one after the other.

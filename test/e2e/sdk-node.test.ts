@@ -15,7 +15,7 @@ import {
   type TestDaemon,
   temporaryFolder,
   until,
-} from '../../packages/daemon/src/daemon.fixture.ts'
+} from '../../packages/daemon/src/testing/daemon.fixture.ts'
 import { CliHome, isAlive } from './cli-home.ts'
 
 const run = promisify(execFile)

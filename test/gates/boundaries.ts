@@ -30,7 +30,7 @@ export const BOUNDARIES: Boundary[] = [
       'packages/sdk/',
       `${CONTRACT}/`,
       `${DAEMON}/main.ts`,
-      `${DAEMON}/doctor.ts`,
+      `${DAEMON}/doctor/doctor.ts`,
       'node:',
       '@balena/dockerignore',
       'yaml',
@@ -42,6 +42,7 @@ export const BOUNDARIES: Boundary[] = [
     files: `${DAEMON}/backends/docker/`,
     may: [
       `${DAEMON}/backends/`,
+      `${DAEMON}/lib/`,
       `${DAEMON}/runner-link/runner-socket.ts`,
       `${DAEMON}/layers/`,
       `${CONTRACT}/`,
@@ -56,8 +57,8 @@ export const BOUNDARIES: Boundary[] = [
     files: `${DAEMON}/backends/oci/`,
     may: [
       `${DAEMON}/backends/`,
-      `${DAEMON}/disk-policy.ts`,
-      `${DAEMON}/finish.ts`,
+      `${DAEMON}/data-dir/disk-policy.ts`,
+      `${DAEMON}/lib/`,
       // The class of socket decides how a file's body is buffered on its way; it knows nothing of the protocol.
       `${DAEMON}/runner-link/runner-socket.ts`,
       `${DAEMON}/layers/`,
@@ -71,8 +72,8 @@ export const BOUNDARIES: Boundary[] = [
     files: `${DAEMON}/backends/`,
     may: [
       `${DAEMON}/backends/`,
-      `${DAEMON}/disk-policy.ts`,
-      `${DAEMON}/finish.ts`,
+      `${DAEMON}/data-dir/disk-policy.ts`,
+      `${DAEMON}/lib/`,
       `${DAEMON}/layers/`,
       `${DAEMON}/runner-link/`,
       `${CONTRACT}/`,
@@ -104,27 +105,21 @@ export const BOUNDARIES: Boundary[] = [
     because: 'what is sealed and opened stands on its rows and its key file, and knows nothing of who asks',
   },
   {
-    files: `${DAEMON}/disk-policy.ts`,
+    files: `${DAEMON}/data-dir/disk-policy.ts`,
     may: [],
     typesOnly: [`${CONTRACT}/`],
-    because: 'sessions, images and backends share one disk, so what divides it knows none of them',
+    because: 'sessions, images and backends share one disk: what divides it imports none of them',
   },
   {
-    files: `${DAEMON}/finish.ts`,
-    may: ['node:'],
-    because: 'images and backends both make files that are made once',
-  },
-  {
-    files: `${DAEMON}/joined-work.ts`,
-    may: [],
-    because: 'requests, sessions and images all wait for work together, so what does the waiting knows none of them',
+    files: `${DAEMON}/lib/`,
+    may: ['node:', 'zod'],
+    because: 'lib holds general parts that know nothing of Sandglass',
   },
   {
     files: `${DAEMON}/images/`,
     may: [
-      `${DAEMON}/disk-policy.ts`,
-      `${DAEMON}/finish.ts`,
-      `${DAEMON}/joined-work.ts`,
+      `${DAEMON}/data-dir/disk-policy.ts`,
+      `${DAEMON}/lib/`,
       `${DAEMON}/layers/`,
       `${DAEMON}/store/`,
       `${CONTRACT}/`,
@@ -139,11 +134,11 @@ export const BOUNDARIES: Boundary[] = [
     files: `${DAEMON}/sessions/`,
     may: [
       `${DAEMON}/backends/backend.ts`,
-      `${DAEMON}/backends/open-files.ts`,
-      `${DAEMON}/backends/unenforced.ts`,
-      `${DAEMON}/disk-policy.ts`,
+      `${DAEMON}/backends/isolation/open-files.ts`,
+      `${DAEMON}/backends/machine/unenforced.ts`,
+      `${DAEMON}/data-dir/disk-policy.ts`,
       `${DAEMON}/images/`,
-      `${DAEMON}/joined-work.ts`,
+      `${DAEMON}/lib/`,
       `${DAEMON}/runner-link/`,
       `${DAEMON}/secrets/seal.ts`,
       `${DAEMON}/store/`,
@@ -162,7 +157,7 @@ export const BOUNDARIES: Boundary[] = [
     may: [
       `${DAEMON}/sessions/`,
       `${DAEMON}/images/`,
-      `${DAEMON}/joined-work.ts`,
+      `${DAEMON}/lib/`,
       `${DAEMON}/secrets/stored.ts`,
       // A key that makes a request safe to repeat belongs to the request, and so does the row that remembers it.
       `${DAEMON}/store/idempotency.ts`,

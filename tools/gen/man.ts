@@ -1,7 +1,7 @@
 // sandglass(1), from the same table as help. The macros are those of man(7), which every man knows.
 import type { Command, Flag } from '../../packages/cli/src/command.ts'
 import { COMMAND_GROUPS, GLOBAL_FLAGS, loadCommand } from '../../packages/cli/src/commands.ts'
-import { flagForm } from '../../packages/cli/src/help-text.ts'
+import { flagForm } from '../../packages/cli/src/parser/help-text.ts'
 
 export async function manPage(version: string): Promise<string> {
   const groups = await Promise.all(

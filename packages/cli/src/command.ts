@@ -1,7 +1,7 @@
 // What a command is: data that help, completion and the reference are made from, and one function.
 import type { SessionEvent } from '@sandglass/contract/tables'
 import type { SandboxClient } from '@sandglass/sdk'
-import type { Settings } from './settings.ts'
+import type { Settings } from './daemon/settings.ts'
 
 export type Flag = {
   type: 'string' | 'boolean'

@@ -2,8 +2,8 @@
 import type { Command, Context, Input } from './command.ts'
 import { isCommand, loadCommand } from './commands.ts'
 import { once } from './once.ts'
-import { optionsOf } from './options-of.ts'
-import { parseInput, splitCommand, text, unknownCommand } from './parse.ts'
+import { optionsOf } from './parser/options-of.ts'
+import { parseInput, splitCommand, text, unknownCommand } from './parser/parse.ts'
 
 /** What a failure is told about: the command that ran, once it is known. */
 type Named = { name: string; command: Command; argv: readonly string[] } | undefined
@@ -35,7 +35,7 @@ async function run(named: NonNullable<Named>, env: Context['env']): Promise<numb
 
 /** Tells of a configuration that the daemon has not read: when it is asked for a change, or refuses something. */
 async function runNoting(command: Command, input: Input, self: Context): Promise<number> {
-  const note = once(async () => (await import('./outdated-note.ts')).noteOutdated(self))
+  const note = once(async () => (await import('./daemon/outdated-note.ts')).noteOutdated(self))
   const isChange = command.changes === true || command.changes?.includes(input.args[0] ?? '')
   const connect: Context['connect'] = async () => {
     const client = await self.connect()
@@ -45,7 +45,7 @@ async function runNoting(command: Command, input: Input, self: Context): Promise
   try {
     return (await command.run(input, { ...self, connect })) ?? 0
   } catch (error) {
-    const { isFromDaemon } = await import('./outdated-note.ts')
+    const { isFromDaemon } = await import('./daemon/outdated-note.ts')
     if (isFromDaemon(error)) await note()
     throw error
   }
@@ -63,13 +63,13 @@ async function complete(words: readonly string[], env: Context['env']): Promise<
 }
 
 async function showHelp(command: Command, name: string, action = ''): Promise<number> {
-  const { commandHelp, partOf } = await import('./help-text.ts')
+  const { commandHelp, partOf } = await import('./parser/help-text.ts')
   process.stdout.write(commandHelp(name, partOf(command, action) ?? command, process.stdout))
   return 0
 }
 
 async function fail(error: unknown, named: Named, options: { env: Context['env']; isJson: boolean }): Promise<number> {
-  const [{ report }, { withHelp }] = await Promise.all([import('./report.ts'), import('./next-step.ts')])
+  const [{ report }, { withHelp }] = await Promise.all([import('./output/report.ts'), import('./output/next-step.ts')])
   errorStream()
   const told = named ? await withHelp(error, named, options.env) : error
   return report(told, { isDebug: Boolean(options.env.SANDGLASS_DEBUG), isJson: options.isJson })
@@ -84,8 +84,8 @@ function context(env: Context['env'], flags: Record<string, unknown>, named: Nam
     json: isJson,
     quiet,
     configPath,
-    settings: once(async () => (await import('./settings.ts')).loadSettings(configPath, env)),
-    connect: async () => (await import('./connect.ts')).connect(self),
+    settings: once(async () => (await import('./daemon/settings.ts')).loadSettings(configPath, env)),
+    connect: async () => (await import('./daemon/connect.ts')).connect(self),
     print: output => void process.stdout.write(output),
     say: line => {
       if (!quiet) errorStream().write(line)

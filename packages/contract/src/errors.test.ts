@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
+import { SandglassError } from './errors/sandglass-error.ts'
 import { ERRORS, type ErrorCode } from './errors.ts'
-import { FINAL_STATES } from './lifecycles.ts'
-import { SandglassError } from './sandglass-error.ts'
+import { FINAL_STATES } from './tables/lifecycles.ts'
 
 const CODES = Object.keys(ERRORS) as ErrorCode[]
 
@@ -79,7 +79,7 @@ describe('the error table', () => {
 
   it('is known to another copy of the class, and nothing else is', async () => {
     vi.resetModules()
-    const other = (await import('./sandglass-error.ts')).SandglassError
+    const other = (await import('./errors/sandglass-error.ts')).SandglassError
     const error: unknown = new other('SESSION_NOT_FOUND', { id: 'sess_x' })
     expect(other).not.toBe(SandglassError)
     expect(error instanceof SandglassError && error.is('SESSION_NOT_FOUND') && error.detail.id).toBe('sess_x')

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { Config } from './config.ts'
-import { OPAQUE_FIELDS, PATHS, type RouteName } from './paths.ts'
 import { ROUTES, type Route } from './routes.ts'
+import { Config } from './schemas/config.ts'
+import { OPAQUE_FIELDS, PATHS, type RouteName } from './tables/paths.ts'
 
 const NAMES = Object.keys(PATHS) as RouteName[]
 const routeOf = (name: RouteName): Route => ROUTES[name]

@@ -1,6 +1,5 @@
 // The API as data. The server's validation, OpenAPI, the SDK's types and the reference pages come from here.
 import type { z } from 'zod'
-import { PATHS, type RouteName } from './paths.ts'
 import { DAEMON_ROUTES } from './routes/daemon.ts'
 import { EXEC_ROUTES } from './routes/exec.ts'
 import { FILES_ROUTES } from './routes/files.ts'
@@ -8,6 +7,7 @@ import { IMAGES_ROUTES } from './routes/images.ts'
 import type { RouteSchemas } from './routes/schemas.ts'
 import { SECRETS_ROUTES } from './routes/secrets.ts'
 import { SESSIONS_ROUTES } from './routes/sessions.ts'
+import { PATHS, type RouteName } from './tables/paths.ts'
 
 const SCHEMAS = {
   ...SESSIONS_ROUTES,

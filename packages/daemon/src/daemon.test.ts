@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { daemonFixture } from './daemon.fixture.ts'
+import { daemonFixture } from './testing/daemon.fixture.ts'
 
 describe('a session over HTTP', () => {
   it('is created, used and ended', async () => {

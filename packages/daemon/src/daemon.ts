@@ -3,29 +3,29 @@ import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { join } from 'node:path'
 import type { Backend } from './backends/backend.ts'
-import { removeUnplaced } from './backends/session-folders.ts'
+import { removeUnplaced } from './backends/machine/session-folders.ts'
 import type { Loaded } from './config/load.ts'
 import { type DataDir, openDataDir } from './data-dir/open.ts'
 import type { Api } from './http/api.ts'
 import { createApp } from './http/app.ts'
 import { type Listeners, listen, parseAddresses } from './http/listen.ts'
-import { createUpgrades } from './http/upgrade.ts'
-import { imageState } from './images/image-world.ts'
+import { createUpgrades } from './http/streams/upgrade.ts'
+import { imageState } from './images/context.ts'
 import { openImages } from './images/open.ts'
+import { KeyedMutex } from './lib/keyed-mutex.ts'
 import type { Logger } from './log.ts'
 import { openSecretKey } from './secrets/key-file.ts'
 import { Changes } from './sessions/changes.ts'
-import { DiskWatch } from './sessions/disk-watch.ts'
-import { sweep } from './sessions/expire.ts'
-import { flushLeases, Leases } from './sessions/lease.ts'
+import type { World } from './sessions/context.ts'
+import { sweep } from './sessions/lease/expire.ts'
+import { flushLeases, Leases } from './sessions/lease/lease.ts'
+import { Reaper } from './sessions/lease/reaper.ts'
+import { Preparations } from './sessions/lifecycle/progress.ts'
+import { reconcile } from './sessions/lifecycle/reconcile.ts'
+import { DiskWatch } from './sessions/limits/disk-watch.ts'
+import { watchOpenFiles } from './sessions/limits/open-files.ts'
 import { LiveSessions } from './sessions/live.ts'
 import { createMetrics } from './sessions/metrics.ts'
-import { watchOpenFiles } from './sessions/open-files.ts'
-import { Preparations } from './sessions/preparations.ts'
-import { Reaper } from './sessions/reaper.ts'
-import { reconcile } from './sessions/reconcile.ts'
-import { Turns } from './sessions/turns.ts'
-import type { World } from './sessions/world.ts'
 import { openStore, type Store } from './store/open.ts'
 
 /** How long requests under way may take after a stop was asked for. */
@@ -106,7 +106,7 @@ async function openWorld(
     live: new LiveSessions(),
     leases: new Leases(),
     reaper: new Reaper(now),
-    turns: new Turns(),
+    mutex: new KeyedMutex(),
     changes: new Changes(),
     starting: new Map(),
     preparations: new Preparations(),

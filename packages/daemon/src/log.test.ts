@@ -1,8 +1,8 @@
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { temporaryFolder } from './daemon.fixture.ts'
 import { createLogger, linesTo } from './log.ts'
+import { temporaryFolder } from './testing/daemon.fixture.ts'
 
 function lines(): { written: string[]; write(line: string): void } {
   const written: string[] = []

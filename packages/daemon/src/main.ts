@@ -8,7 +8,7 @@ import { SandglassError } from '@sandglass/contract'
 import { CONFIG_KEYS } from './config/keys.ts'
 import { type Loaded, loadConfig } from './config/load.ts'
 import { printedConfig } from './config/print.ts'
-import { diskPolicy } from './disk-policy.ts'
+import { diskPolicy } from './data-dir/disk-policy.ts'
 import { findRunner } from './runner-binary.ts'
 import { tellSystemdReady } from './systemd-ready.ts'
 
@@ -71,7 +71,7 @@ function parseFlags(args: string[]): { flags: Record<string, string[]>; isPrint:
 
 /** As an ordinary user this program replaces itself by one inside a user namespace; where that cannot be, the backend says so. */
 async function enterUserNamespace({ dataDir }: Loaded): Promise<void> {
-  const { userNamespaceArgv, userNamespaceProblem } = await import('./backends/oci/enter-userns.ts')
+  const { userNamespaceArgv, userNamespaceProblem } = await import('./backends/oci/users/enter-userns.ts')
   const argv = userNamespaceArgv([process.execPath, ...process.execArgv, ...process.argv.slice(1)], dataDir, RUNNER.path)
   if (argv?.[0] === undefined || userNamespaceProblem() !== null) return
   process.execve?.(argv[0], argv, process.env as Record<string, string>)
@@ -94,7 +94,10 @@ async function serve(loaded: Loaded): Promise<void> {
 }
 
 async function doctor(loaded: Loaded, isJson: boolean): Promise<void> {
-  const [{ examine, readable }, { inDoctorFolder }] = await Promise.all([import('./doctor.ts'), import('./doctor-folder.ts')])
+  const [{ examine, readable }, { inDoctorFolder }] = await Promise.all([
+    import('./doctor/doctor.ts'),
+    import('./doctor/scratch-folder.ts'),
+  ])
   const report = await inDoctorFolder(loaded.dataDir, async folder =>
     // Without a runner no backend can be opened: that is all there is to say then.
     examine({ loaded, backends: existsSync(RUNNER.path) ? await openBackends(loaded, folder) : [], runner: RUNNER }),

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import vm from 'node:vm'
 import { build } from 'esbuild'
 import { expect, test } from 'vitest'
-import { json, SESSION, startServer } from './server.fixture.ts'
+import { json, SESSION, startServer } from './transport/server.fixture.ts'
 
 test('a browser bundle needs nothing of Node, carries no zod and works with web globals alone', async () => {
   const { outputFiles, metafile } = await build({

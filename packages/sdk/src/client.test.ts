@@ -5,7 +5,7 @@ import { ROUTES, type RouteName } from '@sandglass/contract'
 import { expect, onTestFinished, test } from 'vitest'
 import { type FetchLike, SandboxClient, SandglassError } from './index.ts'
 import { nodeFetch, unixFetch } from './node/index.ts'
-import { json, SESSION, startServer } from './server.fixture.ts'
+import { json, SESSION, startServer } from './transport/server.fixture.ts'
 
 const KEY = 'key-for-tests-0000'
 const connect = (baseUrl: string, fetch?: FetchLike) => new SandboxClient({ baseUrl, apiKey: KEY, fetch })

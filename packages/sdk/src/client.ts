@@ -1,10 +1,10 @@
-import { toCamel } from './case.ts'
-import { follow } from './follow.ts'
-import { newIdempotencyKey } from './idempotency-key.ts'
 import { Images } from './images.ts'
 import { Secrets } from './secrets.ts'
-import { Session } from './session.ts'
-import { type ClientOptions, createTransport, type Transport } from './transport.ts'
+import { Session } from './session/session.ts'
+import { toCamel } from './transport/case.ts'
+import { follow } from './transport/follow.ts'
+import { newIdempotencyKey } from './transport/idempotency-key.ts'
+import { type ClientOptions, createTransport, type Transport } from './transport/transport.ts'
 import type { Cancel, Query, Reply, SessionEvent, SessionFilter, SessionInfo, SessionOptions, SessionPage } from './wire-types.ts'
 
 /** The daemon, seen from a program. */

@@ -1,4 +1,4 @@
-import type { Transport } from './transport.ts'
+import type { Transport } from './transport/transport.ts'
 import type { Cancel, SecretInfo } from './wire-types.ts'
 
 /** Values that the daemon keeps sealed, by name. They can be replaced and removed, and never read back. */

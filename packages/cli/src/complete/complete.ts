@@ -2,8 +2,8 @@
 // explanation behind a tab; `:files` on a line of its own asks the shell to offer files of this machine as well.
 import type { Command, Context, Flag } from '../command.ts'
 import { COMMAND_NAMES, GLOBAL_FLAGS, isCommand, loadCommand } from '../commands.ts'
-import { optionsOf } from '../options-of.ts'
-import { splitCommand } from '../parse.ts'
+import { optionsOf } from '../parser/options-of.ts'
+import { splitCommand } from '../parser/parse.ts'
 import { imageNames } from './images.ts'
 import { locations } from './locations.ts'
 import { processNames } from './processes.ts'

@@ -1,5 +1,5 @@
 import type { Context } from '../command.ts'
-import { shortName } from '../image/short-name.ts'
+import { shortName } from '../commands/image/short-name.ts'
 import { askQuietly } from './sessions.ts'
 
 /** The names of the images in the store, as `image ls` shows them. */

@@ -1,6 +1,6 @@
 import type { Context } from '../command.ts'
 import { parseLocation } from '../copy/location.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../output/printable.ts'
 import type { Candidates } from './complete.ts'
 import { askQuietly, sessionNames } from './sessions.ts'
 

@@ -1,5 +1,5 @@
 import type { Context } from '../command.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../output/printable.ts'
 import type { Candidate } from './complete.ts'
 import { askQuietly } from './sessions.ts'
 

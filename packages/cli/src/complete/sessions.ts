@@ -2,7 +2,7 @@ import { SESSION_LIFECYCLE, type SessionEvent } from '@sandglass/contract/tables
 import { SandboxClient } from '@sandglass/sdk'
 import { unixFetch } from '@sandglass/sdk/node'
 import type { Context } from '../command.ts'
-import { readApiKey } from '../settings.ts'
+import { readApiKey } from '../daemon/settings.ts'
 
 /** How long a person who pressed Tab is made to wait. */
 const PATIENCE_MS = 1000

@@ -1,5 +1,5 @@
 import { posix } from 'node:path'
-import { usage } from '../parse.ts'
+import { usage } from '../parser/parse.ts'
 import { type Copied, type Copying, namedBelow, type Remote } from './copying.ts'
 import { passOn } from './pass-on.ts'
 import { look, lookAtSource, targetOf } from './remote.ts'

@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import { usage } from '../parse.ts'
+import { usage } from '../parser/parse.ts'
 
 export type Location = { kind: 'sandbox'; session: string; path: string } | { kind: 'host'; path: string } | { kind: 'stdio' }
 

@@ -1,6 +1,6 @@
 import { SandglassError } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../output/printable.ts'
 import type { Progress } from './progress.ts'
 
 /** Names each entry that is not copied, on stderr, and remembers it. */

@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util'
-import { bytesText } from '../image/bytes-text.ts'
-import { printable } from '../printable.ts'
+import { bytesText } from '../output/bytes-text.ts'
+import { printable } from '../output/printable.ts'
 
 const SHOW_AFTER_MS = 1000
 const EVERY_MS = 200

@@ -1,5 +1,5 @@
 import type { Context } from '../command.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../parser/usage-error.ts'
 
 /** Sandglass itself failed, as opposed to the command. */
 const OURS = 125

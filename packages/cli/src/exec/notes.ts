@@ -1,7 +1,7 @@
 // What is said on stderr about a command, beside its output.
 import { type LimitHit, limitText } from '@sandglass/contract/tables'
 import type { Context } from '../command.ts'
-import { shortDuration } from '../duration.ts'
+import { shortDuration } from '../parser/duration.ts'
 
 const WAIT_NOTICED_MS = 1000
 

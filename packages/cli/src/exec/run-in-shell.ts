@@ -1,7 +1,7 @@
 import { DEFAULT_SHELL } from '@sandglass/contract/tables'
 import type { ExecDone, ExecStream, ExecStreamOptions, Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
-import { toJson } from '../show-session.ts'
+import { toJson } from '../output/show-session.ts'
 import { BROKEN_PIPE, onBrokenPipe } from './broken-pipe.ts'
 import { Collected } from './collected.ts'
 import { forwardInterrupts, INTERRUPTED } from './interrupts.ts'

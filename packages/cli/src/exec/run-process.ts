@@ -9,7 +9,7 @@ import {
   type TerminalSize,
 } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
-import { toJson } from '../show-session.ts'
+import { toJson } from '../output/show-session.ts'
 import { runTerminal } from '../terminal/attach-terminal.ts'
 import { BROKEN_PIPE, onBrokenPipe } from './broken-pipe.ts'
 import { Collected } from './collected.ts'

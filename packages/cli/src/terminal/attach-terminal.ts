@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Attachment, SandglassError, type Session, type TerminalSize } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
-import { usage } from '../parse.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../output/printable.ts'
+import { usage } from '../parser/parse.ts'
 import { createDetachReader } from './detach-key.ts'
 import { openRawTerminal } from './raw-terminal.ts'
 

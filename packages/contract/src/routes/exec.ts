@@ -1,7 +1,7 @@
 // Routes of commands, shells and processes.
 import { z } from 'zod'
-import * as exec from '../exec.ts'
-import { Ok, queryBool, queryInt, SessionRef, ShellName } from '../primitives.ts'
+import * as exec from '../schemas/exec.ts'
+import { Ok, queryBool, queryInt, SessionRef, ShellName } from '../schemas/primitives.ts'
 import { Bytes, live, type RouteSchemas, sessionId } from './schemas.ts'
 
 const idPid = z.strictObject({ id: SessionRef, pid: queryInt(1, 4_194_304) })

@@ -1,6 +1,6 @@
 // Routes of files and archives.
-import * as files from '../files.ts'
-import { Ok } from '../primitives.ts'
+import * as files from '../schemas/files.ts'
+import { Ok } from '../schemas/primitives.ts'
 import { Bytes, live, type RouteSchemas, sessionId } from './schemas.ts'
 
 const path = [...live, 'FILE_NOT_FOUND', 'PATH_OUTSIDE_WORKSPACE', 'PERMISSION_DENIED', 'NOT_A_DIRECTORY'] as const

@@ -1,6 +1,6 @@
 // Routes of images.
 import { z } from 'zod'
-import * as images from '../images.ts'
+import * as images from '../schemas/images.ts'
 import { pulled, type RouteSchemas, stored } from './schemas.ts'
 
 const imageRef = z.strictObject({ ref: images.ImageRef })

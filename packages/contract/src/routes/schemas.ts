@@ -1,7 +1,7 @@
 // What a route is, beside its path, and what several of them have.
 import { z } from 'zod'
 import type { ErrorCode } from '../errors.ts'
-import { SessionRef } from '../primitives.ts'
+import { SessionRef } from '../schemas/primitives.ts'
 
 export type RouteSchemas = {
   summary: string

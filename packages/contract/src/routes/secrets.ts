@@ -1,7 +1,7 @@
 // Routes of secrets.
 import { z } from 'zod'
-import { Ok } from '../primitives.ts'
-import * as secrets from '../secrets.ts'
+import { Ok } from '../schemas/primitives.ts'
+import * as secrets from '../schemas/secrets.ts'
 import type { RouteSchemas } from './schemas.ts'
 
 const secretName = z.strictObject({ name: secrets.SecretName })

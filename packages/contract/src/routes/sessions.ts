@@ -1,7 +1,7 @@
 // Routes of sessions.
 import { z } from 'zod'
-import { queryBool, queryInt, SessionRef } from '../primitives.ts'
-import * as session from '../session.ts'
+import { queryBool, queryInt, SessionRef } from '../schemas/primitives.ts'
+import * as session from '../schemas/session.ts'
 import { Bytes, found, live, pulled, type RouteSchemas, sessionId } from './schemas.ts'
 
 const started = ['START_FAILED', 'BACKEND_UNAVAILABLE', 'LIMIT_UNENFORCEABLE', 'HOST_FULL', 'UNSUPPORTED'] as const

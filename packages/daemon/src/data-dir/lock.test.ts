@@ -1,7 +1,7 @@
 import { link, lstat, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { temporaryFolder } from '../daemon.fixture.ts'
+import { temporaryFolder } from '../testing/daemon.fixture.ts'
 import { acquireLock } from './lock.ts'
 
 /** A folder that others write to, with a file in it that they would like the daemon to change. */

@@ -1,8 +1,8 @@
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { daemonFixture, temporaryFolder } from '../daemon.fixture.ts'
-import { endDaemon, spawnDaemon } from '../daemon-process.fixture.ts'
+import { daemonFixture, temporaryFolder } from '../testing/daemon.fixture.ts'
+import { endDaemon, spawnDaemon } from '../testing/daemon-process.fixture.ts'
 import { openDataDir } from './open.ts'
 
 describe('the data folder', () => {

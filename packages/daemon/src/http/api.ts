@@ -3,8 +3,8 @@ import type { PATHS, RouteBody, RouteHeaders, RouteName, RouteParams, RouteQuery
 import type { FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import type { Logger } from '../log.ts'
+import type { World } from '../sessions/context.ts'
 import type { PagedReply } from '../sessions/pages.ts'
-import type { World } from '../sessions/world.ts'
 
 export type Api = {
   readonly world: World

@@ -1,18 +1,19 @@
 // The HTTP application: every route of the contract, its validation, and the hooks that all requests pass.
 import { LIMITS, PATHS, ROUTES, type Route, type RouteName, SandglassError } from '@sandglass/contract'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
+import { Semaphore } from '../lib/semaphore.ts'
 import type { Logger } from '../log.ts'
-import { explainLoss } from '../sessions/explain-loss.ts'
+import { explainLoss } from '../sessions/lifecycle/explain-loss.ts'
 import type { Api, Call, Handlers } from './api.ts'
-import { bearerKey, keyChecker } from './auth.ts'
-import { watchBody } from './body-deadline.ts'
-import { admitOrigin } from './cors.ts'
 import { toSandglassError } from './errors.ts'
 import { handlersOf } from './handlers.ts'
-import { isLocalHost } from './host-check.ts'
-import { ByteBudget, largeBytes } from './large-bodies.ts'
 import { reply, sessionOf, stopping } from './reply.ts'
-import { requestIds } from './request-id.ts'
+import { bearerKey, keyChecker } from './requests/auth.ts'
+import { watchBody } from './requests/body-deadline.ts'
+import { admitOrigin } from './requests/cors.ts'
+import { isLocalHost } from './requests/host-check.ts'
+import { largeBytes, reserveBody } from './requests/large-bodies.ts'
+import { requestIds } from './requests/request-id.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -52,11 +53,11 @@ export function createApp(api: Api): FastifyInstance {
         .send({ error: error.toWire(request.id) }),
     )
   })
-  const largeBodies = new ByteBudget(LIMITS.large_bodies_bytes.max)
+  const largeBodies = new Semaphore(LIMITS.large_bodies_bytes.max)
   app.addHook('preParsing', async (request, response) => {
     const bytes = largeBytes(request.routeOptions.config.name, request)
     if (bytes === 0) return
-    const release = await largeBodies.take(bytes, closed(response))
+    const release = await reserveBody(largeBodies, bytes, closed(response))
     response.raw.once('close', release)
     if (response.raw.destroyed) release()
   })

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { daemonFixture, KEY, plainChild, until } from '../daemon.fixture.ts'
-import { parseRange } from './range.ts'
+import { daemonFixture, KEY, plainChild, until } from '../testing/daemon.fixture.ts'
+import { parseRange } from './requests/range.ts'
 
 describe('files', () => {
   it('of any size go in and out as raw bytes', async () => {

@@ -5,7 +5,7 @@ import { connect, isIP } from 'node:net'
 import { join } from 'node:path'
 import { DATA_FILES, SandglassError } from '@sandglass/contract'
 import { acquireLock, type Lock } from '../data-dir/lock.ts'
-import type { Upgrades } from './upgrade.ts'
+import type { Upgrades } from './streams/upgrade.ts'
 
 export type Address =
   | { kind: 'unix'; path: string; isOurs: boolean }

@@ -1,12 +1,12 @@
 // How a handler's result is sent, by the kind of its route.
 import { ROUTES, type Route, type RouteName, SandglassError } from '@sandglass/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { explainLoss } from '../sessions/explain-loss.ts'
+import { explainLoss } from '../sessions/lifecycle/explain-loss.ts'
 import { PagedReply } from '../sessions/pages.ts'
 import type { Api, BytesReply, Call, Handlers, SseEvent } from './api.ts'
-import { jsonBytes } from './json.ts'
-import { sendEvents } from './sse.ts'
-import { written } from './written.ts'
+import { jsonBytes } from './streams/json.ts'
+import { sendEvents } from './streams/sse.ts'
+import { written } from './streams/written.ts'
 
 export async function reply(
   api: Api,

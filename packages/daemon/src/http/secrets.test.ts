@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { LIMITS } from '@sandglass/contract'
 import Database from 'better-sqlite3'
 import { describe, expect, it } from 'vitest'
-import { daemonFixture, type TestDaemon, temporaryFolder } from '../daemon.fixture.ts'
-import { endDaemon, spawnDaemon } from '../daemon-process.fixture.ts'
 import { credential } from '../secrets/credential.ts'
 import { revealSecret } from '../secrets/stored.ts'
+import { daemonFixture, type TestDaemon, temporaryFolder } from '../testing/daemon.fixture.ts'
+import { endDaemon, spawnDaemon } from '../testing/daemon-process.fixture.ts'
 
 const VALUE = 'hush-4f1c9a-not-for-anyone'
 const put = (daemon: TestDaemon, name: string, value: unknown = VALUE) => daemon.call('PUT', `/v1/secrets/${name}`, { value })

@@ -1,7 +1,7 @@
 // For the start of a daemon: what the last one was doing with images when it died goes, and what can be taken up again stays.
 import { mkdir, rm } from 'node:fs/promises'
-import type { ImageWorld } from './image-world.ts'
-import { prune } from './prune.ts'
+import type { ImageWorld } from './context.ts'
+import { prune } from './store/prune.ts'
 
 export async function openImages(world: ImageWorld): Promise<void> {
   const { images, log } = world

@@ -5,8 +5,8 @@ import { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { pack } from 'tar-stream'
 import { expect, it, onTestFinished } from 'vitest'
-import { RUNNER_PATH } from '../backends/plain-child.fixture.ts'
-import { canCutPower, cuttableDisk } from '../power-cut.fixture.ts'
+import { RUNNER_PATH } from '../backends/plain-child/plain-child.fixture.ts'
+import { canCutPower, cuttableDisk } from '../testing/power-cut.fixture.ts'
 import { LayerFolders } from './layer-folders.ts'
 
 it('an unpacker that cannot be started is an error, and leaves nothing', async () => {

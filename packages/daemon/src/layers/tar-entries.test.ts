@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import { type Entry, tarOf } from '../images/image.fixture.ts'
+import { type Entry, tarOf } from '../images/testing/image.fixture.ts'
 import { readEntries } from './tar-entries.ts'
 
 const read = async (tar: Readable, names: string[] = []) =>

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Duplex, type Readable, type Writable } from 'node:stream'
 import { onTestFinished } from 'vitest'
-import { RUNNER_PATH } from '../backends/plain-child.fixture.ts'
+import { RUNNER_PATH } from '../backends/plain-child/plain-child.fixture.ts'
 
 export async function deviceFixture() {
   const folder = await mkdtemp(join(tmpdir(), 'sg-'))

@@ -1,8 +1,8 @@
 import { chmod, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { temporaryFolder } from '../daemon.fixture.ts'
 import { openStore, type Store } from '../store/open.ts'
+import { temporaryFolder } from '../testing/daemon.fixture.ts'
 import { openSecretKey } from './key-file.ts'
 import { putSecret } from './stored.ts'
 

@@ -1,9 +1,9 @@
 // Follows the state changes of one session or of all, from where the reader was.
 import { FINAL_STATES, type SessionEventRecord } from '@sandglass/contract'
 import { eventsAfter, lastEventId } from '../store/events.ts'
+import type { World } from './context.ts'
 import { getSession } from './get.ts'
 import { showEvent } from './show.ts'
-import type { World } from './world.ts'
 
 const PAGE = 500
 

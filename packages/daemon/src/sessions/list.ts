@@ -2,8 +2,8 @@
 import { LIMITS, SandglassError, type SessionList, type SessionQuery } from '@sandglass/contract'
 import type { z } from 'zod'
 import { listSessions as listRows } from '../store/list.ts'
+import type { World } from './context.ts'
 import { showSession } from './show.ts'
-import type { World } from './world.ts'
 
 export async function listSessions(world: World, query: SessionQuery): Promise<z.infer<typeof SessionList>> {
   const limit = query.limit ?? LIMITS.list_page.default

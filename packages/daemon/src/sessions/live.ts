@@ -4,8 +4,8 @@ import type { Machine } from '../backends/backend.ts'
 import type { RunnerLink } from '../runner-link/link.ts'
 import { findSession } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
-import type { LimitMemory } from './limit-hits.ts'
-import type { World } from './world.ts'
+import type { World } from './context.ts'
+import type { LimitMemory } from './limits/limit-hits.ts'
 
 export type LiveSession = {
   /** As stored, but for what the lease writes later: last_activity_at, expires_at and cwd. */

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { z } from 'zod'
 import { RunnerStream } from '../runner-link/stream.ts'
 import { MessageReader, writeMessage } from '../runner-link/wire.ts'
-import type { HeldStream } from './ask.ts'
+import type { HeldStream } from './inside/ask.ts'
 import type { LiveSession } from './live.ts'
 import { pagesOf } from './pages.ts'
 

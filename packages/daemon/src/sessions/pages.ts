@@ -3,8 +3,8 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
-import type { HeldStream } from './ask.ts'
-import { parsed } from './runner-shapes.ts'
+import type { HeldStream } from './inside/ask.ts'
+import { parsed } from './inside/runner-shapes.ts'
 
 /** The runner's pages are far smaller. SECURITY: the longest text of a sandbox that is parsed at once. */
 const MAX_PAGE_BYTES = 1024 * 1024

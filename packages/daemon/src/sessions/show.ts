@@ -3,7 +3,7 @@ import type { Session, SessionEventRecord } from '@sandglass/contract'
 import type { Logger } from '../log.ts'
 import { unsealEnv } from '../secrets/seal.ts'
 import type { EventRow, SessionRow } from '../store/tables.ts'
-import type { World } from './world.ts'
+import type { World } from './context.ts'
 
 export function showSession(row: SessionRow): Session {
   return {

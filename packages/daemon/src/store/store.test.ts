@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { newId } from '@sandglass/contract'
 import Database from 'better-sqlite3'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { temporaryFolder } from '../daemon.fixture.ts'
+import { temporaryFolder } from '../testing/daemon.fixture.ts'
 import { eventsAfter, lastEventId, pruneEvents } from './events.ts'
 import { listSessions } from './list.ts'
 import { openStore, type Store } from './open.ts'
@@ -108,7 +108,7 @@ describe('the store', () => {
   it('opens a database of schema 4 with its sessions, whose stopped ones no longer expire', async () => {
     const path = join(await temporaryFolder(), 'x.db')
     const old = new Database(path)
-    old.exec(await readFile(join(import.meta.dirname, 'schema-4.fixture.sql'), 'utf8'))
+    old.exec(await readFile(join(import.meta.dirname, './schema-4.fixture.sql'), 'utf8'))
     const columns = row({ last_activity_at: 5000, expires_at: 65_000 })
     const names = old.prepare("select name from pragma_table_info('sessions')").pluck().all()
     const insert = old.prepare(`insert into sessions (${names}) values (${names.map(name => `@${name}`)})`)

@@ -1,5 +1,5 @@
 import { SandboxClient as WebClient } from '../client.ts'
-import type { ClientOptions } from '../transport.ts'
+import type { ClientOptions } from '../transport/transport.ts'
 import { nodeFetch, unixFetch } from './fetch.ts'
 import { forward } from './forward.ts'
 import { type Starting, starting } from './starting.ts'

@@ -1,7 +1,7 @@
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { DATA_FILES, SandglassError } from '@sandglass/contract/tables'
-import type { ClientOptions } from '../transport.ts'
+import type { ClientOptions } from '../transport/transport.ts'
 import { connectSocket, type SandboxClient } from './client.ts'
 import { type Starting, starting } from './starting.ts'
 

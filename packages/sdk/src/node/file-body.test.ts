@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { SandboxClient } from '../client.ts'
-import type { Session } from '../session.ts'
-import type { FetchLike } from '../transport.ts'
+import type { Session } from '../session/session.ts'
+import type { FetchLike } from '../transport/transport.ts'
 import { fileBody, nodeFetch, saveTo } from './index.ts'
 
 const CONTENT = randomBytes(5_000_001)

@@ -2,7 +2,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
-import { withResolvers } from '../with-resolvers.ts'
+import { withResolvers } from '../transport/with-resolvers.ts'
 
 /** Not imported: see fetch.ts. */
 const files = () => process.getBuiltinModule('node:fs/promises')

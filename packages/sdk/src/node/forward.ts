@@ -1,9 +1,9 @@
 // A port of a session on this machine: each connection that comes is carried to it through a WebSocket of its own.
 import type { Server, Socket } from 'node:net'
-import type { Forward, ForwardOptions } from '../forward.ts'
-import type { ByteSocket } from '../socket.ts'
+import type { Forward, ForwardOptions } from '../session/forward.ts'
+import type { ByteSocket } from '../transport/socket.ts'
+import { withResolvers } from '../transport/with-resolvers.ts'
 import type { Cancel } from '../wire-types.ts'
-import { withResolvers } from '../with-resolvers.ts'
 
 type Dial = (options: Cancel) => Promise<ByteSocket>
 

@@ -1,7 +1,7 @@
 // The handshake of a WebSocket, over TCP, TLS or a unix socket.
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { withResolvers } from '../with-resolvers.ts'
+import { withResolvers } from '../transport/with-resolvers.ts'
 import { requestTo, type Target, upgradeError } from './fetch.ts'
 
 /** The connection after the handshake, and the bytes read past the handshake. */

@@ -1,5 +1,5 @@
 // A WebSocket for Node that also reaches unix sockets, tells why an upgrade was refused, and can be paused.
-import type { SocketConstructor, SocketLike } from '../socket.ts'
+import type { SocketConstructor, SocketLike } from '../transport/socket.ts'
 import { CLOSE, closePayload, encodeFrame, FrameError, FrameReader, MAX_MESSAGE, OPCODES, readClose, readText } from './frames.ts'
 import type { Upgrade, Upgraded } from './upgrade.ts'
 

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { MachineStats } from '../backend.ts'
-import { RUNNER_THREADS } from '../runner-config.ts'
+import { RUNNER_THREADS } from '../machine/runner-config.ts'
 import { type CgroupLayout, type Controller, RUNTIME_GROUP } from './layout.ts'
 
 const NO_STATS: MachineStats = {

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SandglassError } from '@sandglass/contract/tables'
-import { nullIfMissing } from '../missing-file.ts'
+import { nullIfMissing } from '../../lib/missing-file.ts'
 import type { CgroupLayout } from './layout.ts'
 
 const DEADLINE_MS = 10_000

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { LimitKind } from '../backend.ts'
-import { RUNNER_THREADS } from '../runner-config.ts'
+import { RUNNER_THREADS } from '../machine/runner-config.ts'
 
 /** How this host shows cgroups. `roots` maps a controller to the directory that this daemon makes groups in. */
 export interface CgroupLayout {

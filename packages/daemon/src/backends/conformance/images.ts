@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import type { Backend, LayeredImage } from '../backend.ts'
-import { busyboxImage, busyboxLayer, type Entry, imageOf } from '../image.fixture.ts'
+import { busyboxImage, busyboxLayer, type Entry, imageOf } from '../rootfs/image.fixture.ts'
 import { type Box, boxOf, type Check, inBox, type Subject, type specOf, startsInTime } from './subject.ts'
 
 const MOUNT_POINTS = ['dev', 'proc', 'sys', 'run', 'tmp', 'home', 'workspace', '.sandglass']

@@ -1,6 +1,7 @@
 // The suite as a plain program has it: a line of JSON for each check.
-import { CHECKS } from '../conformance.ts'
+
 import type { Subject } from './subject.ts'
+import { CHECKS } from './suite.ts'
 
 /** `wanted` are the titles to run; all when there are none. */
 export async function report(

@@ -1,6 +1,6 @@
 // What the host has one pool of: a machine that takes all it can get leaves others theirs.
 import { expect } from 'vitest'
-import { openFilePool } from '../open-files.ts'
+import { openFilePool } from '../isolation/open-files.ts'
 import { hasOwnKernel } from './sleepers.ts'
 import { type Box, type Check, inBox } from './subject.ts'
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
+import { KeyedMutex } from '../../lib/keyed-mutex.ts'
 import type {
   Backend,
   ImageBuild,
@@ -16,30 +17,29 @@ import type {
   RootImage,
   RuntimeReport,
 } from '../backend.ts'
-import { checked, isMachineId } from '../machine-paths.ts'
-import { seccompProfile } from '../seccomp.ts'
-import { keepLogAlone, sessionFolders } from '../session-folders.ts'
-import { Turns } from '../turns.ts'
-import { unenforced } from '../unenforced.ts'
-import { begin } from './begin.ts'
+import { seccompProfile } from '../isolation/seccomp.ts'
+import { checked, isMachineId } from '../machine/paths.ts'
+import { keepLogAlone, sessionFolders } from '../machine/session-folders.ts'
+import { unenforced } from '../machine/unenforced.ts'
 import { BootLogs } from './boot-logs.ts'
-import { buildInEngine } from './build.ts'
-import { BuildCache } from './build-cache.ts'
-import { containerOptions, stdinConfig } from './container.ts'
-import { containersOf } from './containers.ts'
-import { kill, remove } from './ending.ts'
-import { type EngineOptions, openEngine, orNull, settled, startFailed, statusOf } from './engine.ts'
-import { unkept } from './kept-limits.ts'
+import { buildInEngine } from './build/build.ts'
+import { BuildCache } from './build/cache.ts'
+import { begin } from './container/begin.ts'
+import { containerOptions, stdinConfig } from './container/container.ts'
+import { containersOf } from './container/containers.ts'
+import { kill, remove } from './container/ending.ts'
+import { unkept } from './container/kept-limits.ts'
+import { type EngineOptions, openEngine, orNull, settled, startFailed, statusOf } from './engine/engine.ts'
+import { IMAGE_LABEL, OWNER_LABEL, ownerOf, VOLUMES, volumeName } from './engine/names.ts'
+import { EngineRuntimes } from './engine/runtimes.ts'
+import { removeScratch } from './engine/scratch.ts'
+import { pruneOwn } from './images/prune.ts'
+import { hostRoot, imageRoot, type Root } from './images/root.ts'
+import { RunnerVolume } from './images/runner-volume.ts'
 import { dockerMachine, type Shown } from './machine.ts'
-import { IMAGE_LABEL, OWNER_LABEL, ownerOf, VOLUMES, volumeName } from './names.ts'
 import { examine } from './probe.ts'
-import { pruneOwn } from './prune.ts'
 import { type DockerRecord, readRecord, writeRecord } from './record.ts'
 import { refuseWishes } from './refuse.ts'
-import { hostRoot, imageRoot, type Root } from './root.ts'
-import { RunnerVolume } from './runner-volume.ts'
-import { EngineRuntimes } from './runtimes.ts'
-import { removeScratch } from './scratch.ts'
 
 export interface DockerOptions extends EngineOptions {
   readonly dataDir: string
@@ -64,7 +64,7 @@ class DockerBackend implements Backend {
   readonly #owner: string
   readonly #sessions: string
   readonly #images: string
-  readonly #turns = new Turns()
+  readonly #mutex = new KeyedMutex()
   readonly #seccomp = seccompProfile(process.arch)
   #engine: Promise<Docker> | undefined
   #tidied: Promise<void> | undefined
@@ -131,7 +131,7 @@ class DockerBackend implements Backend {
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
-    return await this.#turns.take(spec.id, async () => await this.#start(spec, signal))
+    return await this.#mutex.run(spec.id, async () => await this.#start(spec, signal))
   }
 
   async recover(): Promise<Machine[]> {
@@ -158,7 +158,7 @@ class DockerBackend implements Backend {
   }
 
   async discard(id: string): Promise<void> {
-    await this.#turns.take(id, async () => {
+    await this.#mutex.run(id, async () => {
       await this.#clear(await this.#open(), id)
       await rm(this.#folder(id), { recursive: true, force: true })
     })
@@ -238,7 +238,7 @@ class DockerBackend implements Backend {
 
   readonly #ends = {
     stop: async (id: string) => {
-      await this.#turns.take(id, async () => {
+      await this.#mutex.run(id, async () => {
         for (const container of await containersOf(await this.#open(), this.#owner, id)) await kill(container)
       })
     },

@@ -8,10 +8,10 @@ import { pack } from 'tar-stream'
 import { expect, it, onTestFinished, vi } from 'vitest'
 import type { Backend, LayeredImage, RootImage } from '../backend.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
-import { busyboxImage } from '../image.fixture.ts'
+import { busyboxImage } from '../rootfs/image.fixture.ts'
 import { openDocker } from './backend.ts'
-import { containerName, SESSION_LABEL } from './names.ts'
-import { dockerWorld } from './world.fixture.ts'
+import { dockerWorld } from './context.fixture.ts'
+import { containerName, SESSION_LABEL } from './engine/names.ts'
 
 // An engine of its own takes its time on a busy machine.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })

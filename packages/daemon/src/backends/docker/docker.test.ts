@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
-import { conformance } from '../conformance.ts'
-import { DOCKER } from '../limitations.ts'
-import { dockerWorld } from './world.fixture.ts'
+import { DOCKER } from '../conformance/limitations.ts'
+import { conformance } from '../conformance/suite.ts'
+import { dockerWorld } from './context.fixture.ts'
 
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
 const { options, subject } = await dockerWorld()

@@ -2,10 +2,10 @@
 import { existsSync } from 'node:fs'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
+import { findProgram } from '../../lib/find-program.ts'
 import type { LimitKind, Probe } from '../backend.ts'
-import { findProgram } from '../find-program.ts'
-import { WITHOUT_QUOTA } from '../limitations.ts'
-import { engineSays, isSilence } from './engine.ts'
+import { WITHOUT_QUOTA } from '../conformance/limitations.ts'
+import { engineSays, isSilence } from './engine/engine.ts'
 
 /** What of `docker info` is looked at; engines leave out what they do not know. */
 interface EngineInfo {

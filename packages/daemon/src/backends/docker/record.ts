@@ -2,8 +2,8 @@
 // SECURITY: it holds the token. A session's environment is in no file: it goes to the runner on its stdin.
 import { join } from 'node:path'
 import { z } from 'zod'
-import { readJson } from '../json-file.ts'
-import { placeRecord } from '../session-folders.ts'
+import { readJson } from '../../lib/json-file.ts'
+import { placeRecord } from '../machine/session-folders.ts'
 
 const DockerRecord = z.object({
   backend: z.literal('docker'),

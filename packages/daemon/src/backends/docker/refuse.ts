@@ -1,7 +1,7 @@
 // What no container can have, said before there is one.
 import type { MachineWishes } from '../backend.ts'
-import { NOBODY_ROOT } from '../limitations.ts'
-import { unsupported } from '../unsupported.ts'
+import { NOBODY_ROOT } from '../conformance/limitations.ts'
+import { unsupported } from '../machine/unsupported.ts'
 
 /** `isNear`: the engine is on this machine. */
 export function refuseWishes({ mounts, nestedVirt, readonlyRootfs, runtime }: MachineWishes, isNear: boolean): void {

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it } from 'vitest'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { openDocker } from './backend.ts'
-import { testEngine } from './engine.fixture.ts'
+import { testEngine } from './engine/engine.fixture.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'sandglass-docker-tls-'))

@@ -3,31 +3,31 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { SandglassError } from '@sandglass/contract/tables'
+import { KeyedMutex } from '../../lib/keyed-mutex.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
 import type { Backend, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, Room, RootImage } from '../backend.ts'
-import { DiskRoom } from '../disk-room.ts'
-import { isAlive } from '../process-state.ts'
-import { keepLogAlone, sessionFolders } from '../session-folders.ts'
-import { Turns } from '../turns.ts'
-import { unsupported } from '../unsupported.ts'
-import { refuseNested } from './accel.ts'
-import { pruneBoot } from './boot-files.ts'
-import { lastWords } from './boot-log.ts'
-import { refuseBridge } from './bridge.ts'
+import { DiskRoom } from '../disk/promised-space.ts'
+import { isAlive } from '../machine/process-state.ts'
+import { keepLogAlone, sessionFolders } from '../machine/session-folders.ts'
+import { unsupported } from '../machine/unsupported.ts'
+import { refuseNested } from './boot/accel.ts'
+import { pruneBoot } from './boot/boot-files.ts'
+import { lastWords } from './boot/boot-log.ts'
+import { bringUp, startFailure } from './boot/bring-up.ts'
+import { type ImageDisk, ImageDisks } from './disks/image-disks.ts'
+import { SessionDisks } from './disks/session-disk.ts'
+import { SpareRoom } from './disks/spare-space.ts'
+import { removeHalfMade } from './disks/temporary-name.ts'
 import { endMachine } from './ending.ts'
-import { MachineGroups } from './groups.ts'
-import { removeHalfMade } from './half-made.ts'
-import { type ImageDisk, ImageDisks } from './image-disks.ts'
 import { microvmMachine } from './machine.ts'
-import { MachineIds } from './machine-ids.ts'
 import { type MicrovmPaths, microvmPaths } from './paths.ts'
 import { type Examined, examine, type Host, type MicrovmOptions } from './probe.ts'
+import { refuseBridge } from './qemu/bridge.ts'
+import { MachineGroups } from './qemu/cgroups.ts'
+import { MachineIds } from './qemu/machine-ids.ts'
+import { refuseShares } from './qemu/shares.ts'
 import { type MachineState, type MicrovmRecord, readRecord, readState, writeRecord } from './record.ts'
-import { SessionDisks } from './session-disk.ts'
-import { refuseShares } from './shares.ts'
-import { Slots } from './slots.ts'
-import { Snapshots } from './snapshots.ts'
-import { SpareRoom } from './spare-room.ts'
-import { bringUp, startFailure } from './starting.ts'
+import { Snapshots } from './snapshots/snapshots.ts'
 
 const START_DEADLINE_MS = 120_000
 
@@ -40,10 +40,10 @@ class MicrovmBackend implements Backend {
   readonly name = 'microvm'
   readonly #options: MicrovmOptions
   readonly #paths: MicrovmPaths
-  readonly #turns = new Turns()
+  readonly #mutex = new KeyedMutex()
   readonly #ids: MachineIds
   /** A boot keeps a processor busy: more at once would only make each slower. */
-  readonly #slots = new Slots(availableParallelism())
+  readonly #starts = new Semaphore(availableParallelism())
   readonly #room: DiskRoom
   readonly #images: ImageDisks
   readonly #disks: SessionDisks
@@ -98,7 +98,7 @@ class MicrovmBackend implements Backend {
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
-    return await this.#turns.take(spec.id, async () => await this.#start(spec, signal))
+    return await this.#mutex.run(spec.id, async () => await this.#start(spec, signal))
   }
 
   async close(): Promise<void> {
@@ -133,7 +133,7 @@ class MicrovmBackend implements Backend {
   }
 
   async discard(id: string): Promise<void> {
-    await this.#turns.take(id, async () => {
+    await this.#mutex.run(id, async () => {
       await this.#end(id, false)
       await rm(this.#paths.session(id), { recursive: true, force: true })
       this.#ids.release(id)
@@ -142,7 +142,7 @@ class MicrovmBackend implements Backend {
 
   readonly #ends = {
     stop: async (id: string) => {
-      await this.#turns.take(id, () => this.#end(id, true))
+      await this.#mutex.run(id, () => this.#end(id, true))
     },
     discard: (id: string) => this.discard(id),
   }
@@ -161,7 +161,7 @@ class MicrovmBackend implements Backend {
     try {
       const [paths, options, disks, snapshots] = [this.#paths, this.#options, this.#disks, this.#snapshots]
       const start = { host, paths, options, disks, snapshots, spec, record, image }
-      const state = await this.#slots.take(async () => {
+      const state = await this.#starts.run(async () => {
         return await bringUp(start, AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)]))
       })
       return this.#machine(record, state)

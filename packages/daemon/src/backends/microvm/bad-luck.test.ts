@@ -6,7 +6,7 @@ import { traces } from '../conformance/host-view.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
 import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
-import { monitor } from './monitor.ts'
+import { monitor } from './qemu/monitor.ts'
 
 const options = await testMicrovm()
 afterAll(() => removeTestMicrovm(options))

@@ -1,11 +1,11 @@
 // Ends machines, whatever is left of them.
 import { rm } from 'node:fs/promises'
-import { isAlive } from '../process-state.ts'
-import { askToEnd } from './control-port.ts'
-import type { MachineGroups } from './groups.ts'
-import { monitor } from './monitor.ts'
+import { isAlive } from '../machine/process-state.ts'
+import { askToEnd } from './boot/control-port.ts'
 import type { MicrovmPaths } from './paths.ts'
-import { bearers, end, gone } from './processes.ts'
+import type { MachineGroups } from './qemu/cgroups.ts'
+import { monitor } from './qemu/monitor.ts'
+import { bearers, end, gone } from './qemu/processes.ts'
 import { type MachineState, readRecord, readState, removeState } from './record.ts'
 
 const END_DEADLINE_MS = 10_000

@@ -8,9 +8,9 @@ import { afterAll, expect, it, onTestFinished } from 'vitest'
 import { hostProcesses } from '../conformance/host-view.ts'
 import { specOf } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
-import { MachineGroups } from './groups.ts'
-import { unfinished } from './half-made.ts'
+import { unfinished } from './disks/temporary-name.ts'
 import { removeTestMicrovm, snapshotMachine, testMicrovm } from './microvm.fixture.ts'
+import { MachineGroups } from './qemu/cgroups.ts'
 
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
 const options = await testMicrovm()

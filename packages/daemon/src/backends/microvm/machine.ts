@@ -1,13 +1,13 @@
 // One running machine of the microvm backend.
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Epitaph, Machine, MachineStats } from '../backend.ts'
-import { isAlive } from '../process-state.ts'
-import { lastWords } from './boot-log.ts'
-import { readLimitEvents, readStats } from './control-port.ts'
-import type { MachineGroups } from './groups.ts'
-import { monitor } from './monitor.ts'
+import { isAlive } from '../machine/process-state.ts'
+import { lastWords } from './boot/boot-log.ts'
+import { readLimitEvents, readStats } from './boot/control-port.ts'
 import type { MicrovmPaths } from './paths.ts'
-import { gone } from './processes.ts'
+import type { MachineGroups } from './qemu/cgroups.ts'
+import { monitor } from './qemu/monitor.ts'
+import { gone } from './qemu/processes.ts'
 import type { MachineState, MicrovmRecord } from './record.ts'
 
 interface Ends {

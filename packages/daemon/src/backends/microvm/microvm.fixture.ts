@@ -3,13 +3,13 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { NO_OVERCOMMIT } from '../../disk-policy.ts'
+import { NO_OVERCOMMIT } from '../../data-dir/disk-policy.ts'
 import type { Backend } from '../backend.ts'
 import { type HostProcess, hostProcesses } from '../conformance/host-view.ts'
 import { specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
 import type { MicrovmOptions } from './probe.ts'
-import { guestMemoryMb } from './qemu-args.ts'
+import { guestMemoryMb } from './qemu/qemu-args.ts'
 
 const root = fileURLToPath(new URL('../../../../../', import.meta.url))
 const shared = join(root, '.cache', 'microvm', 'images')

@@ -1,6 +1,6 @@
 // Where everything of this backend is, below the data folder.
 import { join } from 'node:path'
-import { type MachinePaths, machinePaths } from '../machine-paths.ts'
+import { type MachinePaths, machinePaths } from '../machine/paths.ts'
 
 /** The sockets of one machine: QEMU's monitor, the machine's first process, and the runner's carrier. */
 export interface Sockets {

@@ -3,10 +3,10 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
+import { readJson, writeJson } from '../../lib/json-file.ts'
 import { GROUP_NAME } from '../cgroups/layout.ts'
-import { readJson, writeJson } from '../json-file.ts'
-import { ProcessState } from '../process-state.ts'
-import { placeRecord } from '../session-folders.ts'
+import { ProcessState } from '../machine/process-state.ts'
+import { placeRecord } from '../machine/session-folders.ts'
 
 /** config.json, mode 0600. SECURITY: it holds the token; a session's environment is in no file. */
 const MicrovmRecord = z.object({

@@ -4,8 +4,9 @@ import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { LIMITS, SandglassError } from '@sandglass/contract/tables'
-import { type DiskPolicy, NO_OVERCOMMIT } from '../../disk-policy.ts'
+import { type DiskPolicy, NO_OVERCOMMIT } from '../../data-dir/disk-policy.ts'
 import type { Unpacked, UnpackLimits } from '../../layers/layer-folders.ts'
+import { KeyedMutex } from '../../lib/keyed-mutex.ts'
 import type {
   Backend,
   LayeredImage,
@@ -17,28 +18,27 @@ import type {
   RootImage,
   RuntimeReport,
 } from '../backend.ts'
-import { DiskRoom } from '../disk-room.ts'
-import { isAlive } from '../process-state.ts'
-import { sessionFolders } from '../session-folders.ts'
-import { Turns } from '../turns.ts'
-import { unenforced } from '../unenforced.ts'
-import { CompiledSeccomp, removeCompiledFiles } from './compiled-seccomp.ts'
-import { EmptyDisks } from './disks.ts'
-import { Ending } from './ending.ts'
-import { inUserNamespace } from './enter-userns.ts'
-import { IdSlots } from './id-ranges.ts'
-import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './jobs.ts'
-import { kernelProfile } from './kernel-ways.ts'
-import { againIfKilled, isLaunchFailure, LaunchError, Launcher } from './launcher.ts'
+import { DiskRoom } from '../disk/promised-space.ts'
+import { isAlive } from '../machine/process-state.ts'
+import { sessionFolders } from '../machine/session-folders.ts'
+import { unenforced } from '../machine/unenforced.ts'
+import { Ending } from './launcher/ending.ts'
+import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './launcher/jobs.ts'
+import { againIfKilled, isLaunchFailure, LaunchError, Launcher } from './launcher/launcher.ts'
 import { ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
 import { type Examined, examine, type Host } from './probe.ts'
-import { pruneImages, runnerName } from './prune-images.ts'
 import { type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
 import { refuseWishes } from './refuse.ts'
-import { type Rootfs, RootImages } from './root-images.ts'
-import { placeRunner } from './runner-file.ts'
-import { Runtimes } from './runtimes.ts'
+import { EmptyDisks } from './rootfs/disks.ts'
+import { pruneImages, runnerName } from './rootfs/prune-images.ts'
+import { type Rootfs, RootImages } from './rootfs/root-images.ts'
+import { placeRunner } from './rootfs/runner-file.ts'
+import { CompiledSeccomp, removeCompiledFiles } from './runtime/compiled-seccomp.ts'
+import { kernelProfile } from './runtime/profile.ts'
+import { Runtimes } from './runtime/runtimes.ts'
+import { inUserNamespace } from './users/enter-userns.ts'
+import { IdSlots } from './users/id-ranges.ts'
 
 export interface OciOptions {
   readonly dataDir: string
@@ -74,7 +74,7 @@ class OciBackend implements Backend {
   readonly #launcher: Launcher
   readonly #runnerFile: string
   readonly #compiled = new CompiledSeccomp()
-  readonly #turns = new Turns()
+  readonly #mutex = new KeyedMutex()
   readonly #room: DiskRoom
   readonly #images: RootImages
   #examined: Examined
@@ -141,7 +141,7 @@ class OciBackend implements Backend {
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
-    return await this.#turns.take(spec.id, () => againIfKilled(signal, () => this.#start(spec, signal)))
+    return await this.#mutex.run(spec.id, () => againIfKilled(signal, () => this.#start(spec, signal)))
   }
 
   async runtimes(): Promise<readonly RuntimeReport[]> {
@@ -178,7 +178,7 @@ class OciBackend implements Backend {
   }
 
   async discard(id: string): Promise<void> {
-    await this.#turns.take(id, async () => {
+    await this.#mutex.run(id, async () => {
       const folder = this.#paths.session(id)
       const record = await readRecord(folder)
       if (record === null) await this.#ending.endLost(this.#examined.host, () => this.#records())
@@ -192,7 +192,7 @@ class OciBackend implements Backend {
   readonly #hands = {
     launcher: () => this.#launcher,
     stop: async (id: string) => {
-      await this.#turns.take(id, async () => {
+      await this.#mutex.run(id, async () => {
         const record = await readRecord(this.#paths.session(id))
         if (record !== null) await this.#end(id, record, true)
       })

@@ -4,12 +4,12 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
+import { ORDINARY_USER, RUNSC } from '../conformance/limitations.ts'
 import { missingPrograms } from '../conformance/programs.ts'
 import { report } from '../conformance/report.ts'
 import type { Subject } from '../conformance/subject.ts'
-import { ORDINARY_USER, RUNSC } from '../limitations.ts'
 import { openOci } from './backend.ts'
-import { inUserNamespace, userNamespaceArgv } from './enter-userns.ts'
+import { inUserNamespace, userNamespaceArgv } from './users/enter-userns.ts'
 
 const [runtime = '', runnerPath = '', starter = '', ...wanted] = process.argv.slice(2)
 const inside = userNamespaceArgv([process.execPath, ...process.argv.slice(1)], '/nonexistent', runnerPath)

@@ -9,9 +9,9 @@ import { parentName } from '../cgroups/layout.ts'
 import { hostProcesses, traces } from '../conformance/host-view.ts'
 import { boxOf, specOf } from '../conformance/subject.ts'
 import { openOci } from './backend.ts'
-import { SPARE_DISK } from './disks.ts'
-import { pruneImages } from './prune-images.ts'
 import type { MachineRecord } from './record.ts'
+import { SPARE_DISK } from './rootfs/disks.ts'
+import { pruneImages } from './rootfs/prune-images.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
 const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))

@@ -5,13 +5,13 @@ import type { Epitaph, Machine, MachineLimits } from '../backend.ts'
 import { readStats, unwrittenBytes } from '../cgroups/files.ts'
 import { freeze, thaw } from '../cgroups/freeze.ts'
 import { oomKills, pidRefusals, readLimitEvents } from '../cgroups/limit-events.ts'
-import { openFilesIn } from '../open-files.ts'
-import { isAlive } from '../process-state.ts'
-import type { Launcher } from './launcher.ts'
+import { openFilesIn } from '../isolation/open-files.ts'
+import { isAlive } from '../machine/process-state.ts'
+import type { Launcher } from './launcher/launcher.ts'
+import { resizeMachine } from './launcher/resize.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { MachineRecord, MachineState } from './record.ts'
-import { resizeMachine } from './resize.ts'
 
 /** What the backend does for its machines. */
 interface Hands {

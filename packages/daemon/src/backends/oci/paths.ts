@@ -1,7 +1,7 @@
 // Where everything of this backend is, below the data folder.
 import { join } from 'node:path'
 import { parentName } from '../cgroups/layout.ts'
-import { type MachinePaths, machinePaths } from '../machine-paths.ts'
+import { type MachinePaths, machinePaths } from '../machine/paths.ts'
 
 export interface OciPaths extends MachinePaths {
   /** Records of runtimes that need them. */

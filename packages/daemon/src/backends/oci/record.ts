@@ -2,9 +2,9 @@
 // leaves a folder that tells what may have been left behind.
 import { join } from 'node:path'
 import { z } from 'zod'
+import { readJson, readJsonSync, writeJson } from '../../lib/json-file.ts'
 import { GROUP_NAME } from '../cgroups/layout.ts'
-import { readJson, readJsonSync, writeJson } from '../json-file.ts'
-import { ProcessState } from '../process-state.ts'
+import { ProcessState } from '../machine/process-state.ts'
 
 const Limit = z.enum(['cpu', 'memory', 'pids', 'disk'])
 

@@ -1,9 +1,9 @@
 // What no machine of this backend can have, said before there is one.
 import { lstat } from 'node:fs/promises'
 import type { HostMount, MachineWishes } from '../backend.ts'
-import { unsupported } from '../unsupported.ts'
+import { unsupported } from '../machine/unsupported.ts'
 import type { Host } from './probe.ts'
-import { unusable } from './runtimes.ts'
+import { unusable } from './runtime/runtimes.ts'
 
 /** In memory, and mounted by the runtime over whatever is there. */
 const IN_MEMORY = /^\/(tmp|run)\//

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
+import { RUNSC } from '../conformance/limitations.ts'
 import { inBox, specOf, until } from '../conformance/subject.ts'
-import { conformance } from '../conformance.ts'
-import { RUNSC } from '../limitations.ts'
+import { conformance } from '../conformance/suite.ts'
 import { openOci } from './backend.ts'
 
 const root = fileURLToPath(new URL('../../../../../', import.meta.url))

@@ -1,6 +1,5 @@
-import { execCommand } from '../../sessions/exec.ts'
-import { execStream } from '../../sessions/exec-stream.ts'
-import { limitHit, processLimitHit } from '../../sessions/limit-hits.ts'
+import { execCommand } from '../../sessions/inside/exec.ts'
+import { execStream } from '../../sessions/inside/exec-stream.ts'
 import {
   attachProcess,
   getProcess,
@@ -11,12 +10,13 @@ import {
   signalProcess,
   startProcess,
   writeStdin,
-} from '../../sessions/processes.ts'
-import { attachShell, createShell, deleteShell, interruptShell, listShells } from '../../sessions/shells.ts'
+} from '../../sessions/inside/processes.ts'
+import { attachShell, createShell, deleteShell, interruptShell, listShells } from '../../sessions/inside/shells.ts'
+import { limitHit, processLimitHit } from '../../sessions/limits/limit-hits.ts'
 import type { Api, Handlers } from '../api.ts'
-import { pumpChannels, pumpOptions } from '../channels.ts'
-import { answerOnce } from '../idempotency.ts'
-import { numbered } from '../sse.ts'
+import { answerOnce } from '../requests/idempotency.ts'
+import { pumpChannels, pumpOptions } from '../streams/channels.ts'
+import { numbered } from '../streams/sse.ts'
 
 export const execHandlers = ({ world }: Api) =>
   ({

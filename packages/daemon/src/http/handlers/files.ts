@@ -10,10 +10,10 @@ import {
   statFile,
   watchFiles,
   writeFile,
-} from '../../sessions/files.ts'
-import { getArchive, getFile, putArchive, putFile, type Upload } from '../../sessions/transfer.ts'
+} from '../../sessions/inside/files.ts'
+import { getArchive, getFile, putArchive, putFile, type Upload } from '../../sessions/inside/transfer.ts'
 import type { Api, BytesReply, Call, Handlers, SseEvent } from '../api.ts'
-import { parseRange } from '../range.ts'
+import { parseRange } from '../requests/range.ts'
 
 export const fileHandlers = ({ world }: Api) =>
   ({

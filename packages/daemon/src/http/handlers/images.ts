@@ -1,11 +1,11 @@
 import type { ImageProgress } from '@sandglass/contract'
+import { importArchive } from '../../images/archive/import.ts'
 import { buildImage } from '../../images/build/build.ts'
-import { importArchive } from '../../images/import.ts'
-import { getImage, listImages } from '../../images/list.ts'
-import { pullImage } from '../../images/pull.ts'
-import { removeImage } from '../../images/remove.ts'
+import { pullImage } from '../../images/pull/pull.ts'
+import { getImage, listImages } from '../../images/store/list.ts'
+import { removeImage } from '../../images/store/remove.ts'
 import type { Api, Handlers, SseEvent } from '../api.ts'
-import { numbered } from '../sse.ts'
+import { numbered } from '../streams/sse.ts'
 
 export const imageHandlers = ({ world }: Api) =>
   ({

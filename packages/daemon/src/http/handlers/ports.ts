@@ -1,6 +1,6 @@
-import { dialPort, listPorts } from '../../sessions/ports.ts'
+import { dialPort, listPorts } from '../../sessions/inside/ports.ts'
 import type { Api, Handlers } from '../api.ts'
-import { pumpOptions, pumpRaw } from '../channels.ts'
+import { pumpOptions, pumpRaw } from '../streams/channels.ts'
 
 export const portHandlers = ({ world }: Api) =>
   ({

@@ -1,16 +1,16 @@
 // One of the two layers of a build: found under its key, or made by the engine. Two who ask for the same at once wait for one build.
 import { type Image, SandglassError } from '@sandglass/contract'
 import type { Backend, ImageBuild } from '../../backends/backend.ts'
-import { JoinedWork } from '../../joined-work.ts'
+import type { Flight } from '../../lib/single-flight.ts'
 import { findBuild, findImage, recordBuild } from '../../store/images.ts'
-import type { ImageWorld } from '../image-world.ts'
-import { digestsOf } from '../layer-record.ts'
-import { getImage } from '../list.ts'
+import type { ImageWorld } from '../context.ts'
+import { digestsOf } from '../store/layer-record.ts'
+import { getImage } from '../store/list.ts'
 import { type Base, resolveBases } from './bases.ts'
 import { type BuildEvent, BuildLog } from './build-log.ts'
 import type { BuildContext } from './context.ts'
+import type { Plan } from './dockerfile/plan.ts'
 import { buildKey } from './key.ts'
-import type { Plan } from './plan.ts'
 import { hideSecrets, looksSecret } from './secret-args.ts'
 import { takeBuilt } from './take-built.ts'
 
@@ -34,8 +34,6 @@ export interface Built {
   readonly cached: boolean
   readonly builtAt: number
 }
-
-export type BuildWork = JoinedWork<Built, BuildLog>
 
 /** Removes the context when it is not needed any more, whoever needs it last. */
 export async function* buildLayer(
@@ -66,7 +64,7 @@ export async function* buildLayer(
     if (isFresh) return found
     const turn = layer.noCache ? `${key} anew` : key
     const running = builds.get(turn)
-    const isShared = running !== undefined && !running.isGivenUp
+    const isShared = running !== undefined && !running.isAborted
     const work = isShared ? running : start(world, layer, bases, { key, turn, isOld: found !== null })
     isHandedOver = !isShared
     // Somebody else's are the same.
@@ -96,20 +94,26 @@ interface Turn {
   readonly isOld: boolean
 }
 
-function start(world: ImageWorld, layer: LayerBuild, bases: readonly Base[], { key, turn, isOld }: Turn): BuildWork {
+function start(
+  world: ImageWorld,
+  layer: LayerBuild,
+  bases: readonly Base[],
+  { key, turn, isOld }: Turn,
+): Flight<Built, BuildLog> {
   const { builds, held } = world.images
   const release = held.hold(bases.map(({ id }) => id))
-  const work: BuildWork = new JoinedWork(new BuildLog(), async (log, signal) => {
-    try {
-      return await run(world, layer, bases, { key, isOld, log }, signal)
-    } finally {
-      release()
-      if (builds.get(turn) === work) builds.delete(turn)
-      await layer.context?.[Symbol.asyncDispose]()
-    }
-  })
-  builds.set(turn, work)
-  return work
+  return builds.start(
+    turn,
+    () => new BuildLog(),
+    async (log, signal) => {
+      try {
+        return await run(world, layer, bases, { key, isOld, log }, signal)
+      } finally {
+        release()
+        await layer.context?.[Symbol.asyncDispose]()
+      }
+    },
+  )
 }
 
 async function run(
@@ -122,7 +126,7 @@ async function run(
   const { build_timeout_seconds, build_network, build_memory_mb, build_cpu_cores } = world.config.images
   const shown = (text: string) => hideSecrets(text, buildArgs)
   if (world.images.buildSlots.isFull) log.add({ event: 'output', data: { text: 'waiting for other builds to end\n' } })
-  const free = await world.images.buildSlots.take(signal)
+  const free = await world.images.buildSlots.acquire(signal)
   const deadline = AbortSignal.timeout(build_timeout_seconds * 1000)
   const limit = AbortSignal.any([signal, deadline])
   let last: { step: number; steps: number; instruction: string } | undefined

@@ -2,11 +2,11 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import Docker from 'dockerode'
 import { afterAll, describe, expect, it, vi } from 'vitest'
-import { testEngine } from '../../backends/docker/engine.fixture.ts'
-import { ownerOf } from '../../backends/docker/names.ts'
-import { temporaryFolder, until } from '../../daemon.fixture.ts'
-import { FakeRegistry } from '../fake-registry.fixture.ts'
-import { type BuildDaemon, type BuildDaemonOptions, buildDaemon, smallImage } from './build-daemon.fixture.ts'
+import { testEngine } from '../../backends/docker/engine/engine.fixture.ts'
+import { ownerOf } from '../../backends/docker/engine/names.ts'
+import { temporaryFolder, until } from '../../testing/daemon.fixture.ts'
+import { type BuildDaemon, type BuildDaemonOptions, buildDaemon, smallImage } from '../testing/build-daemon.fixture.ts'
+import { FakeRegistry } from '../testing/fake-registry.fixture.ts'
 
 // Each build starts containers, one after the other.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -247,7 +247,7 @@ describe('two who ask for the same build at once', () => {
     await hears(second.signal)
     first.abort()
     await daemon.call('GET', '/v1/images')
-    expect([...daemon.world.images.builds.values()].map(work => work.isGivenUp)).toEqual([false])
+    expect([...daemon.world.images.builds.values()].map(work => work.isAborted)).toEqual([false])
     expect(await client.listContainers()).toHaveLength(1)
     second.abort()
     await until(async () => (await client.listContainers({ all: true })).length === 0)

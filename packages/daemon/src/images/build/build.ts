@@ -3,15 +3,15 @@
 import type { Readable } from 'node:stream'
 import { type BuildDone, type BuildQuery, LIMITS, SandglassError } from '@sandglass/contract'
 import { admitImage, findImage } from '../../store/images.ts'
-import { requireAllowed } from '../allowed.ts'
-import type { ImageWorld } from '../image-world.ts'
-import { getImage } from '../list.ts'
+import type { ImageWorld } from '../context.ts'
 import { idPrefix, parseReference } from '../reference.ts'
+import { requireAllowed } from '../store/allowed.ts'
+import { getImage } from '../store/list.ts'
 import { type Builder, type Built, buildLayer, type LayerBuild } from './build-layer.ts'
 import type { BuildEvent } from './build-log.ts'
 import { type BuildContext, RESERVED, receiveContext } from './context.ts'
-import { parseDockerfile, wrong } from './dockerfile.ts'
-import { type Plan, type PlanOptions, planBuild } from './plan.ts'
+import { parseDockerfile, wrong } from './dockerfile/dockerfile.ts'
+import { type Plan, type PlanOptions, planBuild } from './dockerfile/plan.ts'
 
 export type BuildRequest = BuildQuery & { readonly build_args: Readonly<Record<string, string>> }
 

@@ -4,8 +4,8 @@ import { buffer } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import { extract, pack } from 'tar-stream'
 import { describe, expect, it } from 'vitest'
-import { daemonFixture } from '../../daemon.fixture.ts'
-import { type Entry, tarOf } from '../image.fixture.ts'
+import { daemonFixture } from '../../testing/daemon.fixture.ts'
+import { type Entry, tarOf } from '../testing/image.fixture.ts'
 import { receiveContext } from './context.ts'
 
 const never = new AbortController().signal

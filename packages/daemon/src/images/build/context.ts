@@ -7,9 +7,9 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { LIMITS, SandglassError } from '@sandglass/contract'
 import { extract, pack } from 'tar-stream'
-import type { ImageWorld } from '../image-world.ts'
-import { openRoom, type Room } from '../room.ts'
-import { uncompressed } from '../spool.ts'
+import { uncompressed } from '../archive/spool.ts'
+import type { ImageWorld } from '../context.ts'
+import { openRoom, type Room } from '../store/size-limit.ts'
 import { type Admitted, ContextNames } from './context-names.ts'
 
 /** A Dockerfile and an overlay under these names are for the build alone, and no files of it. */

@@ -2,9 +2,9 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import Docker from 'dockerode'
 import { afterAll, describe, expect, it, vi } from 'vitest'
-import { testEngine } from '../../backends/docker/engine.fixture.ts'
+import { testEngine } from '../../backends/docker/engine/engine.fixture.ts'
 
-import { type BuildDaemon, type BuildDaemonOptions, buildDaemon, smallImage } from './build-daemon.fixture.ts'
+import { type BuildDaemon, type BuildDaemonOptions, buildDaemon, smallImage } from '../testing/build-daemon.fixture.ts'
 
 // Each build starts containers, one after the other.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })

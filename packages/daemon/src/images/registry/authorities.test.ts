@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import type { Config } from '@sandglass/contract'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { temporaryFolder } from '../../daemon.fixture.ts'
-import { makeCertificate } from '../docker-registry.fixture.ts'
+import { temporaryFolder } from '../../testing/daemon.fixture.ts'
 import { parseReference } from '../reference.ts'
+import { makeCertificate } from '../testing/docker-registry.fixture.ts'
 import { Registry } from './registry.ts'
 
 async function authority(): Promise<{ folder: string; file: string; text: string }> {

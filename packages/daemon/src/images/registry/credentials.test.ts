@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { FakeRegistry } from '../fake-registry.fixture.ts'
-import { plainImage } from '../image.fixture.ts'
-import { imageDaemon } from '../image-daemon.fixture.ts'
+import { FakeRegistry } from '../testing/fake-registry.fixture.ts'
+import { plainImage } from '../testing/image.fixture.ts'
+import { imageDaemon } from '../testing/image-daemon.fixture.ts'
 import { basicOf, withoutCredentials } from './credentials.ts'
 
 describe('what a registry says', () => {

@@ -1,0 +1,69 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { SandglassError } from '@sandglass/contract/tables'
+import type { Command, Context } from '../../command.ts'
+import { findDaemon, type RunningDaemon } from '../../daemon/running-daemon.ts'
+import { type Settings, usualDataDir } from '../../daemon/settings.ts'
+import { noArguments, usage } from '../../parser/parse.ts'
+
+const DEADLINE_MS = 30_000
+const LOOK_MS = 20
+
+export const command: Command = {
+  summary: 'Stop the daemon; sessions go on running',
+  usage: ['[--restart]'],
+  about: `The next command starts a daemon again, with the configuration as it is then. It finds the sessions, with their shells and jobs.
+A daemon that systemd runs is stopped with systemctl.`,
+  options: { restart: { type: 'boolean', about: 'start it again at once' } },
+  async run(input, context) {
+    noArguments(input)
+    if (context.env.SANDGLASS_URL) throw usage('SANDGLASS_URL selects a remote daemon: stop it there')
+    const dataDir = input.flags.restart ? (await context.settings()).dataDir : await dataDirOf(context)
+    const daemon = findDaemon(dataDir)
+    if (daemon) await stop(daemon, dataDir)
+    if (input.flags.restart) await start(await context.settings(), context)
+    const done = input.flags.restart ? 'restarted the daemon' : daemon ? 'stopped the daemon' : undefined
+    if (context.json)
+      context.print(`${JSON.stringify({ stopped: daemon !== undefined, restarted: input.flags.restart === true })}\n`)
+    context.say(done ? `${done}; sessions keep running\n` : `no daemon runs in ${dataDir}\n`)
+    return 0
+  },
+}
+
+/**
+ * A file that cannot be used does not keep a daemon from being stopped. SECURITY: nothing is taken from it; the daemon of the usual folder
+ * is meant, if there is one.
+ */
+async function dataDirOf({ settings, configPath, env }: Context): Promise<string> {
+  try {
+    return (await settings()).dataDir
+  } catch (error) {
+    const usual = usualDataDir(env)
+    const isNamed = configPath !== undefined || env.SANDGLASS_CONFIG !== undefined
+    if (isNamed || findDaemon(usual) === undefined) throw error
+    return usual
+  }
+}
+
+async function stop({ pid, isAlive }: RunningDaemon, dataDir: string): Promise<void> {
+  const deadline = Date.now() + DEADLINE_MS
+  try {
+    process.kill(pid, 'SIGTERM')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EPERM') throw cannotStop(dataDir, `it is another user's (pid ${pid})`)
+    if (code !== 'ESRCH') throw error
+  }
+  while (isAlive()) {
+    if (Date.now() > deadline) throw cannotStop(dataDir, `it was asked to stop and still runs (pid ${pid})`)
+    await delay(LOOK_MS)
+  }
+}
+
+const cannotStop = (address: string, why: string) => new SandglassError('DAEMON_UNREACHABLE', { address, why })
+
+async function start(settings: Settings, context: Context): Promise<void> {
+  if ('url' in settings.address)
+    throw usage('--restart needs a unix socket among the listen addresses: start it with `sandglass serve`')
+  const { startDaemon } = await import('../../daemon/start-daemon.ts')
+  await startDaemon(settings, settings.address.socketPath, context)
+}

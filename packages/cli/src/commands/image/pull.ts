@@ -1,0 +1,20 @@
+import type { ImageInfo, SandboxClient } from '@sandglass/sdk'
+import type { Context, Input } from '../../command.ts'
+import { printable } from '../../output/printable.ts'
+import { toJson } from '../../output/show-session.ts'
+import { oneArgument } from '../../parser/parse.ts'
+import { LayerLines } from './layer-lines.ts'
+import { shortId } from './short-name.ts'
+
+export async function run(input: Input, context: Context): Promise<number> {
+  const reference = oneArgument(input, 'REFERENCE')
+  const image = await pull(await context.connect(), reference, context)
+  context.print(context.json ? toJson(image) : `${printable(reference)}  ${shortId(image.id)}\n`)
+  return 0
+}
+
+/** With a line for each layer, where a person watches. */
+export async function pull(client: SandboxClient, reference: string, { quiet, json }: Context): Promise<ImageInfo> {
+  using lines = new LayerLines({ quiet: quiet || json })
+  return await client.images.pull(reference, { onProgress: layer => lines.show(layer) })
+}

@@ -1,7 +1,0 @@
-import { changeCommand } from '../change-command.ts'
-import type { Command } from '../command.ts'
-
-export const command: Command = {
-  ...changeCommand('Freeze every process of a session', session => session.pause()),
-  event: 'pause',
-}

@@ -1,7 +1,0 @@
-import { changeCommand } from '../change-command.ts'
-import type { Command } from '../command.ts'
-
-export const command: Command = {
-  ...changeCommand('Thaw a paused session', session => session.resume()),
-  event: 'resume',
-}

@@ -1,0 +1,81 @@
+import { LIMITS, SECRET_NAME } from '@sandglass/contract/tables'
+import { SandglassError } from '@sandglass/sdk'
+import type { Command, Context, Input } from '../../command.ts'
+import { toJson } from '../../output/show-session.ts'
+import { table } from '../../output/table.ts'
+import { fromNow } from '../../parser/duration.ts'
+import { noArguments, usage } from '../../parser/parse.ts'
+import { confirm } from '../../setup/ask.ts'
+import { readSecretValue } from './secret-value.ts'
+
+export const command: Command = {
+  summary: 'Keep values in the encrypted secret store',
+  usage: ['set NAME', 'ls', 'rm NAME... [-f]'],
+  about: `set asks for the value without showing it, or reads it from stdin, where one newline at the end is dropped. A value is never shown again.`,
+  options: { force: { type: 'boolean', short: 'f', about: 'rm: do not ask, and ignore secrets that do not exist' } },
+  completes: ['set', 'ls', 'rm'],
+  changes: ['set', 'rm'],
+  run(input, context) {
+    const [action = '', ...args] = input.args
+    // SECURITY: what stands in the wrong place may be a value, so no message here repeats an argument.
+    if (!Object.hasOwn(ACTIONS, action)) throw usage('secret is followed by set, ls or rm')
+    return ACTIONS[action as keyof typeof ACTIONS]({ ...input, args }, context)
+  },
+}
+
+const ACTIONS = { set, ls, rm }
+
+async function set({ args, rest }: Input, { connect, json, print, say }: Context): Promise<number> {
+  const [name, ...others] = named([...args, ...(rest ?? [])])
+  if (others.length > 0 || name === undefined)
+    throw usage('set takes one NAME; the value comes from a prompt or from stdin, never from the command line')
+  const value = await readSecretValue(name)
+  const kept = await (await connect()).secrets.put(name, value)
+  if (json) print(toJson(kept))
+  else say(`kept ${name}\n`)
+  return 0
+}
+
+async function ls(input: Input, { connect, json, print, say }: Context): Promise<number> {
+  noArguments(input)
+  const found = await (await connect()).secrets.list()
+  const rows = found.map(s => [s.name, fromNow(s.createdAt), fromNow(s.updatedAt)])
+  if (json) print(toJson(found))
+  else if (found.length > 0) print(table(['NAME', 'CREATED', 'UPDATED'], rows, process.stdout))
+  else say('no secrets; sandglass secret set NAME keeps one\n')
+  return 0
+}
+
+async function rm({ flags, args, rest }: Input, { connect, json, print, say }: Context): Promise<number> {
+  const names = named([...args, ...(rest ?? [])])
+  if (names.length === 0) throw usage('NAME is missing')
+  if (!flags.force) {
+    if (!process.stdin.isTTY) throw usage('rm asks before it removes a secret, and there is no terminal to ask on: pass -f')
+    if (
+      !(await confirm(
+        `Remove ${names.length === 1 ? `the secret ${names[0]}` : `${names.length} secrets (${names.join(', ')})`}?`,
+      ))
+    ) {
+      say('nothing was removed\n')
+      return 0
+    }
+  }
+  const { secrets } = await connect()
+  const removed: string[] = []
+  for (const name of names) {
+    try {
+      await secrets.remove(name)
+      removed.push(name)
+      if (!json) print(`${name}\n`)
+    } catch (error) {
+      if (!flags.force || !(error instanceof SandglassError) || !error.is('SECRET_NOT_FOUND')) throw error
+    }
+  }
+  if (json) print(toJson({ removed }))
+  return 0
+}
+
+function named(names: readonly string[]): readonly string[] {
+  if (names.every(name => SECRET_NAME.test(name))) return names
+  throw usage(`a NAME has 1 to ${LIMITS.secret_name.max} of a-z, A-Z, 0-9, ., _ and -, and starts with a letter`)
+}

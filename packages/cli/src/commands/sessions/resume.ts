@@ -1,0 +1,7 @@
+import type { Command } from '../../command.ts'
+import { changeCommand } from './change-command.ts'
+
+export const command: Command = {
+  ...changeCommand('Thaw a paused session', session => session.resume()),
+  event: 'resume',
+}

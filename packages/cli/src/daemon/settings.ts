@@ -1,0 +1,102 @@
+// What a client needs to know: where the daemon listens and the key. The daemon checks the rest of the configuration.
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { DATA_FILES, makeConfigFile, ownConfigFile, SandglassError, yamlIssue } from '@sandglass/contract/tables'
+import type { Environment } from '../command.ts'
+
+/** Not imported, to be quick: see table.ts. */
+const { closeSync, fstatSync, openSync, readFileSync } = process.getBuiltinModule('node:fs')
+
+export type Settings = {
+  configPath: string
+  /** The configuration names addresses; without one, a daemon that is started from here gets the socket alone. */
+  hasListen: boolean
+  dataDir: string
+  /** A unix socket, or an address of a daemon that this command line does not start. */
+  address: { socketPath: string } | { url: string }
+  /** From the configuration; the daemon's own is in dataDir. */
+  apiKey: string | undefined
+}
+
+type FileKeys = { data_dir?: unknown; api_key?: unknown; listen?: unknown }
+
+export async function loadSettings(flag: string | undefined, env: Environment): Promise<Settings> {
+  const home = env.HOME || homedir()
+  const named = flag ?? env.SANDGLASS_CONFIG
+  const configPath = resolve(named ?? join(home, '.sandglass', 'config.yaml'))
+  const text = readPrivate(configPath)
+  if (text === undefined && named !== undefined)
+    throw new SandglassError('CONFIG_INVALID', { source: configPath, issue: 'does not exist', next: makeConfigFile(configPath) })
+  const file = text === undefined ? {} : await parseFile(configPath, text)
+  const given = env.SANDGLASS_DATA_DIR ?? string(file.data_dir)
+  const dataDir = given === undefined ? usualDataDir(env) : expanded(given, home)
+  const listen = env.SANDGLASS_LISTEN?.split(',') ?? list(file.listen)
+  return {
+    configPath,
+    hasListen: listen !== undefined,
+    dataDir,
+    address: env.SANDGLASS_URL ? { url: env.SANDGLASS_URL } : addressOf(listen ?? ['unix'], dataDir, env.SANDGLASS_SOCKET),
+    apiKey: env.SANDGLASS_API_KEY ?? string(file.api_key),
+  }
+}
+
+/** Where a daemon keeps its files unless its configuration says otherwise. */
+export function usualDataDir(env: Environment): string {
+  const home = env.HOME || homedir()
+  return expanded(env.SANDGLASS_DATA_DIR ?? join(home, '.sandglass', 'data'), home)
+}
+
+const expanded = (path: string, home: string) => resolve(path === '~' || path.startsWith('~/') ? join(home, path.slice(1)) : path)
+
+/** The key of the daemon that uses this data folder; undefined before its first start. */
+export function readApiKey(dataDir: string): string | undefined {
+  return readPrivate(join(dataDir, DATA_FILES.apiKey))?.trim()
+}
+
+function addressOf(listen: readonly string[], dataDir: string, socket: string | undefined): Settings['address'] {
+  if (socket) return { socketPath: resolve(socket) }
+  const first = listen.find(entry => entry === 'unix' || entry.startsWith('unix:')) ?? listen[0] ?? 'unix'
+  if (first === 'unix') return { socketPath: join(dataDir, DATA_FILES.socket) }
+  if (first.startsWith('unix:')) return { socketPath: resolve(first.slice('unix:'.length)) }
+  return { url: `http://${first.replace(/^(0\.0\.0\.0|\[::\])(?=:)/, '127.0.0.1')}` }
+}
+
+/** SECURITY: the mode is that of the opened file, so it cannot be exchanged between the check and the read. */
+export function readPrivate(path: string): string | undefined {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw new SandglassError(
+      'CONFIG_INVALID',
+      { source: path, issue: `cannot be read: ${(error as Error).message}`, next: ownConfigFile(path) },
+      { cause: error },
+    )
+  }
+  try {
+    const stats = fstatSync(fd)
+    // Before its mode: nobody is to be told to take the rights of a folder away.
+    if (stats.isDirectory()) throw new SandglassError('CONFIG_INVALID', { source: path, issue: 'is a folder, not a file' })
+    const { mode } = stats
+    if ((mode & 0o077) !== 0) throw new SandglassError('CONFIG_INSECURE', { path, mode: (mode & 0o777).toString(8) })
+    return readFileSync(fd, 'utf8')
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** yaml is loaded only when there is a file. SECURITY: its messages quote the file, which holds keys, so they are not shown. */
+async function parseFile(path: string, text: string): Promise<FileKeys> {
+  const { parse } = await import('yaml')
+  try {
+    const value: unknown = parse(text)
+    return typeof value === 'object' && value !== null ? value : {}
+  } catch (error) {
+    throw new SandglassError('CONFIG_INVALID', { source: path, issue: yamlIssue(text, error) })
+  }
+}
+
+const string = (value: unknown) => (typeof value === 'string' ? value : undefined)
+const list = (value: unknown) =>
+  Array.isArray(value) ? value.filter(item => typeof item === 'string') : typeof value === 'string' ? value.split(',') : undefined

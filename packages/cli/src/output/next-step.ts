@@ -1,0 +1,57 @@
+import { SandglassError, SESSION_ID, SESSION_NAME } from '@sandglass/contract/tables'
+import type { Command, Environment } from '../command.ts'
+import { nearest } from '../parser/nearest.ts'
+import { optionsOf } from '../parser/options-of.ts'
+import { parseInput, writtenFlag } from '../parser/parse.ts'
+import { UsageError } from '../parser/usage-error.ts'
+
+type Run = { name: string; command: Command; argv: readonly string[] }
+
+/** The same failure in the words of the command line: flags instead of fields, the command's own help, the session that was probably meant. */
+export async function withHelp(error: unknown, run: Run, env: Environment): Promise<unknown> {
+  if (error instanceof UsageError) return error.next === undefined ? new UsageError(error.message, helpOf(run)) : error
+  if (!(error instanceof SandglassError)) return error
+  if (error.is('SESSION_NOT_FOUND')) return withNearestSession(error, run, env)
+  if (!error.is('INVALID_REQUEST')) return error
+  const stranger = error.message.startsWith('id ') ? strangeName(run) : undefined
+  if (stranger !== undefined)
+    return withNearestSession(new SandglassError('SESSION_NOT_FOUND', { id: stranger }, { cause: error }), run, env)
+  return requestWithHelp(error, run)
+}
+
+const helpOf = ({ name }: Run) => `\`sandglass help ${name}\` shows how it is used`
+
+function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, run: Run): SandglassError {
+  const { name, command } = run
+  const field = /^[a-z_]+(?=:? )/.exec(error.message)?.[0] ?? ''
+  const flag = field.replaceAll('_', '-')
+  const message = Object.hasOwn(command.options, flag)
+    ? `--${written(flag, run)}${error.message.slice(field.length)}`
+    : error.message
+  const next = error.detail.next ?? `\`sandglass help ${name}\` lists the flags and their ranges`
+  return new SandglassError('INVALID_REQUEST', { ...error.detail, next }, { message, requestId: error.requestId, cause: error })
+}
+
+const written = (flag: string, { command, argv }: Run) =>
+  writtenFlag(flag, parseInput(argv, optionsOf(command, argv)).flags, command.options)
+
+/** The argument that the daemon could take neither for an id nor for a name. */
+const strangeName = ({ command, argv }: Run): string | undefined =>
+  parseInput(argv, optionsOf(command, argv)).args.find(word => !SESSION_ID.test(word) && !SESSION_NAME.test(word))
+
+async function withNearestSession(
+  error: SandglassError<'SESSION_NOT_FOUND'>,
+  { command, argv }: Run,
+  env: Environment,
+): Promise<SandglassError> {
+  const { config } = parseInput(argv, optionsOf(command, argv)).flags
+  const [{ sessionNames }, { loadSettings }] = await Promise.all([
+    import('../complete/sessions.ts'),
+    import('../daemon/settings.ts'),
+  ])
+  const names = await sessionNames({ settings: () => loadSettings(typeof config === 'string' ? config : undefined, env) })
+  const meant = nearest(error.detail.id.toLowerCase(), names)
+  if (meant === undefined) return error
+  const detail = { ...error.detail, next: `did you mean ${meant}? \`sandglass ls\` shows what there is` }
+  return new SandglassError('SESSION_NOT_FOUND', detail, { cause: error, requestId: error.requestId })
+}

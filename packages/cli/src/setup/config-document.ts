@@ -1,0 +1,38 @@
+import { closeSync, fchmodSync, fsyncSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { SandglassError, yamlIssue } from '@sandglass/contract/tables'
+import { type Document, parseDocument } from 'yaml'
+import type { Environment } from '../command.ts'
+import { readPrivate } from '../daemon/settings.ts'
+
+export type ConfigDocument = { path: string; document: Document }
+
+/** The configuration file with its comments, or an empty one. */
+export async function readConfigDocument(flag: string | undefined, env: Environment): Promise<ConfigDocument> {
+  const path = resolve(flag ?? env.SANDGLASS_CONFIG ?? join(env.HOME || homedir(), '.sandglass', 'config.yaml'))
+  const text = readPrivate(path) ?? ''
+  const document: Document = parseDocument(text)
+  // SECURITY: yaml's messages quote the file, which holds keys, so they are not shown.
+  if (document.errors.length > 0)
+    throw new SandglassError('CONFIG_INVALID', { source: path, issue: yamlIssue(text, document.errors[0]) })
+  if (document.contents === null) document.contents = document.createNode({})
+  return { path, document }
+}
+
+export const writeConfigDocument = ({ path, document }: ConfigDocument): void => writePrivate(path, document.toString())
+
+/** SECURITY: the file is made for its owner alone before a byte is written, and appears under its name whole. */
+export function writePrivate(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  const fresh = `${path}.new`
+  const fd = openSync(fresh, 'w', 0o600)
+  try {
+    fchmodSync(fd, 0o600)
+    writeSync(fd, text)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+  renameSync(fresh, path)
+}

@@ -1,0 +1,65 @@
+import { ERRORS, type ErrorCode, type ErrorDetail, type ErrorRow } from '../errors.ts'
+
+/** The wire form of an error, as it stands under `error` in a reply. */
+export type WireError = { code: string; message: string; hint?: string; detail?: unknown; request_id?: string }
+
+/** The same in every copy of this file: the SDK's package carries one of its own, and a program may have both. */
+const BRAND = Symbol.for('sandglass.error')
+
+/** Every expected failure, on both sides of the wire. */
+export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
+  readonly code: C
+  readonly detail: ErrorDetail<C>
+  readonly requestId: string | undefined
+
+  /** True for the errors of another copy, too. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === 'object' && value !== null && BRAND in value
+  }
+
+  constructor(code: C, detail: ErrorDetail<C>, options: { cause?: unknown; message?: string; requestId?: string } = {}) {
+    const row: ErrorRow = ERRORS[code]
+    super(options.message ?? row.text(detail), options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'SandglassError'
+    this.code = code
+    this.detail = detail
+    this.requestId = options.requestId
+    // Not enumerable, so that a printed error shows what it is about.
+    Object.defineProperty(this, BRAND, { value: true })
+  }
+
+  get hint(): string | undefined {
+    const row: ErrorRow = ERRORS[this.code]
+    return typeof row.hint === 'function' ? row.hint(this.detail ?? {}) : row.hint
+  }
+
+  get httpStatus(): number {
+    return ERRORS[this.code].http
+  }
+
+  get exitCode(): number {
+    return ERRORS[this.code].exit
+  }
+
+  is<D extends ErrorCode>(code: D): this is SandglassError<D> {
+    return (this.code as ErrorCode) === code
+  }
+
+  toWire(requestId?: string): WireError {
+    return {
+      code: this.code,
+      message: this.message,
+      hint: this.hint,
+      detail: this.detail,
+      request_id: requestId ?? this.requestId,
+    }
+  }
+
+  /** Rebuilds what the other side threw; an unknown code becomes INTERNAL with its message kept. */
+  static fromWire(wire: WireError): SandglassError {
+    const known = Object.hasOwn(ERRORS, wire.code)
+    const code = known ? (wire.code as ErrorCode) : 'INTERNAL'
+    const detail = (known ? wire.detail : { message: wire.message }) as ErrorDetail<ErrorCode>
+    return new SandglassError(code, detail, { message: wire.message, requestId: wire.request_id })
+  }
+}

@@ -1,0 +1,126 @@
+// Images: root filesystems that sessions start from, kept in the daemon's store.
+import { z } from 'zod'
+import { LIMITS } from '../tables/limits.ts'
+import { Env, queryBool, queryInt, Timestamp } from './primitives.ts'
+
+export const IMAGE_PHASES = ['waiting', 'downloading', 'unpacking', 'done'] as const
+export const IMAGE_SOURCES = ['registry', 'archive', 'build'] as const
+
+export const ImageRef = z
+  .string()
+  .min(1)
+  .max(LIMITS.image_reference.max)
+  .describe('a reference (debian:12, registry.local:5000/team/app@sha256:…), an image id, or 12 or more characters of one')
+
+const Digest = z.string().describe('sha256:… of the bytes')
+
+export const ImageLayer = z.object({
+  digest: Digest,
+  diff_id: Digest.describe('digest of the uncompressed layer'),
+  media_type: z.string(),
+  size_bytes: z.int().describe('as it came, compressed or not'),
+})
+
+export const Image = z.object({
+  id: z.string().describe('digest of its configuration'),
+  references: z.array(z.string()).describe('names that lead to it, in full'),
+  manifest_digest: Digest,
+  source: z.enum(IMAGE_SOURCES),
+  architecture: z.string(),
+  size_bytes: z.int().describe('of its layers as they came; layers may be shared with other images'),
+  layers: z.array(ImageLayer).describe('lowest first'),
+  config: z
+    .record(z.string(), z.unknown())
+    .describe('what its configuration says about running it: Env, Cmd, Labels and so on; beyond 64 KiB the largest are left out'),
+  created_at: Timestamp,
+  last_used_at: Timestamp,
+})
+export type Image = z.infer<typeof Image>
+
+export const ImageQuery = z.strictObject({
+  limit: queryInt(LIMITS.list_page.min, LIMITS.list_page.max).optional(),
+  offset: queryInt(0, 1_000_000_000).optional(),
+  cursor: z.string().max(256).optional(),
+})
+export type ImageQuery = z.infer<typeof ImageQuery>
+
+export const ImageList = z.object({
+  items: z.array(Image),
+  total: z.int(),
+  limit: z.int(),
+  offset: z.int(),
+  next_cursor: z.string().nullable(),
+})
+export type ImageList = z.infer<typeof ImageList>
+
+export const PullRequest = z.strictObject({ reference: ImageRef.describe('what to pull') })
+export const ImportQuery = z.strictObject({
+  reference: ImageRef.optional().describe('name of the image; for an archive that has none, or another one, and one image'),
+})
+
+export const ImageProgress = z.object({
+  digest: Digest.describe('of the layer'),
+  phase: z.enum(IMAGE_PHASES),
+  done_bytes: z.int(),
+  total_bytes: z.int(),
+})
+export type ImageProgress = z.infer<typeof ImageProgress>
+
+export const ImportDone = z.object({ items: z.array(Image) })
+
+const ContextPath = z.string().min(1).max(LIMITS.path_bytes.max)
+
+export const BuildQuery = z.strictObject({
+  reference: ImageRef.optional().describe('name of the image; without one it is had by its id, until it is older than its age'),
+  dockerfile: ContextPath.optional().describe('path of the Dockerfile in the context; Dockerfile when absent'),
+  overlay: ContextPath.optional().describe(
+    'path in the context of instructions that are built on top, with no context of their own; several images can have the same ones',
+  ),
+  target: z.string().min(1).max(128).optional().describe('stage to build; the last one when absent'),
+  max_age_seconds: queryInt(LIMITS.image_age_seconds.min, LIMITS.image_age_seconds.max)
+    .optional()
+    .describe('a result of the same content that is older is built again; images.max_image_age_seconds when absent'),
+  no_cache: queryBool.optional().describe('build every step again, whatever is there'),
+})
+export type BuildQuery = z.infer<typeof BuildQuery>
+
+/** In a header and not in the address, which servers on the way write to their logs. */
+export const BUILD_ARGS_HEADER = 'x-build-args'
+export const BuildHeaders = z.object({
+  [BUILD_ARGS_HEADER]: z
+    .string()
+    .transform((text, context) => {
+      try {
+        return JSON.parse(text) as unknown
+      } catch {
+        context.addIssue({ code: 'custom', message: 'is not JSON' })
+        return z.NEVER
+      }
+    })
+    .pipe(Env)
+    .optional()
+    .describe('JSON object of build arguments, every character beyond ASCII escaped'),
+})
+
+export const BuildStep = z.object({
+  step: z.int(),
+  steps: z.int(),
+  instruction: z.string(),
+  cached: z.boolean().describe('false until the engine says that it has the result of this step'),
+})
+export type BuildStep = z.infer<typeof BuildStep>
+export const BuildOutput = z.object({ text: z.string().describe('whole lines') })
+export const BuildDone = z.object({
+  image: Image,
+  cached: z.boolean().describe('true when nothing had to be built'),
+  built_at: Timestamp,
+})
+export type BuildDone = z.infer<typeof BuildDone>
+
+export const ImageRemoved = z.object({
+  id: z.string(),
+  references: z.array(z.string()).describe('names that are gone'),
+  removed: z.boolean().describe('false when the image stays under other names'),
+  freed_bytes: z.int(),
+})
+export type ImageRemoved = z.infer<typeof ImageRemoved>

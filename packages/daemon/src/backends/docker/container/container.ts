@@ -1,0 +1,116 @@
+// A session's container, as the engine is asked for it.
+import type { ContainerCreateOptions } from 'dockerode'
+import type { MachineSpec } from '../../backend.ts'
+import { MASKED_PROC, READONLY_PROC } from '../../isolation/hidden-paths.ts'
+import { openFileLimit } from '../../isolation/open-files.ts'
+import type { SeccompProfile } from '../../isolation/seccomp.ts'
+import { RUNNER_THREADS, runnerConfig } from '../../machine/runner-config.ts'
+import { SANDBOX_ID } from '../../rootfs/image-users.ts'
+import { RUNNER_PATH, SOCKET_FOLDER } from '../../rootfs/sandbox-paths.ts'
+import { containerName, OWNER_LABEL, SESSION_LABEL, volumeName } from '../engine/names.ts'
+import { EMPTY } from '../images/runner-volume.ts'
+import { resources } from './resize.ts'
+
+export const SOCKET_NAME = 'runner.sock'
+const MiB = 1024 * 1024
+const SOCKET_TMPFS = `rw,nosuid,nodev,noexec,size=64k,nr_inodes=16,mode=700,uid=${SANDBOX_ID},gid=${SANDBOX_ID}`
+/** Without it `/proc/self/cgroup` names the container and the engine's groups. The engine's types do not have the field. */
+const OWN_CGROUPS = { CgroupnsMode: 'private' }
+
+export interface ContainerInput {
+  readonly spec: MachineSpec
+  readonly owner: string
+  /** The image's id in the engine. */
+  readonly image: string
+  /** Folders of the engine's machine that belong to the image, and where they are seen. */
+  readonly binds: readonly string[]
+  readonly runnerVolume: string
+  readonly seccomp: SeccompProfile
+}
+
+export function containerOptions(input: ContainerInput): ContainerCreateOptions {
+  const { spec } = input
+  const openFiles = openFileLimit(spec.pidsLimit)
+  return {
+    name: containerName(spec.id),
+    Image: input.image,
+    Hostname: spec.name,
+    Entrypoint: [RUNNER_PATH],
+    // Whoever is on the same machine comes by the socket, everybody else by stdin and stdout.
+    Cmd: ['--config-line', '--stdio', '--listen', `${SOCKET_FOLDER}/${SOCKET_NAME}`],
+    // SECURITY: without a user namespace of its own, root in a container is root on the machine. Nothing in it is.
+    User: `${SANDBOX_ID}:${SANDBOX_ID}`,
+    WorkingDir: '/',
+    Env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
+    Labels: { [SESSION_LABEL]: spec.id, [OWNER_LABEL]: input.owner },
+    AttachStdin: true,
+    AttachStdout: true,
+    AttachStderr: true,
+    OpenStdin: true,
+    StdinOnce: false,
+    Tty: false,
+    Healthcheck: { Test: ['NONE'] },
+    HostConfig: {
+      ReadonlyRootfs: true,
+      CapDrop: ['ALL'],
+      SecurityOpt: ['no-new-privileges:true', `seccomp=${JSON.stringify(input.seccomp)}`],
+      NetworkMode: spec.network === 'none' ? 'none' : 'bridge',
+      Dns: ['127.0.0.53'],
+      DnsOptions: ['edns0', 'timeout:2'],
+      IpcMode: 'private',
+      ...OWN_CGROUPS,
+      ...resources(spec),
+      MemorySwap: spec.memoryMb * MiB,
+      Ulimits: [
+        { Name: 'core', Soft: 0, Hard: 0 },
+        { Name: 'nofile', Soft: openFiles, Hard: openFiles },
+        { Name: 'msgqueue', Soft: 0, Hard: 0 },
+      ],
+      Sysctls: { 'net.ipv4.ip_unprivileged_port_start': '0' },
+      Tmpfs: {
+        '/tmp': `rw,nosuid,nodev,exec,size=${Math.floor(spec.memoryMb / 2)}m,mode=1777`,
+        '/run': 'rw,nosuid,nodev,noexec,size=16m,mode=755',
+        // In a tmpfs of its own.
+        [SOCKET_FOLDER]: SOCKET_TMPFS,
+        // In place of the engine's own mounts of the cgroups, which name the container and the engine.
+        '/sys/fs/cgroup': 'ro,nosuid,nodev,noexec,size=4k,mode=555',
+      },
+      ShmSize: 64 * MiB,
+      Mounts: [
+        { Type: 'volume', Source: input.runnerVolume, Target: '/.sandglass', ReadOnly: true, VolumeOptions: EMPTY },
+        // A session's own volumes take over the image's files and their owner.
+        { Type: 'volume', Source: volumeName(spec.id, 'workspace'), Target: '/workspace', ReadOnly: false },
+        { Type: 'volume', Source: volumeName(spec.id, 'home'), Target: '/home/sandbox', ReadOnly: false },
+        // SECURITY: the kernel's own /sys tells of every disk and every other container. The image's has the processors and nothing more.
+        { Type: 'volume', Source: volumeName(spec.id, 'sys'), Target: '/sys', ReadOnly: true },
+        ...spec.mounts.map(({ source, target, readonly }) => ({
+          Type: 'bind' as const,
+          Source: source,
+          Target: target,
+          ReadOnly: readonly,
+          // SECURITY: what is mounted below the folder would be writable whatever the folder is.
+          BindOptions: { Propagation: 'rprivate' as const, NonRecursive: true },
+        })),
+      ],
+      Binds: [...input.binds],
+      // The boot id is the machine's, for all containers alike. runc takes no mount in /proc that could replace it.
+      MaskedPaths: [...MASKED_PROC, '/proc/sys/kernel/random/boot_id'],
+      ReadonlyPaths: READONLY_PROC,
+      // SECURITY: the log of a container is a file of the engine's without a bound.
+      LogConfig: { Type: 'none', Config: {} },
+      RestartPolicy: { Name: 'no' },
+      AutoRemove: false,
+      ...(spec.runtime === null ? {} : { Runtime: spec.runtime }),
+      Init: false,
+    },
+  }
+}
+
+/**
+ * What the runner reads as the first line of its stdin. Its threads are made at its start: what the sandbox starts is counted together with them, and
+ * nothing else holds it back.
+ */
+export const stdinConfig = (spec: MachineSpec, token: string, user: string): object => ({
+  ...runnerConfig(spec, token, user),
+  threads: RUNNER_THREADS,
+})

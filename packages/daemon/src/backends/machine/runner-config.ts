@@ -1,0 +1,23 @@
+// What a runner is told before anything else, the same on every backend.
+import { FILE_ROOTS } from '@sandglass/contract/tables'
+import type { MachineSpec } from '../backend.ts'
+import { SANDBOX_ID } from '../rootfs/image-users.ts'
+
+/** Threads of the runner that a machine may hold beyond the session's own processes: a Go program that cannot get a thread dies. */
+export const RUNNER_THREADS = 32
+const MAX_SHELLS = 64
+
+// SECURITY: token and environment reach the runner through a pipe or a port of its machine, never through argv, the environment or a file.
+export function runnerConfig(spec: MachineSpec, token: string, user: string): object {
+  return {
+    token,
+    workdir: '/workspace',
+    home: '/home/sandbox',
+    user: { name: user, uid: SANDBOX_ID, gid: SANDBOX_ID },
+    env: spec.image.kind === 'layers' ? { ...spec.image.env, ...spec.env } : spec.env,
+    file_roots: FILE_ROOTS,
+    loopback: [],
+    max_shells: MAX_SHELLS,
+    warm_shell: true,
+  }
+}

@@ -1,0 +1,124 @@
+// Brings one machine up: from a snapshot where there is one, else by booting, and then there will be one for the next.
+import { existsSync } from 'node:fs'
+import { mkdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SandglassError } from '@sandglass/contract/tables'
+import type { MachineSpec } from '../../backend.ts'
+import type { ImageDisk } from '../disks/image-disks.ts'
+import { diskFile, type SessionDisks } from '../disks/session-disk.ts'
+import { endMachine } from '../ending.ts'
+import type { MicrovmPaths } from '../paths.ts'
+import type { Host, MicrovmOptions } from '../probe.ts'
+import { ConnectionClosed } from '../qemu/json-lines.ts'
+import { KeeperError, startKept } from '../qemu/launcher.ts'
+import { guestShares } from '../qemu/shares.ts'
+import { vmJob } from '../qemu/vm-job.ts'
+import { type MachineState, type MicrovmRecord, writeState } from '../record.ts'
+import type { Shape } from '../snapshots/shape.ts'
+import type { Snapshots } from '../snapshots/snapshots.ts'
+import { beginSession } from './control-port.ts'
+import { guestConfig } from './guest-config.ts'
+
+export interface Start {
+  readonly host: Host
+  readonly paths: MicrovmPaths
+  readonly options: MicrovmOptions
+  readonly disks: SessionDisks
+  readonly snapshots: Snapshots
+  readonly spec: MachineSpec
+  readonly record: MicrovmRecord
+  readonly image: ImageDisk
+}
+
+export async function bringUp(start: Start, signal: AbortSignal): Promise<MachineState> {
+  const { host, paths, disks, snapshots, spec, record } = start
+  const disk = diskPath(start)
+  if (!existsSync(disk)) await disks.create(host.disks, record.diskFormat, record.diskMb, disk)
+  const shape = await shapeOf(start)
+  // What serves a folder of the host, and a network, hold state that no snapshot has.
+  const canSnapshot = spec.mounts.length === 0 && spec.network === 'none'
+  const snapshot = canSnapshot ? await snapshots.find(host, shape) : null
+  if (snapshot !== null) {
+    try {
+      return await run(start, shape, snapshot, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!(error instanceof Error)) throw error
+      // It did not fit this host after all. A boot needs none.
+      await endMachine(paths, host.groups, spec.id, false)
+      await snapshots.remove(host, shape)
+    }
+  }
+  const state = await run(start, shape, null, signal)
+  if (canSnapshot) snapshots.request(host, shape)
+  return state
+}
+
+async function run(start: Start, shape: Shape, snapshot: string | null, signal: AbortSignal): Promise<MachineState> {
+  const { host, paths, options, spec, record, image } = start
+  const { id } = spec
+  const sockets = paths.sockets(id)
+  signal.throwIfAborted()
+  await mkdir(paths.run, { recursive: true, mode: 0o700 })
+  const job = vmJob(host, paths, {
+    id,
+    shape,
+    disk: diskPath(start),
+    durable: spec.persist,
+    sockets,
+    log: paths.bootLog(id),
+    readAhead: false,
+    snapshot,
+    jailId: record.jailId,
+    groups: record.group === null ? [] : (host.groups?.enter(record.group, spec) ?? []),
+    bridge: spec.network === 'bridge' ? (options.bridge ?? '') : '',
+    mounts: spec.mounts,
+    shareProto: options.shareProto,
+  })
+  const kept = await startKept(options.runnerPath, id, job)
+  const shares = guestShares(options.shareProto, spec.mounts)
+  await beginSession(sockets.control, guestConfig(spec, record.token, image.user, shares, record.group === null), signal)
+  if (record.group !== null) host.groups?.limitCpu(record.group, spec)
+  const state = { ...kept.qemu, keeper: kept.keeper }
+  await writeState(paths.session(id), state)
+  kept.release()
+  return state
+}
+
+const diskPath = ({ paths, record }: Start) => join(paths.session(record.id), diskFile(record.diskFormat))
+
+async function shapeOf({ host, paths, options, spec, record, image }: Start): Promise<Shape> {
+  const disks = await Promise.all([image.image, image.top].map(name => stat(join(paths.disks, name))))
+  const nested = spec.nestedVirt ? host.nested : null
+  return {
+    imageDisk: image.image,
+    topDisk: image.top,
+    disksMadeMs: disks.map(({ mtimeMs }) => mtimeMs),
+    layers: image.layers,
+    memoryMb: spec.memoryMb,
+    vcpus: Math.ceil(spec.cpuCores),
+    diskMb: record.diskMb,
+    diskFormat: record.diskFormat,
+    nestedVirt: nested !== null,
+    modules: [
+      ...(nested === null ? [] : [nested]),
+      ...(spec.mounts.length > 0 ? [options.shareProto] : []),
+      ...(spec.network === 'bridge' ? ['net'] : []),
+    ],
+    extraArgs: options.extraArgs,
+  }
+}
+
+/** What went wrong, in a sentence; `said` is what the machine said last. */
+export function startFailure(id: string, error: unknown, said: string): SandglassError {
+  if (error instanceof SandglassError) return error
+  return new SandglassError('START_FAILED', { id, why: reason(error, said) }, { cause: error })
+}
+
+function reason(error: unknown, said: string): string {
+  if (error instanceof KeeperError) return error.message
+  const isLate = error instanceof DOMException && error.name === 'TimeoutError'
+  const message = error instanceof Error ? error.message : String(error)
+  const what = isLate ? 'it was not ready in time' : error instanceof ConnectionClosed ? 'it ended before it was ready' : message
+  return `${what}; the last that the machine said: ${said}`
+}

@@ -1,0 +1,182 @@
+// An image of the store as two disks: its layers, each in a folder of its own, and what is laid over them. The machine makes one root of them.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { LIMITS, SandglassError } from '@sandglass/contract/tables'
+import { openLayer } from '../../../layers/layer-tar.ts'
+import { renameDurably } from '../../../lib/durable-rename.ts'
+import type { LayeredImage } from '../../backend.ts'
+import { unsupported } from '../../machine/unsupported.ts'
+import { lookInLayers } from '../../rootfs/find-in-layers.ts'
+import { LOOKED_AT, prepareTop } from '../../rootfs/overlay-layer.ts'
+import type { ImageDisk } from './image-disks.ts'
+import { COMPRESSION, inMib, makeSquashfs, REPORT_MS, type SquashfsTools } from './squashfs.ts'
+
+export interface LayerDiskTools extends SquashfsTools {
+  /** Null where squashfs-tools is older than 4.5. */
+  readonly sqfstar: string | null
+  readonly runnerPath: string
+}
+
+const SQFSTAR_OPTIONS = ['-no-progress', '-quiet', '-root-mode', '755', '-mem', '512M']
+/** What any image may have, in one layer. */
+const MAX_ENTRIES = String(LIMITS.image_entries.max)
+/** What `runner restack` remembers of a layer at most. */
+const MAX_NAME_BYTES = 64 * 1024 * 1024
+/** Two blocks of zeros end a tar. */
+const TAR_END = Buffer.alloc(1024)
+
+export async function prepareLayerDisks(
+  tools: LayerDiskTools,
+  dirs: { readonly images: string; readonly disks: string },
+  image: LayeredImage,
+  signal: AbortSignal,
+  say: (step: string) => void,
+): Promise<ImageDisk> {
+  const tops = join(dirs.images, 'tops')
+  const { name, user } = await prepareTop(tops, image.id, () => lookInLayers(image, LOOKED_AT, signal))
+  const [top, own] = [`${name}.sqfs`, imageFile(image.id)]
+  const entries = (await readdir(join(tops, name))).map(entry => join(tops, name, entry))
+  await makeSquashfs(tools, entries, join(dirs.disks, top), [], signal)
+  // With no layers there is nothing below what is laid over them.
+  if (image.layers.length === 0) return { image: top, top, layers: 0, user }
+  const target = join(dirs.disks, own)
+  if (!existsSync(target)) {
+    say(`making a disk of ${image.reference}`)
+    await build(tools, image, target, signal, say)
+  }
+  return { image: own, top, layers: image.layers.length, user }
+}
+
+export const imageFile = (id: string): string => `image-${id.replace(/^sha256:/, '').slice(0, 32)}.sqfs`
+
+async function build(
+  tools: LayerDiskTools,
+  image: LayeredImage,
+  target: string,
+  signal: AbortSignal,
+  say: (step: string) => void,
+): Promise<void> {
+  const { sqfstar } = tools
+  if (sqfstar === null)
+    throw unsupported(
+      'images in a microvm: sqfstar of squashfs-tools 4.5 or later is not installed',
+      'install it, or use --backend oci or --backend docker',
+    )
+  await mkdir(join(target, '..'), { recursive: true, mode: 0o700 })
+  const scratch = await mkdtemp(`${target}.${process.pid}.`)
+  try {
+    const building = join(scratch, 'disk')
+    await tools.room.take(`a disk of ${image.reference}`, full =>
+      write({ ...tools, sqfstar }, image, scratch, building, AbortSignal.any([signal, full]), say),
+    )
+    await chmod(building, 0o644)
+    await renameDurably(building, target)
+  } finally {
+    await rm(scratch, { recursive: true, force: true })
+  }
+}
+
+async function write(
+  tools: LayerDiskTools & { readonly sqfstar: string },
+  image: LayeredImage,
+  scratch: string,
+  building: string,
+  signal: AbortSignal,
+  say: (step: string) => void,
+): Promise<void> {
+  const args = [...SQFSTAR_OPTIONS, ...COMPRESSION, building]
+  const env = { PATH: '/usr/bin:/bin' }
+  const child = spawn(tools.sqfstar, args, { stdio: ['pipe', 'ignore', 'pipe'], signal, killSignal: 'SIGKILL', env })
+  const made = succeeded(child, 'sqfstar')
+  made.catch(() => undefined) // told below, unless a layer fails first
+  for (const [i, layer] of image.layers.entries()) {
+    const plan = join(scratch, 'plan')
+    let total = 0
+    const count = (bytes: number) => {
+      total += bytes
+    }
+    await restack(tools, image, layer, ['--plan', plan, '--max-entries', MAX_ENTRIES], 'ignore', count, signal)
+    const report = reporter(`making a disk of ${image.reference}: layer ${i + 1} of ${image.layers.length}`, total, say)
+    await restack(tools, image, layer, ['--folder', String(i), '--with', plan], child.stdin, report, signal)
+  }
+  child.stdin.end(TAR_END)
+  await made
+}
+
+/** Tells now and then how much of a layer has passed. */
+function reporter(what: string, total: number, say: (step: string) => void): (bytes: number) => void {
+  let [done, next] = [0, Date.now() + REPORT_MS]
+  return bytes => {
+    done += bytes
+    if (Date.now() < next) return
+    next = Date.now() + REPORT_MS
+    say(`${what}, ${inMib(done)} of ${inMib(total)} MiB`)
+  }
+}
+
+/** Runs the layer through `runner restack`, whose output goes straight to the next program. */
+async function restack(
+  tools: LayerDiskTools,
+  image: LayeredImage,
+  { diffId, blob, compression }: LayeredImage['layers'][number],
+  args: readonly string[],
+  output: Writable | 'ignore',
+  onBytes: (bytes: number) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const child = spawn(tools.runnerPath, ['restack', ...args], { stdio: ['pipe', output, 'pipe'], signal, env: {} })
+  const done = restacked(child, image)
+  done.catch(() => undefined) // told below, unless the layer is at fault
+  const sent = pipeline(openLayer(blob, { image: image.reference, diffId, compression, onBytes }), child.stdin ?? process.stderr)
+  try {
+    await sent
+  } catch (error) {
+    if (error instanceof SandglassError) throw error
+    await done // why it stopped reading
+    throw error
+  }
+  await done
+}
+
+async function restacked(child: ChildProcess, image: LayeredImage): Promise<void> {
+  const [code, said] = await ended(child)
+  if (code === 0) return
+  const result = lastLine(said)
+  if (result?.code === 'invalid')
+    throw new SandglassError('IMAGE_INVALID', { image: image.reference, issue: `${result.entry ?? ''}: ${result.issue ?? ''}` })
+  if (result?.code === 'too_large') {
+    const [what, max] = result.issue?.includes('entries')
+      ? ['entries', LIMITS.image_entries.max]
+      : ['bytes of names', MAX_NAME_BYTES]
+    throw new SandglassError('IMAGE_TOO_LARGE', { image: image.reference, what, max })
+  }
+  throw new Error(`a layer could not be read: ${said}`)
+}
+
+async function succeeded(child: ChildProcess, name: string): Promise<void> {
+  const [code, said] = await ended(child)
+  if (code !== 0) throw new Error(`${name} failed: ${said}`)
+}
+
+async function ended(child: ChildProcess): Promise<[number | null, string]> {
+  let said = ''
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(-4000)
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  return [code, said.trim()]
+}
+
+function lastLine(text: string): { code?: string; entry?: string; issue?: string } | null {
+  try {
+    return JSON.parse(text.split('\n').at(-1) ?? '')
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
+  }
+}

@@ -1,0 +1,53 @@
+// The disk of one session: an ext4 filesystem whose size is the session's quota, in a file that grows as the session writes.
+import { copyFile, lstat, mkdir, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { renameDurably } from '../../../lib/durable-rename.ts'
+import { nullIfMissing } from '../../../lib/missing-file.ts'
+import { makeEmptyDisk } from '../../disk/empty-disk.ts'
+import { runTool } from '../../disk/run-tool.ts'
+import { unfinished } from './temporary-name.ts'
+
+export type DiskFormat = 'qcow2' | 'raw'
+
+export interface DiskTools {
+  readonly mke2fs: string
+  /** Null where it is not installed: only raw disks then. */
+  readonly qemuImg: string | null
+}
+
+export const diskFile = (format: DiskFormat): string => `disk.${format}`
+
+/** Makes disks as copies of empty ones, one per size, which are formatted on first use. */
+export class SessionDisks {
+  readonly #emptyDir: string
+  /** Empty ones that are being looked for or made, by path. */
+  readonly #making = new Map<string, Promise<void>>()
+
+  constructor(emptyDir: string) {
+    this.#emptyDir = emptyDir
+  }
+
+  async create(tools: DiskTools, format: DiskFormat, diskMb: number, target: string): Promise<void> {
+    const empty = join(this.#emptyDir, `vm-${diskMb}.${format}`)
+    const making = this.#making.get(empty) ?? makeEmpty(empty, tools, format, diskMb).finally(() => this.#making.delete(empty))
+    this.#making.set(empty, making)
+    await making
+    // A copy of a raw one keeps its holes; in a qcow2 file there are none.
+    if (format === 'raw') await runTool('cp', ['--sparse=always', '--', empty, target])
+    else await copyFile(empty, target)
+  }
+}
+
+async function makeEmpty(path: string, tools: DiskTools, format: DiskFormat, diskMb: number): Promise<void> {
+  if ((await lstat(path).catch(nullIfMissing)) !== null) return
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  const building = unfinished(path)
+  const raw = format === 'raw' ? building : `${building}.raw`
+  try {
+    await makeEmptyDisk(tools.mke2fs, raw, diskMb)
+    if (format === 'qcow2') await runTool(tools.qemuImg ?? 'qemu-img', ['convert', '-f', 'raw', '-O', 'qcow2', raw, building])
+    await renameDurably(building, path)
+  } finally {
+    for (const file of [raw, building]) await rm(file, { force: true })
+  }
+}

@@ -1,0 +1,239 @@
+// Folders of the host in machines, with real ones.
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, describe, expect, it } from 'vitest'
+import { boxOf, inBox, specOf } from '../../conformance/subject.ts'
+import { busyboxLayer, imageOf } from '../../rootfs/image.fixture.ts'
+import { openOci } from '../backend.ts'
+
+const runnerPath = fileURLToPath(new URL('../../../../../../runner/bin/runner', import.meta.url))
+const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
+const subject = { open: () => openOci({ dataDir, runtime: 'auto', runnerPath }), starter: [], allowUnenforced: [] }
+afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
+
+const OWNER = 4321
+const OTHER = 4322
+const soon = () => AbortSignal.timeout(20_000)
+
+/** A folder of an ordinary user of the host, with files of theirs, of another user, and of root. */
+function shared(owner = OWNER): string {
+  const folder = mkdtempSync(join(dataDir, 'shared-'))
+  const file = (name: string, id: number, mode: number) => {
+    writeFileSync(join(folder, name), `${name}\n`)
+    chownSync(join(folder, name), id, id)
+    chmodSync(join(folder, name), mode)
+  }
+  file('own', owner, 0o600)
+  file('others', OTHER, 0o600)
+  file('roots', 0, 0o600)
+  file('open', 0, 0o644)
+  chownSync(folder, owner, owner)
+  chmodSync(folder, 0o755)
+  return folder
+}
+
+const mount = (source: string, target = '/mnt/shared', readonly = true) => ({ mounts: [{ source, target, readonly }] })
+
+describe('a folder of the host', () => {
+  it('is seen read-only, its owner as the user sandbox and everybody else as nobody', async () => {
+    const source = shared()
+    await inBox(await subject.open(), subject, mount(source), async ({ run, asRoot }) => {
+      expect((await run('cat /mnt/shared/own /mnt/shared/open; stat -c %U /mnt/shared/own /mnt/shared/roots')).output).toBe(
+        'own\nopen\nsandbox\nnobody',
+      )
+      for (const who of [run, asRoot]) {
+        for (const name of ['others', 'roots'])
+          expect((await who(`cat /mnt/shared/${name}`)).output).toContain('Permission denied')
+        expect((await who('touch /mnt/shared/made; echo x >/mnt/shared/own')).output).toMatch(
+          /Read-only file system.*Read-only file system/s,
+        )
+      }
+      expect((await run('grep /mnt/shared /proc/self/mounts')).output).toMatch(/ ro,.*nosuid,nodev/)
+    })
+    expect(readdirSync(source)).toEqual(['open', 'others', 'own', 'roots'])
+  })
+
+  it('is written when asked, and what is made there is the owner’s on the host', async () => {
+    const source = shared()
+    await inBox(await subject.open(), subject, mount(source, '/mnt/shared', false), async ({ run, asRoot }) => {
+      expect((await run('echo made >/mnt/shared/made; mkdir /mnt/shared/folder; echo more >>/mnt/shared/own')).output).toBe('')
+      for (const who of [run, asRoot])
+        expect(
+          (
+            await who(
+              'echo x >/mnt/shared/others; chown 0 /mnt/shared/made; rm -f /mnt/shared/roots/x; echo x >>/mnt/shared/open',
+            )
+          ).code,
+        ).not.toBe(0)
+    })
+    const { uid, gid } = statSync(join(source, 'made'))
+    expect([uid, gid, readFileSync(join(source, 'made'), 'utf8')]).toEqual([OWNER, OWNER, 'made\n'])
+    expect(statSync(join(source, 'folder')).uid).toBe(OWNER)
+    expect(readFileSync(join(source, 'own'), 'utf8')).toBe('own\nmore\n')
+    for (const name of ['others', 'open']) expect(readFileSync(join(source, name), 'utf8')).toBe(`${name}\n`)
+  })
+
+  it('of root’s shows what anybody may read, and is never writable', async () => {
+    const source = shared(0)
+    const backend = await subject.open()
+    await inBox(backend, subject, mount(source), async ({ run, asRoot }) => {
+      expect((await run('cat /mnt/shared/open')).output).toBe('open')
+      for (const who of [run, asRoot]) expect((await who('cat /mnt/shared/own')).output).toContain('Permission denied')
+    })
+    const wish = specOf(subject, mount(source, '/mnt/shared', false))
+    await expect(backend.refuse?.(wish)).rejects.toMatchObject({ code: 'UNSUPPORTED', hint: expect.stringContaining('chown') })
+    await expect(backend.start(wish, soon())).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+  })
+
+  it('is there again after a stop, and gone with the machine', async () => {
+    const source = shared()
+    const backend = await subject.open()
+    const spec = specOf(subject, mount(source, '/workspace/deep/below', false))
+    for (const name of ['first', 'second']) {
+      const box = boxOf(await backend.start(spec, soon()), spec, {})
+      expect((await box.run(`touch deep/below/${name}; stat -c %U deep; ls deep/below`)).output).toContain(name)
+      expect((await box.run('stat -c %U deep')).output).toBe('sandbox')
+      await box.link.request('write', { path: `/workspace/deep/below/api-${name}`, content_base64: 'eA==' })
+      box.link.close()
+      await box.machine.stop()
+    }
+    await backend.discard(spec.id)
+    expect(readdirSync(source)).toEqual(['api-first', 'api-second', 'first', 'open', 'others', 'own', 'roots', 'second'])
+    expect(statSync(join(source, 'api-first')).uid).toBe(OWNER)
+    expect(readFileSync('/proc/self/mountinfo', 'utf8')).not.toContain(source)
+  })
+
+  it.each([
+    ['the folder itself', (source: string) => source],
+    ['a folder above it', (source: string) => join(source, 'sub')],
+  ])('starts nothing when a link is in place of %s', async (_, asked) => {
+    const source = shared()
+    mkdirSync(join(source, 'sub'))
+    mkdirSync(join(dataDir, 'secret', 'sub'), { recursive: true })
+    const backend = await subject.open()
+    const spec = specOf(subject, mount(asked(source)))
+    await backend.refuse?.(spec)
+    renameSync(source, `${source}.away`)
+    symlinkSync(join(dataDir, 'secret'), source)
+    await expect(backend.start(spec, soon())).rejects.toMatchObject({
+      code: 'START_FAILED',
+      message: expect.stringContaining('a link leads to it'),
+    })
+    expect(await backend.residents()).toEqual([])
+  })
+
+  it('starts nothing when a machine put a link where it is to be mounted', async () => {
+    const source = shared()
+    const backend = await subject.open()
+    const spec = specOf(subject)
+    const box = boxOf(await backend.start(spec, soon()), spec, {})
+    await box.run('ln -s /etc /workspace/link')
+    box.link.close()
+    await box.machine.stop()
+    await expect(backend.start({ ...spec, ...mount(source, '/workspace/link/x') }, soon())).rejects.toThrow(
+      'make /workspace/link/x to mount on',
+    )
+    await backend.discard(spec.id)
+  })
+
+  it('starts nothing when it is gone', async () => {
+    const source = shared()
+    rmSync(source, { recursive: true })
+    const backend = await subject.open()
+    await expect(backend.start(specOf(subject, mount(source)), soon())).rejects.toMatchObject({ code: 'START_FAILED' })
+    expect(existsSync(source)).toBe(false)
+  })
+
+  it.each([true, false])(
+    'is mounted where the root has no folder (read-only root: %s), which looks as it did otherwise',
+    async readonlyRootfs => {
+      const source = shared()
+      const backend = await subject.open()
+      const mounts = ['/data', '/srv/a/b', '/srv/c', '/usr/local/share/deep/x', '/home/other'].map(target => ({
+        source,
+        target,
+        readonly: true,
+      }))
+      const listing = 'ls -ld / /srv /usr /usr/local /usr/local/share /usr/bin/env /etc/passwd; ls / | grep -v data'
+      let before = ''
+      await inBox(backend, subject, { readonlyRootfs }, async ({ run }) => {
+        before = (await run(listing)).output
+      })
+      await inBox(backend, subject, { readonlyRootfs, mounts }, async ({ run, asRoot }) => {
+        for (const { target } of mounts) expect((await run(`cat ${target}/own`)).output).toBe('own')
+        expect(withoutTimes((await run(listing)).output)).toEqual(withoutTimes(before))
+        if (readonlyRootfs) expect((await asRoot('touch /srv/a/x')).output).toContain('Read-only file system')
+        expect((await run('bash -c "echo fine"')).output).toBe('fine')
+      })
+    },
+  )
+
+  it('is mounted where an image has no folder, and not where it has a link or a file', async () => {
+    const source = shared()
+    const backend = await subject.open()
+    const folder = mkdtempSync(join(dataDir, 'image-'))
+    const entries = [
+      ...(await busyboxLayer()),
+      { name: 'opt', type: 'directory' as const, mode: 0o750, uid: 1000, gid: 33 },
+      { name: 'opt/kept', content: 'kept' },
+      { name: 'link', type: 'symlink' as const, linkname: 'opt' },
+    ]
+    const image = await imageOf(folder, [{ entries }])
+    const mounts = ['/opt/a/b', '/data'].map(target => ({ source, target, readonly: true }))
+    for (const readonlyRootfs of [true, false])
+      await inBox(backend, subject, { image, mounts, readonlyRootfs }, async ({ run }) => {
+        expect((await run("cat /opt/a/b/own /data/own /opt/kept; stat -c '%u:%g %a' /opt /opt/a")).output).toBe(
+          'own\nown\nkept1000:33 750\n0:0 755',
+        )
+      })
+    for (const target of ['/link/x', '/opt/kept', '/opt/kept/x'])
+      await expect(backend.start(specOf(subject, { image, ...mount(source, target) }), soon())).rejects.toMatchObject({
+        code: 'START_FAILED',
+        message: expect.stringContaining(target),
+      })
+    expect(await backend.residents()).toEqual([])
+  })
+
+  it('may be in another one only where that has a folder for it', async () => {
+    const [outer, inner] = [shared(), shared()]
+    mkdirSync(join(outer, 'place'))
+    const both = (target: string) => ({
+      mounts: [
+        { source: inner, target, readonly: true },
+        { source: outer, target: '/mnt/outer', readonly: true },
+      ],
+    })
+    const backend = await subject.open()
+    await inBox(backend, subject, both('/mnt/outer/place'), async ({ run }) => {
+      expect((await run('cat /mnt/outer/place/own')).output).toBe('own')
+    })
+    await expect(backend.start(specOf(subject, both('/mnt/outer/missing')), soon())).rejects.toMatchObject({
+      code: 'START_FAILED',
+    })
+    expect(readdirSync(outer)).not.toContain('missing')
+  })
+
+  it('does not go where the runtime mounts memory', async () => {
+    const backend = await subject.open()
+    for (const target of ['/tmp/x', '/run/x'])
+      await expect(backend.refuse?.(specOf(subject, mount(shared(), target)))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+  })
+})
+
+/** A folder that something was mounted below has one link more, and another time. */
+const withoutTimes = (listing: string) => listing.replaceAll(/^(\S+)\s+\d+ (\w+) +(\w+) +\d+ .* (\S+)$/gm, '$1 $2 $3 $4')

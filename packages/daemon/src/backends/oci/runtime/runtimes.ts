@@ -1,0 +1,175 @@
+// The OCI runtimes that machines are made with: crun, runc, and those that the configuration names.
+import { execFile } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { isAbsolute } from 'node:path'
+import { promisify } from 'node:util'
+import { SandglassError } from '@sandglass/contract/tables'
+import { findProgram } from '../../../lib/find-program.ts'
+import type { RuntimeReport } from '../../backend.ts'
+import { type CgroupLayout, readLayout } from '../../cgroups/layout.ts'
+import { unsupported } from '../../machine/unsupported.ts'
+
+/** A runtime, and how it is used on this host. */
+export interface Runtime {
+  /** Where it is. */
+  readonly runtime: string
+  /** What is known of crun and runc saves time: they can be started before their configuration is known, and their records be thrown away. */
+  readonly kind: 'crun' | 'runc' | 'runsc' | 'kata' | 'other'
+  /** The runtime is started inside the machine's cgroups and keeps out of them; otherwise it makes its own below. */
+  readonly bornInGroups: boolean
+  /** Mounts that the runtime must not see: crun refuses to run while a hybrid host's unified mount shows controllers. */
+  readonly hiddenMounts: readonly string[]
+}
+
+/** What the daemon has to use a runtime with. */
+export interface Ground {
+  readonly rootless: boolean
+  readonly cgroups: CgroupLayout | null
+}
+
+const KNOWN = ['crun', 'runc']
+const KATA =
+  'Kata Containers has no command line that starts a sandbox with user ids, a filter of system calls and limits of its own'
+const VERSION_MS = 10_000
+const run = promisify(execFile)
+
+export class Runtimes {
+  readonly #wanted: string
+  readonly #named: ReadonlyMap<string, string>
+  /** By path. Asked once: a runtime that does not run is asked again. */
+  readonly #versions = new Map<string, string>()
+
+  /** `wanted` is the operator's: crun, runc, one of the named, a path, or auto. */
+  constructor(wanted: string, named: Readonly<Record<string, string>>) {
+    this.#wanted = wanted
+    this.#named = new Map(Object.entries(named))
+  }
+
+  /** Where every runtime that may be asked for is. */
+  paths(): string[] {
+    return [this.main(), ...this.#names().map(name => this.#path(name))].filter(path => path !== null)
+  }
+
+  /** Where the runtime of a session that asks for none is; null when it is not there. */
+  main(): string | null {
+    if (isAbsolute(this.#wanted)) return existing(this.#wanted)
+    if (this.#wanted === 'auto') return this.#path('crun') ?? this.#path('runc')
+    return this.#named.has(this.#wanted) ? this.#path(this.#wanted) : findProgram(this.#wanted)
+  }
+
+  /** What the operator has to do when there is no main one. */
+  missingMain(): { why: string; fix: string } {
+    if (this.#wanted === 'auto') return { why: 'neither crun nor runc is installed', fix: install('crun') }
+    const fix = KNOWN.includes(this.#wanted) && !this.#named.has(this.#wanted) ? install(this.#wanted) : install('crun')
+    return { why: `the OCI runtime ${this.#named.get(this.#wanted) ?? this.#wanted} is not installed`, fix }
+  }
+
+  /**
+   * The runtime that a session asks for. SECURITY: what it says is looked up among names; whatever it contains, it never becomes part of a path.
+   */
+  async asked(name: string, cgroups: CgroupLayout | null): Promise<Runtime> {
+    if (!this.#names().includes(name)) {
+      throw unsupported(
+        `the OCI runtime ${JSON.stringify(name)}: there are ${this.#names().join(', ')}`,
+        'use one of them, or add yours to backends.oci.runtimes in the configuration',
+      )
+    }
+    const path = this.#path(name)
+    const version = path === null ? null : await this.version(path)
+    if (path !== null && version !== null) return runtimeUse(path, version, cgroups)
+    const { why, fix } = this.#missing(name)
+    throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'oci', why: `${why}; ${fix}` })
+  }
+
+  /** Every other runtime that runs. */
+  async others({ runtime, cgroups }: { runtime: string; cgroups: CgroupLayout | null }): Promise<Runtime[]> {
+    const paths = [...new Set(this.paths())].filter(path => path !== runtime)
+    const found = await Promise.all(paths.map(async path => [path, await this.version(path)] as const))
+    return found.flatMap(([path, version]) => (version === null ? [] : [runtimeUse(path, version, cgroups)]))
+  }
+
+  /** The first line of what it says of itself; null when it does not run. */
+  async version(path: string): Promise<string | null> {
+    const known = this.#versions.get(path)
+    if (known !== undefined) return known
+    try {
+      const { stdout } = await run(path, ['--version'], { timeout: VERSION_MS })
+      const version = stdout.split('\n')[0] || path
+      this.#versions.set(path, version)
+      return version
+    } catch (error) {
+      if (error instanceof Error) return null
+      throw error
+    }
+  }
+
+  /** All that are installed or named. */
+  async report(host: Ground | null): Promise<RuntimeReport[]> {
+    const wanted = this.#names().filter(name => this.#named.has(name) || this.#path(name) !== null)
+    return await Promise.all(
+      wanted.map(async name => {
+        const path = this.#path(name)
+        const version = path === null ? null : await this.version(path)
+        if (path === null || version === null) return { name, version: null, ...this.#missing(name) }
+        const problem = host && unusable(runtimeUse(path, version, host.cgroups), version, host)
+        return problem ? { name, version: null, ...problem } : { name, version, why: null, fix: null }
+      }),
+    )
+  }
+
+  #names(): string[] {
+    return [...new Set([...KNOWN, ...this.#named.keys()])]
+  }
+
+  #path(name: string): string | null {
+    const named = this.#named.get(name)
+    if (named !== undefined) return existing(named)
+    return KNOWN.includes(name) ? findProgram(name) : null
+  }
+
+  #missing(name: string): { why: string; fix: string } {
+    const named = this.#named.get(name)
+    if (named === undefined) return { why: `the OCI runtime ${name} is not installed, or does not run`, fix: install(name) }
+    const why = `the OCI runtime ${name} ${existsSync(named) ? 'does not run' : 'is not there'}: ${named}`
+    return { why, fix: `put it there, or change backends.oci.runtimes.${name}` }
+  }
+}
+
+const install = (name: string) => `sudo apt-get install -y ${name}`
+const existing = (path: string) => (existsSync(path) ? path : null)
+
+/**
+ * Why no session here can have it, or null. gVisor's own kernel has its limits from cgroups, and needs root to be given its ids.
+ * SECURITY: kata-runtime, up to version 1, refuses a user namespace and the filter of system calls, and sets no limits; later ones are shims of
+ * containerd. Without those a sandbox would be less than it says.
+ */
+export function unusable({ kind }: Runtime, version: string, { rootless, cgroups }: Ground): { why: string; fix: string } | null {
+  if (kind === 'kata')
+    return {
+      why: KATA,
+      fix: 'use --backend microvm, whose sandboxes have a kernel of their own, or Kata as a runtime of a Docker engine (backends.docker.runtimes)',
+    }
+  if (kind !== 'runsc') return null
+  if (rootless) return { why: `${version} cannot be used by an ordinary user`, fix: 'run the daemon as root' }
+  if (cgroups !== null) return null
+  return { why: `${version} cannot be used without cgroups`, fix: 'mount the controllers writable at /sys/fs/cgroup' }
+}
+
+function kindOf(version: string): Runtime['kind'] {
+  if (/^(kata-runtime|Kata Containers) /.test(version)) return 'kata'
+  const word = version.split(' version ')[0]
+  return word === 'crun' || word === 'runc' || word === 'runsc' ? word : 'other'
+}
+
+/** How a runtime is used here, by what it says of itself. One that is not known is used as any could be. */
+export function runtimeUse(path: string, version: string, cgroups: CgroupLayout | null): Runtime {
+  const kind = kindOf(version)
+  const mounted = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
+  return {
+    runtime: path,
+    kind,
+    // On v2 runc guards devices with a program of its own, which it attaches to the group that it makes.
+    bornInGroups: kind === 'crun' || kind === 'runsc' || (kind === 'runc' && cgroups?.version !== 2),
+    hiddenMounts: kind === 'crun' && mounted?.version === 1 && mounted.unified !== null ? [mounted.unified] : [],
+  }
+}

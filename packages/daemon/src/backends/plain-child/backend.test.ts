@@ -1,0 +1,98 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { openLink } from '../../runner-link/link.ts'
+import type { Machine } from '../backend.ts'
+import { PlainChildBackend } from './backend.ts'
+import { plainChildFixture, RUNNER_PATH, specFixture } from './plain-child.fixture.ts'
+import { isAlive, processId } from './process-tree.ts'
+
+const ID = 'sess_abcdefghijklmnop'
+const soon = () => AbortSignal.timeout(10_000)
+const linkTo = (machine: Machine) => openLink(machine)
+
+it('cannot be made without saying that it is for tests', () => {
+  // @ts-expect-error: what a caller outside tests would write
+  expect(() => new PlainChildBackend({ folder: '/tmp', runnerPath: RUNNER_PATH })).toThrow('for tests alone')
+})
+
+it('runs commands in a folder of its own, with the environment it was given', async () => {
+  const { backend, folder } = await plainChildFixture()
+  const machine = await backend.start(specFixture(ID, { env: { GREETING: 'hello' } }), soon())
+  const link = linkTo(machine)
+  const { message, body } = await link.request('exec', { cmd: 'echo $GREETING; pwd' })
+  expect(message.exit_code).toBe(0)
+  expect(String(body).replaceAll('\r', '')).toBe(`hello\n${join(folder, ID, 'workspace')}\n`)
+  link.close()
+})
+
+it('is found again by another backend object, with its shells', async () => {
+  const { backend, folder } = await plainChildFixture()
+  const first = linkTo(await backend.start(specFixture(ID), soon()))
+  await first.request('exec', { cmd: 'kept=yes' })
+  const { bootId } = first
+  first.close()
+  const [found] = await new PlainChildBackend({ forTests: true, folder, runnerPath: RUNNER_PATH }).recover()
+  if (!found) throw new Error('not found')
+  const link = linkTo(found)
+  expect(String((await link.request('exec', { cmd: 'echo $kept' })).body).trim()).toBe('yes')
+  expect(link.bootId).toBe(bootId)
+  link.close()
+})
+
+it('stop ends every process and keeps the files; start goes on with them', async () => {
+  const { backend, folder } = await plainChildFixture()
+  const machine = await backend.start(specFixture(ID), soon())
+  const link = linkTo(machine)
+  await link.request('write', { path: 'file' }, { body: Buffer.from('kept') })
+  await link.request('exec', { cmd: '(setsid sleep 1000 &) ; sleep 1000 & echo $! > pid' })
+  const sleeper = await processId(Number(await readFile(join(folder, ID, 'workspace', 'pid'), 'utf8')))
+  if (!sleeper) throw new Error('nothing runs')
+  link.close()
+  await machine.stop()
+  await machine.stop()
+  expect(await machine.isRunning()).toBe(false)
+  expect(await isAlive(sleeper)).toBe(false)
+  expect(await backend.recover()).toEqual([])
+  expect(await backend.residents()).toEqual([ID])
+  const again = linkTo(await backend.start(specFixture(ID), soon()))
+  expect(String((await again.request('read', { path: 'file' })).body)).toBe('kept')
+  again.close()
+})
+
+it('pause freezes what runs and resume lets it go on', async () => {
+  const { backend } = await plainChildFixture()
+  const machine = await backend.start(specFixture(ID), soon())
+  const link = linkTo(machine)
+  await link.request('exec', { cmd: 'while :; do echo x >> ticks; sleep 0.01; done &' })
+  await machine.pause?.()
+  const stats = await machine.stats()
+  expect(stats.pids).toBeGreaterThanOrEqual(2)
+  let isAnswered = false
+  const late = link.request('ping').then(() => {
+    isAnswered = true
+  })
+  await machine.stats()
+  expect(isAnswered).toBe(false)
+  await machine.resume?.()
+  await late
+  link.close()
+})
+
+it('discard and destroy leave nothing, once or twice', async () => {
+  const { backend } = await plainChildFixture()
+  const machine = await backend.start(specFixture(ID), soon())
+  await backend.discard(ID)
+  await backend.discard(ID)
+  await machine.destroy()
+  expect(await backend.residents()).toEqual([])
+  expect(await machine.isRunning()).toBe(false)
+})
+
+it('a start that is aborted or fails leaves nothing', async () => {
+  const { backend, folder } = await plainChildFixture()
+  await expect(backend.start(specFixture(ID), AbortSignal.abort())).rejects.toThrow()
+  const broken = new PlainChildBackend({ forTests: true, folder, runnerPath: '/bin/false' })
+  await expect(broken.start(specFixture(ID), soon())).rejects.toMatchObject({ code: 'START_FAILED' })
+  expect(await backend.residents()).toEqual([])
+})

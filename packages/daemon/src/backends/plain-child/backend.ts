@@ -1,0 +1,248 @@
+// The test double: a runner as a plain child process, with no isolation and no limits. It outlives its parent, as a machine does.
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { closeSync, openSync } from 'node:fs'
+import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
+import { SandglassError } from '@sandglass/contract/tables'
+import { RunnerSocket } from '../../runner-link/runner-socket.ts'
+import type {
+  Backend,
+  Epitaph,
+  LimitEvents,
+  LimitKind,
+  Machine,
+  MachineSpec,
+  MachineStats,
+  Probe,
+  RootImage,
+} from '../backend.ts'
+import type { ProcessId } from './process-tree.ts'
+import { endTree, hasStopped, isAlive, processId, signalTree, treeUsage } from './process-tree.ts'
+
+/** Far longer than a runner takes: many start at once on a machine that is busy with other tests. */
+const START_TIMEOUT_MS = 25_000
+/** sun_path holds 108 bytes with its NUL. */
+const MAX_SOCKET_PATH = 107
+const NO_PROCESS: ProcessId = { pid: -1, startTicks: -1 }
+const LIMITS: readonly LimitKind[] = ['cpu', 'memory', 'pids', 'disk']
+
+interface State {
+  readonly id: string
+  readonly token: string
+  readonly runner: ProcessId
+}
+
+export interface PlainChildOptions {
+  /** Guards against use outside tests. SECURITY: what runs here has every right of the daemon. */
+  readonly forTests: true
+  /** Where sessions live; short, for it holds sockets. */
+  readonly folder: string
+  readonly runnerPath: string
+}
+
+export class PlainChildBackend implements Backend {
+  readonly name = 'plain-child'
+  readonly #folder: string
+  readonly #runnerPath: string
+
+  constructor(options: PlainChildOptions) {
+    if (options.forTests !== true) throw new Error('plain-child isolates nothing: it is for tests alone')
+    this.#folder = options.folder
+    this.#runnerPath = options.runnerPath
+  }
+
+  async probe(): Promise<Probe> {
+    return {
+      available: true,
+      why: null,
+      fix: null,
+      detail: 'plain child process, for tests',
+      unenforceable: LIMITS,
+      weaker: [],
+      kernel: 'shared',
+    }
+  }
+
+  async prepare(image: RootImage): Promise<void> {
+    if (image.kind !== 'host') throw new SandglassError('IMAGE_NOT_FOUND', { image: image.reference })
+  }
+
+  async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
+    signal.throwIfAborted()
+    const hadDisk = (await this.residents()).includes(spec.id)
+    const folder = await this.#createFolder(spec.id)
+    let child: ProcessId | null = null
+    try {
+      const token = randomBytes(16).toString('hex')
+      await writeFile(join(folder, 'config.json'), JSON.stringify(runnerConfig(folder, spec, token)), { mode: 0o600 })
+      child = await this.#spawn(folder, spec.id)
+      await waitUntilListening(folder, child, spec.id, signal)
+      const state: State = { id: spec.id, token, runner: child }
+      await writeFile(join(folder, 'state.json.new'), JSON.stringify(state), { mode: 0o600 })
+      await rename(join(folder, 'state.json.new'), join(folder, 'state.json'))
+      return new PlainChildMachine(folder, state)
+    } catch (error) {
+      if (child) await endTree(child, marker(spec.id))
+      if (!hadDisk) await rm(folder, { recursive: true, force: true })
+      throw error
+    }
+  }
+
+  async recover(): Promise<Machine[]> {
+    const machines = await Promise.all((await this.residents()).map(id => this.#find(id)))
+    const running = await Promise.all(machines.map(async m => (m && (await m.isRunning()) ? m : null)))
+    return running.filter(m => m !== null)
+  }
+
+  async residents(): Promise<string[]> {
+    return await readdir(this.#folder)
+  }
+
+  async discard(id: string): Promise<void> {
+    const machine = await this.#find(id)
+    if (machine) return await machine.destroy()
+    // The daemon died while it started one: there is no record, and perhaps a runner.
+    await endTree(NO_PROCESS, marker(id))
+    await rm(join(this.#folder, id), { recursive: true, force: true })
+  }
+
+  async #find(id: string): Promise<PlainChildMachine | null> {
+    const folder = join(await realpath(this.#folder), id)
+    const text = await readFile(join(folder, 'state.json'), 'utf8').catch(ignoreMissing)
+    return text === null ? null : new PlainChildMachine(folder, JSON.parse(text))
+  }
+
+  async #createFolder(id: string): Promise<string> {
+    const folder = join(await realpath(this.#folder), id)
+    if (Buffer.byteLength(join(folder, 'runner.sock')) > MAX_SOCKET_PATH)
+      throw new Error(`folder is too long for a socket: ${folder}`)
+    for (const name of ['workspace', 'tmp', 'home']) await mkdir(join(folder, name), { recursive: true })
+    await rm(join(folder, 'runner.sock'), { force: true })
+    return folder
+  }
+
+  async #spawn(folder: string, id: string): Promise<ProcessId> {
+    const log = openSync(join(folder, 'boot.log'), 'a', 0o600)
+    try {
+      const child = spawn(
+        this.#runnerPath,
+        ['--listen', join(folder, 'runner.sock'), '--config-file', join(folder, 'config.json')],
+        {
+          cwd: folder,
+          detached: true,
+          stdio: ['ignore', log, log],
+          env: { PATH: '/usr/local/bin:/usr/bin:/bin', ...marker(id) },
+        },
+      )
+      child.unref()
+      await new Promise((resolve, reject) => child.once('spawn', resolve).once('error', reject))
+      const found = child.pid === undefined ? null : await processId(child.pid)
+      if (!found) throw new SandglassError('START_FAILED', { id, why: 'the runner ended at once' })
+      return found
+    } finally {
+      closeSync(log)
+    }
+  }
+}
+
+class PlainChildMachine implements Machine {
+  readonly id: string
+  readonly containerId: string
+  readonly mux = false
+  readonly token: string
+  readonly unenforced = LIMITS
+  readonly #folder: string
+  readonly #runner: ProcessId
+
+  constructor(folder: string, state: State) {
+    this.id = state.id
+    this.containerId = `plain-${state.runner.pid}`
+    this.token = state.token
+    this.#folder = folder
+    this.#runner = state.runner
+  }
+
+  dial(): Promise<Duplex> {
+    return RunnerSocket.dial(join(this.#folder, 'runner.sock'))
+  }
+
+  async isRunning(): Promise<boolean> {
+    return await isAlive(this.#runner)
+  }
+
+  async stats(): Promise<MachineStats> {
+    const usage = await treeUsage(this.#runner, marker(this.id))
+    return { ...usage, memoryLimit: null, memoryPeakBytes: null, oomKills: null, pidsLimit: null }
+  }
+
+  async limitEvents(): Promise<LimitEvents> {
+    return { oomKills: null, pidRefusals: null, pids: null, pidsPeak: null }
+  }
+
+  async epitaph(): Promise<Epitaph> {
+    return { limit: null, text: 'the runner process ended' }
+  }
+
+  async pause(): Promise<void> {
+    await signalTree(this.#runner, marker(this.id), 'SIGSTOP')
+    await hasStopped(this.#runner)
+  }
+
+  async resume(): Promise<void> {
+    await signalTree(this.#runner, marker(this.id), 'SIGCONT')
+  }
+
+  async stop(): Promise<void> {
+    await endTree(this.#runner, marker(this.id))
+    await rm(join(this.#folder, 'runner.sock'), { force: true })
+  }
+
+  async destroy(): Promise<void> {
+    await this.stop()
+    await rm(this.#folder, { recursive: true, force: true })
+  }
+}
+
+/** In the environment of everything that a machine starts, so that it can be found after its parent is gone. */
+function marker(id: string): { SANDGLASS_PLAIN_CHILD: string } {
+  return { SANDGLASS_PLAIN_CHILD: id }
+}
+
+function runnerConfig(folder: string, spec: MachineSpec, token: string) {
+  const [workdir, tmp, home] = [join(folder, 'workspace'), join(folder, 'tmp'), join(folder, 'home')]
+  return {
+    token,
+    workdir,
+    home,
+    env: { ...spec.env, ...marker(spec.id) },
+    file_roots: [workdir, tmp, home],
+    loopback: [],
+    max_shells: 64,
+  }
+}
+
+async function waitUntilListening(folder: string, runner: ProcessId, id: string, signal: AbortSignal): Promise<void> {
+  const deadline = Date.now() + START_TIMEOUT_MS
+  for (;;) {
+    signal.throwIfAborted()
+    const socket = await RunnerSocket.dial(join(folder, 'runner.sock')).catch(() => null)
+    if (socket) {
+      socket.destroy()
+      return
+    }
+    if (!(await isAlive(runner)))
+      throw new SandglassError('START_FAILED', { id, why: await readFile(join(folder, 'boot.log'), 'utf8') })
+    if (Date.now() > deadline) {
+      const said = await readFile(join(folder, 'boot.log'), 'utf8')
+      throw new SandglassError('START_FAILED', { id, why: `the runner does not listen; it said: ${said}` })
+    }
+    await new Promise(resolve => setTimeout(resolve, 2))
+  }
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null
+  throw error
+}

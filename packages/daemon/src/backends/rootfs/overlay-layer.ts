@@ -1,0 +1,92 @@
+// The topmost layer of every image: the folders that things are mounted on, the sandbox's user, and the files about names and addresses.
+// An image may lack them, or have links in their place; a folder on top of a link is a folder.
+import { createHash, randomBytes } from 'node:crypto'
+import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { renameDurably } from '../../lib/durable-rename.ts'
+import { isMissing } from '../../lib/missing-file.ts'
+import { folderForAll, NETWORK_FILES, NSSWITCH, processorsMark, writeProcessors } from './host-image.ts'
+import { withSandboxUser } from './image-users.ts'
+
+/** What an image has at each of LOOKED_AT, links followed. */
+export type Looked = Readonly<Record<string, { readonly kind: '' | 'file' | 'folder' | 'other'; readonly content?: string }>>
+
+export const LOOKED_AT = ['/etc/passwd', '/etc/group', '/etc/nsswitch.conf', '/etc/mtab', '/bin/bash', '/bin/sh', '/usr/bin/bash']
+
+const FOLDERS = [
+  'dev',
+  'etc',
+  'home',
+  'home/sandbox',
+  'proc',
+  'run',
+  'sys',
+  'sys/fs/cgroup',
+  'tmp',
+  'workspace',
+  '.sandglass',
+  '.sandglass-run',
+]
+const TMP_MODE = 0o1777
+const VERSION = 2
+
+export interface ImageTop {
+  /** Name of its folder below `dir`. */
+  readonly name: string
+  /** Of the user that the sandbox's programs run as. */
+  readonly user: string
+}
+
+/** The part of the name of a top that is its image's. */
+export const topPrefix = (imageId: string): string => imageId.replace(/^sha256:/, '').slice(0, 32)
+
+/** `look` is asked only when the top is not there yet. */
+export async function prepareTop(dir: string, imageId: string, look: () => Promise<Looked>): Promise<ImageTop> {
+  const mark = createHash('sha256').update(JSON.stringify([VERSION, FOLDERS, NETWORK_FILES, NSSWITCH, await processorsMark()]))
+  const name = `${topPrefix(imageId)}-${mark.digest('hex').slice(0, 16)}`
+  const folder = join(dir, name)
+  const found = await userOf(folder)
+  if (found !== null) return { name, user: found }
+  const looked = await look()
+  const building = `${folder}.${randomBytes(6).toString('hex')}.new`
+  const user = await build(building, looked)
+  await renameDurably(building, folder).catch(async error => {
+    // Another start made it meanwhile.
+    await rm(building, { recursive: true, force: true })
+    if ((await userOf(folder)) === null) throw error
+  })
+  return { name, user }
+}
+
+async function build(folder: string, looked: Looked): Promise<string> {
+  await mkdir(dirname(folder), { recursive: true, mode: 0o700 })
+  for (const name of ['', ...FOLDERS]) await folderForAll(join(folder, name))
+  // runc gives a tmpfs the mode of the folder that it covers.
+  await chmod(join(folder, 'tmp'), TMP_MODE)
+  const text = (path: string) => Buffer.from(looked[path]?.content ?? '', 'base64').toString('latin1')
+  const shell = looked['/bin/bash']?.kind === 'file' ? '/bin/bash' : '/bin/sh'
+  const users = withSandboxUser(text('/etc/passwd'), text('/etc/group'), shell)
+  const files: Record<string, string> = { ...NETWORK_FILES, 'etc/passwd': users.passwd, 'etc/group': users.group }
+  if (looked['/etc/nsswitch.conf']?.kind !== 'file') files['etc/nsswitch.conf'] = NSSWITCH
+  for (const [path, content] of Object.entries(files)) {
+    await writeFile(join(folder, path), content, 'latin1')
+    await chmod(join(folder, path), 0o644)
+  }
+  // In an image it is a file or a link into /proc, where nothing is mounted yet.
+  if (looked['/etc/mtab']?.kind !== 'file') await symlink('/proc/self/mounts', join(folder, 'etc/mtab'))
+  await writeProcessors(folder)
+  // Beside what the sandbox sees: the runner is mounted over this folder.
+  await writeFile(join(folder, '.sandglass', USER_FILE), users.name)
+  return users.name
+}
+
+const USER_FILE = 'user'
+
+async function userOf(folder: string): Promise<string | null> {
+  try {
+    return await readFile(join(folder, '.sandglass', USER_FILE), 'utf8')
+  } catch (error) {
+    if (isMissing(error)) return null
+    throw error
+  }
+}

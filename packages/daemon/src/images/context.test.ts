@@ -1,0 +1,21 @@
+import { mkdir, open, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { DiskRoom } from '../backends/disk/promised-space.ts'
+import { diskLines, NO_OVERCOMMIT } from '../data-dir/disk-policy.ts'
+import { daemonFixture, plainChild, temporaryFolder } from '../testing/daemon.fixture.ts'
+import { reserveBytes } from './context.ts'
+
+const MiB = 1024 * 1024
+
+it('a session counts once in what images leave alone, however many backends look into its folder', async () => {
+  const sessions = await temporaryFolder()
+  await mkdir(join(sessions, 'a'))
+  await using disk = await open(join(sessions, 'a', 'disk.ext4'), 'w')
+  await disk.truncate(1024 * MiB)
+  const backend = () => Object.assign(plainChild(sessions), { room: () => new DiskRoom(sessions).read() })
+  const { world } = await daemonFixture({ flags: { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] } })
+  const backends = new Map(['oci', 'microvm'].map(name => [name, backend()]))
+  const { blocks, bsize } = await statfs(world.dataDir)
+  expect(await reserveBytes({ ...world, backends })).toBe(diskLines(NO_OVERCOMMIT, blocks * bsize).pause + 128 * MiB)
+})

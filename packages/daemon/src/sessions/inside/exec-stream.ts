@@ -1,0 +1,105 @@
+// POST …/exec/stream: the same command, its output as it comes.
+import { type ExecChunk, type ExecDone, type ExecRequest, type ExecWait, SandglassError } from '@sandglass/contract'
+import type { z } from 'zod'
+import type { RunnerStream } from '../../runner-link/stream.ts'
+import type { Message } from '../../runner-link/wire.ts'
+import type { World } from '../context.ts'
+import { type ExecHold, holdForExec } from '../lease/exec-hold.ts'
+import { limitHit } from '../limits/limit-hits.ts'
+import { type LiveSession, runningSession } from '../live.ts'
+import { OutputCleaner } from './clean-output.ts'
+import { cancelExec, execDone, execFields, shellName, whenGone } from './exec.ts'
+
+export type ExecEvent =
+  | { event: 'waiting' | 'started'; data: z.infer<typeof ExecWait> }
+  | { event: 'chunk'; data: z.infer<typeof ExecChunk> }
+  | { event: 'done'; data: z.infer<typeof ExecDone> }
+
+/** A command that the runner has taken. */
+type Taken = {
+  live: LiveSession
+  request: ExecRequest
+  fields: ReturnType<typeof execFields>
+  hold: ExecHold
+  stream: RunnerStream
+}
+
+const TOLD = { exec_waiting: 'waiting', exec_started: 'started' } as const
+
+/**
+ * Refusals that are known before the command runs are thrown at once, so that they are plain replies. `gone` aborts when the client
+ * leaves: its command is then cancelled, unless it asked for `detach`, and holds the lease until it ends.
+ */
+export async function execStream(
+  world: World,
+  ref: string,
+  request: ExecRequest,
+  gone: AbortSignal,
+): Promise<AsyncGenerator<ExecEvent, void, undefined>> {
+  const fields = execFields(request)
+  const { timeout_ms } = request
+  const live = await runningSession(world, ref, 'exec in')
+  const hold = holdForExec(world, live, timeout_ms ?? null)
+  try {
+    const stream = await live.link.stream('exec', { ...fields, timeout_ms, stream: true }, { signal: world.closing })
+    return events(world, { live, request, fields, hold, stream }, gone)
+  } catch (error) {
+    hold.release()
+    throw error
+  }
+}
+
+async function* events(world: World, taken: Taken, gone: AbortSignal): AsyncGenerator<ExecEvent, void, undefined> {
+  const { live, request, fields, hold, stream } = taken
+  const cleaner = new OutputCleaner(request.raw_output === true)
+  const timestamp = () => new Date(world.now()).toISOString()
+  const chunk = (text: string): ExecEvent[] =>
+    text === '' ? [] : [{ event: 'chunk', data: { chunk: text, timestamp: timestamp() } }]
+  const shell = shellName(stream.reply.shell, fields.shell)
+  const cancel = () => cancelExec(world, live, request, fields.key, hold)
+  const { seen } = live.limits
+  let isOver = false
+  try {
+    using _ = whenGone(gone, cancel)
+    for (let message: Message | null = stream.reply; message !== null; message = await stream.next()) {
+      if (message.type === 'exec_chunk') {
+        for await (const bytes of stream.replyBody()) yield* chunk(cleaner.push(bytes))
+      } else if (message.type === 'exec_waiting' || message.type === 'exec_started') {
+        yield { event: TOLD[message.type], data: { shell, timestamp: timestamp() } }
+      } else if (message.type === 'exec_done') {
+        isOver = true
+        yield* chunk(cleaner.end())
+        const done = execDone(live, fields.shell, request.timeout_ms ?? null, message)
+        world.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
+        yield { event: 'done', data: { ...done, limit_hit: await limitHit(world, live, done.exit_code, seen) } }
+        return
+      }
+    }
+    throw new SandglassError('RUNNER_LOST', { id: live.row.id })
+  } catch (error) {
+    isOver = true
+    throw error
+  } finally {
+    if (isOver) {
+      stream.close()
+      hold.release()
+    } else {
+      cancel()
+      runOn(world, taken)
+    }
+  }
+}
+
+/** Nobody reads any more: output is dropped, and the end still counts. */
+function runOn(world: World, { live, request, fields, hold, stream }: Taken): void {
+  const drain = async () => {
+    for await (const { message } of stream)
+      if (message.type === 'exec_done') execDone(live, fields.shell, request.timeout_ms ?? null, message)
+  }
+  drain()
+    .catch(err => world.log.debug({ err, sessionId: live.row.id }, 'a command without a reader was lost'))
+    .finally(() => {
+      stream.close()
+      hold.release()
+    })
+}

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest'
+import { daemonFixture, type TestDaemon } from '../../testing/daemon.fixture.ts'
+
+const exec = (daemon: TestDaemon, id: string, body: object) => daemon.call('POST', `/v1/sessions/${id}/exec`, body)
+
+describe('exec', () => {
+  it('cleans what the terminal adds, and leaves it when asked', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    const cmd = String.raw`printf '\033[31mred\033[0m\n\377\n'`
+    expect((await exec(daemon, id, { cmd })).body).toMatchObject({ output: 'red\n\ufffd\n' })
+    expect((await exec(daemon, id, { cmd, raw_output: true })).body).toMatchObject({ output: '\x1b[31mred\x1b[0m\r\n\ufffd\r\n' })
+  })
+
+  it('past its timeout answers 200 with what was printed, and the shell lives on', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    await exec(daemon, id, { cmd: 'export KEPT=1' })
+    const reply = await exec(daemon, id, { cmd: 'echo before; sleep 20 | cat', timeout_ms: 1000 })
+    expect([reply.status, reply.body]).toMatchObject([200, { timed_out: true, exit_code: 124, output: 'before\n' }])
+    expect((await exec(daemon, id, { cmd: 'echo $KEPT' })).body).toMatchObject({ output: '1\n' })
+  })
+
+  it('refuses a timeout above the maximum instead of shortening it', async () => {
+    const daemon = await daemonFixture({ flags: { 'defaults-max-exec-timeout-ms': ['1000'] } })
+    const { id } = await daemon.create()
+    expect((await exec(daemon, id, { cmd: 'true', timeout_ms: 1001 })).body).toMatchObject({
+      error: { code: 'TIMEOUT_TOO_LONG', detail: { timeout_ms: 1001, max_ms: 1000 } },
+    })
+    expect((await exec(daemon, id, { cmd: 'true', timeout_ms: 1000 })).status).toBe(200)
+    expect((await exec(daemon, id, { cmd: 'true' })).status).toBe(200)
+  })
+
+  it('cuts the middle of long output and says so', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    const { body } = await exec(daemon, id, {
+      cmd: 'echo first; head -c 5000000 /dev/zero | tr "\\0" x; echo; echo last',
+      max_output_bytes: 1000,
+    })
+    const { output, truncated } = body as { output: string; truncated: boolean }
+    expect([truncated, output.startsWith('first\n'), output.endsWith('last\n')]).toEqual([true, true, true])
+    expect(output.length).toBeLessThan(1200)
+  })
+
+  it('in the main shell moves the session’s working directory; in another it does not', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    const cwd = async () => ((await daemon.call('GET', `/v1/sessions/${id}`)).body as { cwd: string }).cwd
+    await exec(daemon, id, { cmd: 'cd /usr' })
+    expect(await cwd()).toBe('/usr')
+    await exec(daemon, id, { cmd: 'cd /etc', shell: 'other' })
+    expect(await cwd()).toBe('/usr')
+  })
+
+  it('that ends its own shell says so, and the next one has a fresh shell', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    expect((await exec(daemon, id, { cmd: 'kill -9 $$' })).body).toMatchObject({ shell_exited: true })
+    expect((await exec(daemon, id, { cmd: 'echo back' })).body).toMatchObject({ output: 'back\n', exit_code: 0 })
+  })
+
+  it.each([
+    ['an empty command', { cmd: '' }],
+    ['NUL', { cmd: 'a\0b' }],
+    ['a command over 1 MiB', { cmd: 'x'.repeat(1_048_577) }],
+    ['a bad shell name', { cmd: 'true', shell: '../x' }],
+    ['an unknown field', { cmd: 'true', timeout: 3 }],
+  ])('refuses %s', async (_what, body) => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create({ start: false })
+    expect((await exec(daemon, id, body)).body).toMatchObject({ error: { code: 'INVALID_REQUEST' } })
+  })
+})
+
+describe('shells', () => {
+  it('are made, listed and ended', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    const base = `/v1/sessions/${id}/shells`
+    expect((await daemon.call('POST', base, { name: 'work', env: { A: 'b' }, size: { cols: 90, rows: 20 } })).body).toMatchObject(
+      { name: 'work', program: expect.stringMatching(/bash|sh/), busy: false },
+    )
+    expect((await daemon.call('POST', base, { name: 'work' })).body).toMatchObject({ error: { code: 'SHELL_EXISTS' } })
+    expect((await exec(daemon, id, { cmd: 'echo $A; stty size </dev/tty', shell: 'work' })).body).toMatchObject({
+      output: 'b\n20 90\n',
+    })
+    expect((await daemon.call('GET', base)).body).toMatchObject({
+      items: [{ name: 'work', created_at: expect.stringMatching(/Z$/) }],
+    })
+    expect((await daemon.call('DELETE', `${base}/work`)).body).toEqual({ ok: true })
+    expect((await daemon.call('DELETE', `${base}/work`)).body).toMatchObject({ error: { code: 'SHELL_NOT_FOUND' } })
+  })
+})
+
+describe('processes', () => {
+  it('are started, listed, written to, signalled and shown when they ended', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    const base = `/v1/sessions/${id}/processes`
+    const started = await daemon.call('POST', base, { argv: ['cat'], stdin: true, tag: 'my-cat' })
+    expect([started.status, started.body]).toMatchObject([201, { running: true, tag: 'my-cat', exit_code: null, ended_at: null }])
+    const { pid } = started.body as { pid: number }
+    expect((await daemon.call('POST', `${base}/${pid}/stdin`, { text: 'x', close: true })).body).toEqual({ ok: true })
+    const deadline = Date.now() + 5000
+    let shown = { running: true } as { running: boolean }
+    while (shown.running && Date.now() < deadline) shown = (await daemon.call('GET', `${base}/${pid}`)).body
+    expect(shown).toMatchObject({ running: false, exit_code: 0, ended_at: expect.stringMatching(/Z$/) })
+    expect((await daemon.call('POST', `${base}/${pid}/signal`, { signal: 'BOGUS' })).body).toMatchObject({
+      error: { code: 'INVALID_REQUEST' },
+    })
+    expect((await daemon.call('POST', `${base}/4000000/signal`, { signal: 'TERM' })).body).toMatchObject({
+      error: { code: 'PROCESS_NOT_FOUND' },
+    })
+    expect((await daemon.call('POST', base, { argv: ['/no/such/program'] })).body).toMatchObject({
+      error: { code: 'FILE_NOT_FOUND' },
+    })
+  })
+})

@@ -1,0 +1,147 @@
+// Files of a session. The runner resolves every path inside the sandbox; nothing here touches one on the host.
+import {
+  LIMITS,
+  type RouteBody,
+  type RouteQuery,
+  type RouteReply,
+  SandglassError,
+  SearchReply,
+  WatchEvent,
+} from '@sandglass/contract'
+import { z } from 'zod'
+import type { World } from '../context.ts'
+import { PagedReply, pagesOf } from '../pages.ts'
+import { ask, askStream, type HeldStream } from './ask.ts'
+import { parsed, RunnerEntry } from './runner-shapes.ts'
+
+const WORKSPACE = '.'
+const Written = z.object({ path: z.string(), size: z.int() })
+const mode = (text: string | undefined) => (text === undefined ? {} : { mode: text })
+type User = RouteQuery<'fsStat'>['user']
+/** Whose rights the runner acts with; the user of the sandbox where a request names none. */
+export const as = (user: User) => (user === undefined ? {} : { user })
+
+export async function writeFile(
+  world: World,
+  ref: string,
+  { text, content_base64, ...write }: RouteBody<'fsWrite'>,
+): Promise<RouteReply<'fsWrite'>> {
+  const content = content_base64 === undefined ? Buffer.from(text ?? '') : Buffer.from(content_base64, 'base64')
+  if (content.length > LIMITS.fs_write_bytes.max) throw new SandglassError('BODY_TOO_LARGE', { limit: LIMITS.fs_write_bytes.max })
+  const fields = {
+    path: write.path,
+    ...mode(write.mode),
+    make_parents: write.make_parents ?? true,
+    sync: write.sync ?? false,
+    ...as(write.user),
+  }
+  const { message, live } = await ask(world, ref, 'write', fields, content)
+  return { ok: true, ...parsed(live.row.id, Written, message) }
+}
+
+export async function readFile(
+  world: World,
+  ref: string,
+  { path, offset = 0, max_bytes = LIMITS.fs_read_bytes.default, user }: RouteQuery<'fsRead'>,
+): Promise<RouteReply<'fsRead'>> {
+  const { message, body, live } = await ask(world, ref, 'read', { path, offset, max_bytes, ...as(user) })
+  const { size, truncated } = parsed(live.row.id, z.object({ size: z.int(), truncated: z.boolean().default(false) }), message)
+  return { path, content_base64: body.toString('base64'), size, truncated }
+}
+
+export async function listFiles(
+  world: World,
+  ref: string,
+  query: RouteQuery<'fsList'>,
+  signal: AbortSignal,
+): Promise<PagedReply<RouteReply<'fsList'>>> {
+  const fields = {
+    path: query.path ?? WORKSPACE,
+    recursive: query.recursive ?? false,
+    max_entries: query.max_entries ?? LIMITS.dir_entries.default,
+    stream: true,
+    ...as(query.user),
+  }
+  const held = await askStream(world, ref, 'fs.list', fields, signal)
+  return new PagedReply<RouteReply<'fsList'>>(pathOf(held), pagesOf(held, RunnerEntry))
+}
+
+function pathOf({ stream, live, close }: HeldStream): { path: string } {
+  try {
+    return parsed(live.row.id, z.object({ path: z.string() }), stream.reply)
+  } catch (error) {
+    close()
+    throw error
+  }
+}
+
+export async function statFile(world: World, ref: string, { path, user }: RouteQuery<'fsStat'>): Promise<RouteReply<'fsStat'>> {
+  const { message, live } = await ask(world, ref, 'fs.stat', { path, ...as(user) })
+  return parsed(live.row.id, RunnerEntry, message.entry)
+}
+
+export async function makeDirectory(
+  world: World,
+  ref: string,
+  { path, parents, mode: bits, user }: RouteBody<'fsMkdir'>,
+): Promise<{ ok: true }> {
+  await ask(world, ref, 'fs.mkdir', { path, parents: parents ?? false, ...mode(bits), ...as(user) })
+  return { ok: true }
+}
+
+export async function moveFile(
+  world: World,
+  ref: string,
+  { from, to, overwrite, user }: RouteBody<'fsMove'>,
+): Promise<{ ok: true }> {
+  await ask(world, ref, 'fs.move', { from, to, overwrite: overwrite ?? false, ...as(user) })
+  return { ok: true }
+}
+
+export async function removeFile(
+  world: World,
+  ref: string,
+  { path, recursive, user }: RouteBody<'fsRemove'>,
+): Promise<{ ok: true }> {
+  await ask(world, ref, 'fs.remove', { path, recursive: recursive ?? false, ...as(user) })
+  return { ok: true }
+}
+
+export async function searchFiles(
+  world: World,
+  ref: string,
+  query: RouteQuery<'fsSearch'>,
+  signal: AbortSignal,
+): Promise<PagedReply<RouteReply<'fsSearch'>>> {
+  const max_matches = query.max_matches ?? LIMITS.search_matches.default
+  const fields = { ...query, path: query.path ?? WORKSPACE, max_matches, stream: true }
+  const held = await askStream(world, ref, 'fs.search', fields, signal)
+  return new PagedReply<RouteReply<'fsSearch'>>({}, pagesOf(held, SearchReply.shape.items.element))
+}
+
+export async function watchFiles(
+  world: World,
+  ref: string,
+  query: RouteQuery<'fsWatch'>,
+  signal: AbortSignal,
+): Promise<AsyncGenerator<z.infer<typeof WatchEvent>, void, undefined>> {
+  const held = await askStream(
+    world,
+    ref,
+    'fs.watch',
+    { path: query.path ?? WORKSPACE, recursive: query.recursive ?? false, ...as(query.user) },
+    signal,
+  )
+  return changes(held)
+}
+
+async function* changes({ stream, live, close }: HeldStream): AsyncGenerator<z.infer<typeof WatchEvent>, void, undefined> {
+  try {
+    for await (const { message } of stream) {
+      const { event, ...change } = message
+      yield parsed(live.row.id, WatchEvent, { ...change, type: event })
+    }
+  } finally {
+    close()
+  }
+}

@@ -1,0 +1,109 @@
+// Bodies of any size, in and out, passed on as they arrive: whole files and tar archives.
+import type { Readable } from 'node:stream'
+import { ArchiveReply, type RouteQuery, type RouteReply, SandglassError } from '@sandglass/contract'
+import { z } from 'zod'
+import type { World } from '../context.ts'
+import { askStream, type HeldStream } from './ask.ts'
+import { parsed } from './runner-shapes.ts'
+
+export type Download = {
+  size: number
+  length: number
+  offset: number
+  modifiedAt: Date
+  chunks: AsyncGenerator<Buffer, void, undefined>
+  /** Takes back a chunk that is needed no more. */
+  recycle: (chunk: Uint8Array) => void
+  /** For a download that is not read to its end. */
+  close: () => void
+}
+
+/** `length` where it is known. */
+export type Upload = { chunks: Readable; length: number | undefined }
+
+export async function putFile(
+  world: World,
+  ref: string,
+  options: RouteQuery<'putFile'>,
+  source: Upload,
+  signal: AbortSignal,
+): Promise<RouteReply<'putFile'>> {
+  const held = await askStream(world, ref, 'file.put', { make_parents: true, ...options }, signal)
+  const done = await upload(held, source)
+  return { ok: true, ...parsed(held.live.row.id, z.object({ path: z.string(), size: z.int() }), done) }
+}
+
+export async function putArchive(
+  world: World,
+  ref: string,
+  query: RouteQuery<'putArchive'>,
+  source: Upload,
+  signal: AbortSignal,
+): Promise<RouteReply<'putArchive'>> {
+  const held = await askStream(world, ref, 'archive.put', { ...query, path: query.path ?? '.' }, signal)
+  const done = await upload(held, source)
+  const { entries, size } = parsed(held.live.row.id, z.object({ entries: ArchiveReply.shape.entries, size: z.int() }), done)
+  return { ok: true, entries, bytes: size }
+}
+
+/** A source of known length is sent as one body, so that its bytes are all that travels. */
+async function upload({ stream, close }: HeldStream, { chunks, length }: Upload): Promise<unknown> {
+  try {
+    return await stream.upload(chunks, length)
+  } finally {
+    close()
+  }
+}
+
+const Got = z.object({ size: z.int().min(0), modified_at_ms: z.int().min(0), bytes: z.int().min(0) })
+
+export async function getFile(
+  world: World,
+  ref: string,
+  query: RouteQuery<'getFile'>,
+  range: { offset: number; length?: number },
+  signal: AbortSignal,
+): Promise<Download> {
+  const held = await askStream(world, ref, 'file.get', { ...query, ...range }, signal)
+  const { size, modified_at_ms, bytes } = parsed(held.live.row.id, Got, held.stream.reply)
+  return {
+    size,
+    length: bytes,
+    offset: range.offset,
+    modifiedAt: new Date(modified_at_ms),
+    chunks: replyChunks(held),
+    recycle: chunk => held.stream.recycle(chunk),
+    close: held.close,
+  }
+}
+
+async function* replyChunks({ stream, close }: HeldStream): AsyncGenerator<Buffer, void, undefined> {
+  try {
+    yield* stream.replyBody()
+  } finally {
+    close()
+  }
+}
+
+export async function getArchive(
+  world: World,
+  ref: string,
+  query: RouteQuery<'getArchive'>,
+  signal: AbortSignal,
+): Promise<{ chunks: AsyncGenerator<Buffer, void, undefined>; close: () => void }> {
+  const held = await askStream(world, ref, 'archive.get', { ...query }, signal)
+  return { chunks: archiveChunks(held), close: held.close }
+}
+
+/** A tar that ends without `done` is cut: the error breaks the reply off, so that nobody takes it for whole. */
+async function* archiveChunks({ stream, live, close }: HeldStream): AsyncGenerator<Buffer, void, undefined> {
+  try {
+    for await (const { message, body } of stream) {
+      if (message.type === 'done') return
+      yield* body
+    }
+    throw new SandglassError('RUNNER_LOST', { id: live.row.id })
+  } finally {
+    close()
+  }
+}

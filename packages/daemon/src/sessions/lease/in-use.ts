@@ -1,0 +1,42 @@
+// Whether a session whose lease ran out is in use after all. Detached processes are asked for here, when the lease is about
+// to end, and nowhere else: nothing has to be stored, and a daemon that was restarted finds them again.
+import { z } from 'zod'
+import type { World } from '../context.ts'
+import { parsed } from '../inside/runner-shapes.ts'
+import type { LiveSession } from '../live.ts'
+import { dueAt, touch } from './lease.ts'
+
+/** A runner that does not answer by then does not keep its session. */
+const ANSWER_MS = 5000
+
+const Activity = z.object({ detached: z.int().min(0), since_detached_ms: z.int().min(0).nullish() })
+
+/**
+ * Moves the lease on and answers true when something uses the session: a command or stream under way, a detached process that
+ * still runs, or one that ended less than a ttl ago. SECURITY: a sandbox can claim that forever; the hard end ends it.
+ */
+export async function isInUse(world: World, live: LiveSession): Promise<boolean> {
+  if (live.holds > 0) {
+    touch(world, live)
+    return true
+  }
+  const lastActivity = live.row.status === 'running' ? await lastDetached(world, live) : null
+  if (lastActivity === null) return false
+  const due = dueAt(world, live.row, live.row.status, lastActivity)
+  if (due !== null && due <= world.now()) return false
+  touch(world, live, lastActivity)
+  return true
+}
+
+/** When a detached process last ran, null for never. */
+async function lastDetached(world: World, live: LiveSession): Promise<number | null> {
+  try {
+    const { message } = await live.link.request('stats', {}, { signal: AbortSignal.timeout(ANSWER_MS) })
+    const { detached, since_detached_ms } = parsed(live.row.id, Activity, message)
+    if (detached > 0) return world.now()
+    return since_detached_ms == null ? null : world.now() - since_detached_ms
+  } catch (err) {
+    world.log.debug({ err, sessionId: live.row.id }, 'runner does not say whether a detached process runs')
+    return null
+  }
+}

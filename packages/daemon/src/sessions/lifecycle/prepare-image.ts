@@ -1,0 +1,18 @@
+// Makes an image ready to start from. Those who need the same image wait for one piece of work.
+import type { Backend } from '../../backends/backend.ts'
+import type { SessionRow } from '../../store/tables.ts'
+import type { World } from '../context.ts'
+import { rootImage } from '../placement/root-image.ts'
+
+export async function prepareImage(
+  world: World,
+  backend: Backend,
+  { image, image_id }: Pick<SessionRow, 'image' | 'image_id'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const root = await rootImage(world, { image, image_id })
+  const about = { backend: backend.name, image, startedAt: world.now() }
+  const prepare = (stop: AbortSignal, say: (step: string) => void) => backend.prepare(root, stop, say)
+  await world.preparations.join(`${backend.name} ${image_id ?? 'host'}`, about, prepare, signal)
+  signal.throwIfAborted()
+}

@@ -1,0 +1,79 @@
+import { fileURLToPath } from 'node:url'
+import { SandglassError } from '@sandglass/contract'
+import { expect, it } from 'vitest'
+import type { Backend } from '../../backends/backend.ts'
+import { openOci } from '../../backends/oci/backend.ts'
+import { daemonFixture, plainChild, temporaryFolder } from '../../testing/daemon.fixture.ts'
+
+const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
+
+/** The oci backend of this machine, and one after it that refuses nothing. */
+async function twoBackends(flags: Record<string, string[]>) {
+  const oci = await openOci({ dataDir: await temporaryFolder(), runtime: 'auto', runnerPath })
+  return await daemonFixture({ flags, backends: folder => [oci, plainChild(folder)] })
+}
+
+it('auto passes over a backend that cannot give what is asked, and takes the next that can', async () => {
+  const daemon = await twoBackends({ 'allow-bridge': ['true'] })
+  const bridged = await daemon.call('POST', '/v1/sessions', { name: 'bridged', network: 'bridge', start: false })
+  expect(bridged.body).toMatchObject({ backend: 'plain-child', network: 'bridge' })
+  const plain = await daemon.call('POST', '/v1/sessions', { name: 'plain', start: false })
+  expect(plain.body).toMatchObject({ backend: 'oci', network: 'none', runtime: null, mounts: [], nested_virt: false })
+})
+
+it('a backend that is named is never replaced by another', async () => {
+  const daemon = await twoBackends({ 'allow-bridge': ['true'] })
+  for (const wish of [{ network: 'bridge' }, { nested_virt: true }, { runtime: 'no-such' }]) {
+    const refused = await daemon.call('POST', '/v1/sessions', { backend: 'oci', ...wish })
+    expect(refused).toMatchObject({ body: { error: { code: 'UNSUPPORTED' } } })
+  }
+  expect((await daemon.call('GET', '/v1/sessions?all=true')).body).toMatchObject({ items: [] })
+})
+
+it('auto says why each backend refuses when all do, and the way out that is one', async () => {
+  const oci = await openOci({ dataDir: await temporaryFolder(), runtime: 'auto', runnerPath })
+  const daemon = await daemonFixture({
+    backends: folder => {
+      const last: Backend = plainChild(folder)
+      last.refuse = () => Promise.reject(new SandglassError('UNSUPPORTED', { what: 'there is no KVM', next: 'leave it out' }))
+      return [oci, last]
+    },
+  })
+  expect((await daemon.call('POST', '/v1/sessions', { runtime: 'no-such' })).body).toMatchObject({
+    error: {
+      message: expect.stringMatching(/the OCI runtime "no-such": there are [^;]*$/),
+      hint: expect.stringContaining('backends.oci.runtimes'),
+    },
+  })
+  const refused = await daemon.call('POST', '/v1/sessions', { nested_virt: true })
+  expect(refused.body).toMatchObject({
+    error: {
+      code: 'UNSUPPORTED',
+      message: 'not supported here: nested virtualisation with oci; there is no KVM',
+      hint: 'leave it out',
+    },
+  })
+})
+
+it('a reason that every backend has is said once', async () => {
+  const daemon = await daemonFixture({
+    backends: folder =>
+      ['one', 'two'].map(name => {
+        const backend: Backend = plainChild(folder)
+        backend.refuse = () =>
+          Promise.reject(new SandglassError('UNSUPPORTED', { what: 'the folder is root’s', next: 'chown it' }))
+        return Object.defineProperty(backend, 'name', { value: name })
+      }),
+  })
+  expect((await daemon.call('POST', '/v1/sessions', {})).body).toMatchObject({
+    error: { message: 'not supported here: the folder is root’s', hint: 'chown it' },
+  })
+})
+
+it('what the configuration forbids is forbidden on every backend', async () => {
+  const daemon = await twoBackends({})
+  for (const wish of [{ network: 'bridge' }, { mounts: [{ source: '/srv', target: '/mnt/x' }] }]) {
+    const refused = await daemon.call('POST', '/v1/sessions', wish)
+    expect(refused.body).toMatchObject({ error: { code: 'UNSUPPORTED' } })
+  }
+})

@@ -1,0 +1,85 @@
+// Folders of the host that a session asks to see.
+import { lstat, realpath } from 'node:fs/promises'
+import { posix } from 'node:path'
+import { type Config, SandglassError, type SessionSpec } from '@sandglass/contract'
+import type { HostMount } from '../../backends/backend.ts'
+
+/** Places that are the sandbox's own; a mount on or above them would take them away. */
+const TAKEN = [
+  '/',
+  '/proc',
+  '/sys',
+  '/dev',
+  '/run',
+  '/tmp',
+  '/etc',
+  '/usr',
+  '/bin',
+  '/lib',
+  '/.sandglass',
+  '/home/sandbox',
+  '/workspace',
+]
+
+type Roots = { readonly config: Pick<Config, 'mount_roots'>; readonly dataDir: string }
+
+/**
+ * The mounts with the paths that they lead to, or a refusal. SECURITY: only what lies below a configured root is ever shown, links
+ * followed first: a session that may write below a root could put a link there for the next one.
+ */
+export async function allowedMounts(world: Roots, wanted: SessionSpec['mounts'] = []): Promise<HostMount[]> {
+  if (wanted.length === 0) return []
+  const roots = await Promise.all(world.config.mount_roots.map(root => realpath(root).catch(() => null)))
+  const own = await realpath(world.dataDir)
+  const mounts = await Promise.all(
+    wanted.map(async ({ source, target, readonly }) => ({
+      source: await resolved(source),
+      target: posix.normalize(target).replace(/(.)\/$/, '$1'),
+      readonly,
+    })),
+  )
+  for (const { source, target } of mounts) {
+    if (!roots.some(root => root !== null && isBelow(source, root)))
+      throw refused(`a mount of ${source}: it is not below mount_roots of the configuration`)
+    if (isBelow(source, own) || isBelow(own, source)) throw refused(`a mount of ${source}: the daemon keeps its own files there`)
+    if (!(await lstat(source)).isDirectory()) throw refused(`a mount of ${source}: it is not a folder`)
+    if (
+      TAKEN.some(place => `${place}/`.startsWith(`${target === '/' ? '' : target}/`)) ||
+      target.startsWith('/.sandglass') ||
+      /^\/(proc|sys|dev)\//.test(target)
+    )
+      throw refused(`a mount at ${target}: that place is the sandbox's own`)
+    if (mounts.filter(other => other.target === target).length > 1) throw refused(`two mounts at ${target}`)
+  }
+  return mounts
+}
+
+/** The mounts of a session that starts again. SECURITY: a link that is in place of a folder by now is not followed. */
+export async function stillAllowedMounts(world: Roots, stored: readonly HostMount[]): Promise<HostMount[]> {
+  const mounts = await allowedMounts(world, [...stored])
+  for (const [i, { source }] of stored.entries())
+    if (mounts[i]?.source !== source) throw refused(`a mount of ${source}: a link is in its place`)
+  return mounts
+}
+
+const isBelow = (path: string, folder: string) => folder === '/' || path === folder || path.startsWith(`${folder}/`)
+
+async function resolved(source: string): Promise<string> {
+  try {
+    return await realpath(source)
+  } catch (error) {
+    const { code = '', message } = error as NodeJS.ErrnoException
+    const issue = `mounts: ${source} ${CANNOT_BE[code] ?? `cannot be mounted: ${message}`}`
+    throw new SandglassError('INVALID_REQUEST', { issue, next: NEEDS_A_FOLDER }, { cause: error })
+  }
+}
+
+const CANNOT_BE: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist on the host',
+  ENOTDIR: 'leads through something that is not a folder',
+  EACCES: 'may not be looked into by the daemon',
+  ELOOP: 'is a link that leads to itself',
+}
+const NEEDS_A_FOLDER = 'a mount shows a folder that is there already, below mount_roots of the configuration'
+
+const refused = (what: string) => new SandglassError('UNSUPPORTED', { what })

@@ -1,0 +1,42 @@
+// What a session asks of its machine beyond an image and limits. Only the operator's configuration can allow some of it.
+import { SandglassError, type SessionSpec } from '@sandglass/contract'
+import type { MachineWishes } from '../../backends/backend.ts'
+import type { SessionRow } from '../../store/tables.ts'
+import type { World } from '../context.ts'
+import type { Lifetime } from '../lease/lifetime.ts'
+import { allowedMounts, stillAllowedMounts } from './host-mounts.ts'
+
+export async function wishesOf(world: World, spec: SessionSpec, { on_expiry }: Lifetime): Promise<MachineWishes> {
+  const { config } = world
+  const network = spec.network ?? config.defaults.network
+  refuseBridge(world, network)
+  return {
+    network,
+    readonlyRootfs: spec.readonly_rootfs ?? config.defaults.readonly_rootfs,
+    runtime: spec.runtime ?? null,
+    nestedVirt: spec.nested_virt ?? false,
+    canPause: on_expiry === 'pause',
+    mounts: await allowedMounts(world, spec.mounts),
+  }
+}
+
+/** Those of a session that is stored. SECURITY: the configuration may allow less than it did when the session was made. */
+export async function wishesOfRow(world: World, row: SessionRow): Promise<MachineWishes> {
+  refuseBridge(world, row.network)
+  return {
+    network: row.network,
+    readonlyRootfs: row.readonly_rootfs === 1,
+    runtime: row.runtime,
+    nestedVirt: row.nested_virt === 1,
+    canPause: row.on_expiry === 'pause',
+    mounts: await stillAllowedMounts(world, JSON.parse(row.mounts)),
+  }
+}
+
+function refuseBridge({ config }: World, network: MachineWishes['network']): void {
+  if (network === 'bridge' && !config.allow_bridge)
+    throw new SandglassError('UNSUPPORTED', {
+      what: 'network bridge is off here',
+      next: 'set allow_bridge to true in the configuration, then run `sandglass shutdown` and try again',
+    })
+}

@@ -1,0 +1,55 @@
+import { SandglassError } from '@sandglass/contract/tables'
+import { toCamel } from '../transport/case.ts'
+import { Drained } from '../transport/drained.ts'
+import { bodyOf, streamError } from '../transport/follow.ts'
+import { readEvents } from '../transport/sse.ts'
+import { LOST, type Transport } from '../transport/transport.ts'
+import type { ExecChunk, ExecDone, ExecStreamOptions } from '../wire-types.ts'
+import { abandoned } from './abandoned.ts'
+
+/**
+ * Output of one command as it comes: `for await (const { chunk } of stream)`, then `await stream.result`. The command starts when a loop
+ * begins or `result` is read. `result` alone also works; the output is then read and dropped. Leaving the loop early interrupts the
+ * command and kills it, unless `detach`, and `result` then rejects with an AbortError.
+ */
+export class ExecStream implements AsyncIterable<ExecChunk, ExecDone, undefined> {
+  #chunks: Drained<ExecChunk, ExecDone>
+
+  constructor(transport: Transport, id: string, cmd: string, options: ExecStreamOptions) {
+    this.#chunks = new Drained(chunks(transport, id, cmd, options), notRead)
+  }
+
+  [Symbol.asyncIterator](): AsyncGenerator<ExecChunk, ExecDone, undefined> {
+    return this.#chunks.iterator()
+  }
+
+  /** How the command ended. Where no loop over the output begins in the same turn of the event loop, the output is dropped, until a loop begins. */
+  get result(): Promise<ExecDone> {
+    return this.#chunks.result
+  }
+}
+
+const notRead = () => new DOMException('the output was not read to its end, so how the command ended is not known', 'AbortError')
+
+async function* chunks(
+  transport: Transport,
+  id: string,
+  cmd: string,
+  { signal, onWaiting, ...options }: ExecStreamOptions,
+): AsyncGenerator<ExecChunk, ExecDone, undefined> {
+  try {
+    const call = { params: { id }, body: { cmd, ...options }, headers: { accept: 'text/event-stream' }, signal }
+    for await (const event of readEvents(bodyOf(await transport.open('execStream', call)))) {
+      if (event.type === 'chunk') yield toCamel(JSON.parse(event.data)) as ExecChunk
+      else if (event.type === 'done') return toCamel(JSON.parse(event.data)) as ExecDone
+      else if (event.type === 'error') throw streamError(event)
+      else if (event.type === 'waiting' || event.type === 'started') onWaiting?.(event.type === 'waiting')
+    }
+    throw new Error('the stream ended before the command did')
+  } catch (error) {
+    signal?.throwIfAborted()
+    const lost = { address: transport.options.address, why: LOST }
+    const failure = error instanceof SandglassError ? error : new SandglassError('DAEMON_UNREACHABLE', lost, { cause: error })
+    throw abandoned(failure, { session: id })
+  }
+}

@@ -1,0 +1,191 @@
+// Requests: addresses from the contract's table, JSON with names converted, errors rebuilt, retries where a second try is safe.
+import { PATHS, type RouteName, SandglassError } from '@sandglass/contract/tables'
+import type { ForwardLike } from '../session/forward.ts'
+import type { Body, Query, Reply } from '../wire-types.ts'
+import { type BodySource, webBody } from './body.ts'
+import { camelName, snakeName, toCamel, toSnake } from './case.ts'
+import { decodeError } from './decode-error.ts'
+import type { SocketConstructor } from './socket.ts'
+import { withResolvers } from './with-resolvers.ts'
+
+/** The part of fetch that is used, so that a faster or a unix-socket one can stand in for it. */
+export type FetchLike = (url: string, init: FetchInit) => Promise<ResponseLike>
+export type FetchInit = {
+  method: string
+  headers: Record<string, string>
+  body?: BodySource
+  signal?: AbortSignal
+  duplex?: 'half'
+  /** The call alone does not keep the program running; a fetch that cannot do that ignores it. */
+  background?: boolean
+}
+export type ResponseLike = {
+  readonly status: number
+  readonly ok: boolean
+  readonly headers: { get(name: string): string | null }
+  readonly body: ReadableStream<Uint8Array> | null
+  text(): Promise<string>
+}
+
+export type ClientOptions = {
+  /** Where the daemon listens, like http://127.0.0.1:8080. */
+  baseUrl: string
+  /** What errors call that place; baseUrl when absent. */
+  address?: string
+  /** The key, or a function that finds it, which is asked before each call and gets the call's signal. */
+  apiKey: string | ((signal?: AbortSignal) => string | Promise<string>)
+  /** A SandglassError that it throws is not taken for a lost connection: the call fails with it and is not sent again. */
+  fetch?: FetchLike
+  WebSocket?: SocketConstructor
+  /** Listens on this machine for `session.forward`; the client of `@sandglass/sdk/node` has one. */
+  forward?: ForwardLike
+  /** How often a lost read or create is sent again; 2 when absent. */
+  retries?: number
+}
+
+export type CallOptions<Name extends RouteName> = {
+  params?: Record<string, string | number>
+  query?: Query<Name>
+  body?: Body<Name>
+  raw?: BodySource
+  headers?: Record<string, string>
+  signal?: AbortSignal
+  /** Makes a POST safe to send again: the daemon answers a repeated key with the first result. */
+  idempotencyKey?: string
+  /** See FetchInit. */
+  background?: boolean
+}
+
+export type Transport = {
+  readonly options: Required<Pick<ClientOptions, 'baseUrl' | 'address' | 'retries'>> &
+    Pick<ClientOptions, 'WebSocket' | 'forward'>
+  key(signal?: AbortSignal): Promise<string>
+  /** One JSON reply. */
+  json<Name extends RouteName>(name: Name, options?: CallOptions<Name>): Promise<Reply<Name>>
+  /** The response itself, once its status says success. */
+  open<Name extends RouteName>(name: Name, options?: CallOptions<Name>): Promise<ResponseLike>
+}
+
+export function createTransport(given: ClientOptions): Transport {
+  const baseUrl = given.baseUrl.replace(/\/+$/, '')
+  const options = { ...given, baseUrl, address: given.address ?? baseUrl, retries: given.retries ?? 2 }
+  const send: FetchLike = given.fetch ?? ((url, init) => fetch(url, { ...init, body: webBody(init.body) }))
+  const key = async (signal?: AbortSignal) => (typeof given.apiKey === 'string' ? given.apiKey : await given.apiKey(signal))
+  const line: Line = { send, key, options }
+  const open = <Name extends RouteName>(name: Name, call: CallOptions<Name> = {}) => openWithRetries(line, name, call)
+  return {
+    options,
+    key,
+    open,
+    async json(name, call) {
+      const response = await open(name, call)
+      const text = await response.text().catch(error => {
+        call?.signal?.throwIfAborted()
+        throw unreachable(options.address, error)
+      })
+      return toCamel(JSON.parse(text)) as Reply<typeof name>
+    },
+  }
+}
+
+/** Path and query of a call. */
+export function routeUrl(name: RouteName, params: CallOptions<RouteName>['params'] = {}, query: object = {}): string {
+  const path = PATHS[name].path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(params[key])))
+  const search = new URLSearchParams()
+  for (const [key, value] of Object.entries(toSnake(query) as Record<string, unknown>)) {
+    if (value !== undefined) search.set(key, String(value))
+  }
+  return search.size > 0 ? `${path}?${search}` : path
+}
+
+/** Wait of the `attempt`-th retry, with jitter so that many clients do not come back at once. */
+export function backoff(
+  attempt: number,
+  { signal, background }: Pick<CallOptions<RouteName>, 'signal' | 'background'>,
+): Promise<void> {
+  signal?.throwIfAborted()
+  const { promise, resolve, reject } = withResolvers<void>()
+  const timer = setTimeout(resolve, Math.min(5000, 50 * 2 ** attempt) * (0.5 + Math.random() / 2))
+  if (background && typeof timer === 'object') timer.unref() // a number in browsers
+  const abort = () => reject(signal?.reason)
+  signal?.addEventListener('abort', abort, { once: true })
+  return promise.finally(() => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', abort)
+  })
+}
+
+/** True for failures that say nothing about the request itself. */
+export function isTransient(error: unknown): boolean {
+  return error instanceof SandglassError && (error.is('DAEMON_UNREACHABLE') || error.is('SHUTTING_DOWN'))
+}
+
+/** What every call goes through. */
+type Line = { send: FetchLike } & Pick<Transport, 'key' | 'options'>
+
+async function openWithRetries<Name extends RouteName>(line: Line, name: Name, call: CallOptions<Name>): Promise<ResponseLike> {
+  const isSafe = PATHS[name].method === 'GET' || call.idempotencyKey !== undefined
+  for (let attempt = 0; ; attempt++) {
+    const response = await openOnce(line, name, call)
+    if (!(response instanceof SandglassError)) return response
+    if (!isSafe || attempt >= line.options.retries) throw response
+    await backoff(attempt, call)
+  }
+}
+
+/** Returns transient errors for the caller to retry; throws all others. */
+async function openOnce<Name extends RouteName>(
+  { send, key, options }: Line,
+  name: Name,
+  call: CallOptions<Name>,
+): Promise<ResponseLike | SandglassError> {
+  call.signal?.throwIfAborted()
+  const init: FetchInit = {
+    method: PATHS[name].method,
+    headers: { authorization: `Bearer ${await key(call.signal)}`, ...call.headers },
+  }
+  if (call.signal) init.signal = call.signal
+  if (call.background) init.background = true
+  if (call.idempotencyKey) init.headers['idempotency-key'] = call.idempotencyKey
+  if (call.raw !== undefined) {
+    init.body = call.raw
+    init.duplex = 'half'
+  } else if (call.body !== undefined) {
+    init.headers['content-type'] = 'application/json'
+    init.body = JSON.stringify(toSnake(call.body))
+  }
+  let response: ResponseLike
+  try {
+    response = await send(options.baseUrl + routeUrl(name, call.params, call.query), init)
+  } catch (error) {
+    call.signal?.throwIfAborted()
+    // A body that fails has its own error, which the web's fetch wraps.
+    const cause = error instanceof Error ? error.cause : undefined
+    if (cause instanceof SandglassError) throw cause
+    if (error instanceof SandglassError) throw error
+    return unreachable(options.address, error)
+  }
+  if (response.ok) return response
+  const refusal = await decodeError(response)
+  if (!isTransient(refusal)) throw asWritten(refusal, call.body)
+  return refusal
+}
+
+/** A field that the daemon does not know, by the name that the caller gave it. */
+function asWritten(refusal: SandglassError, body: object | undefined): SandglassError {
+  const [, fields, meant] = /^unknown field ([\w, ]+)(?:; did you mean (\w+)\?)?$/.exec(refusal.message) ?? []
+  if (!refusal.is('INVALID_REQUEST') || fields === undefined) return refusal
+  const written = new Map(Object.keys(body ?? {}).map(name => [snakeName(name), name]))
+  const issue = `unknown field ${fields.replace(/\w+/g, name => written.get(name) ?? name)}${meant ? `; did you mean ${camelName(meant)}?` : ''}`
+  return new SandglassError('INVALID_REQUEST', { ...refusal.detail, issue }, { requestId: refusal.requestId, cause: refusal })
+}
+
+/** Node's words for an answer that does not come, or not all of it. */
+const LOST_WORDS = /^(aborted|socket hang up|terminated|other side closed|(read|write) (ECONNRESET|EPIPE))$/
+export const LOST = 'the connection was lost'
+
+export function unreachable(address: string, error: unknown): SandglassError {
+  const root = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const why = root instanceof Error ? root.message || String((root as { code?: unknown }).code ?? root.name) : String(root)
+  return new SandglassError('DAEMON_UNREACHABLE', { address, why: LOST_WORDS.test(why) ? LOST : why }, { cause: error })
+}
