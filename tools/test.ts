@@ -2,6 +2,7 @@
 //   --ci       no heartbeat rewriting; a skip without a reason is a failure either way
 //   WORD…      narrow vitest to files whose path contains one of them, and run nothing else
 import { parseArgs } from 'node:util'
+import { coverage } from './test/coverage.ts'
 import { goTest } from './test/go.ts'
 import { command, type Outcome, runStage } from './test/stage.ts'
 import { vitest } from './test/vitest.ts'
@@ -18,6 +19,7 @@ const STAGES: Record<string, () => Promise<Outcome>> = {
   'go vet': () => command('go-vet', ['go', 'vet', './...'], 'runner'),
   'go test': () => goTest(),
   tests: () => vitest('tests', ['--exclude', 'test/gates/**']),
+  coverage: () => coverage(outcomes.flatMap(outcome => outcome.ran)),
 }
 
 const stages = positionals.length > 0 ? { tests: () => vitest('tests', positionals) } : STAGES

@@ -1,17 +1,10 @@
 import { existsSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { read } from './tree.ts'
+import { coverageRows, existsInSource, notPassed, place, testsIn } from './coverage-rows.ts'
 
-// A row is | item | where | test |. The test cell names `file`: "title", or says which later work brings it.
-type Row = { item: string; where: string; test: string; line: number }
+const rows = coverageRows()
 
-const rows: Row[] = read('docs/coverage.md')
-  .split('\n')
-  .flatMap((text, i) => {
-    const [, item = '', where = '', test = ''] = text.split(/(?<!\\)\|/).map(cell => cell.trim())
-    return text.startsWith('|') && item !== 'item' && !/^-+$/.test(item) ? [{ item, where, test, line: i + 1 }] : []
-  })
-
+// That the named tests passed is checked at the end of `npm test`, in tools/test/coverage.ts.
 describe('docs/coverage.md', () => {
   it('has rows', () => {
     expect(rows.length).toBeGreaterThan(50)
@@ -24,7 +17,7 @@ describe('docs/coverage.md', () => {
   it('names only tests that exist, by file and title', () => {
     const missing = rows.flatMap(row =>
       testsIn(row)
-        .filter(t => !exists(t))
+        .filter(t => !existsInSource(t))
         .map(t => `${place(row)}: ${t.file}: "${t.title}"`),
     )
     expect(missing).toEqual([])
@@ -36,16 +29,17 @@ describe('docs/coverage.md', () => {
     )
     expect(paths.filter(p => !existsSync(p.path)).map(p => `${place(p.row)}: ${p.path}`)).toEqual([])
   })
+
+  it('counts a row as shown only by a test of that file and title that passed', () => {
+    const row = (test: string) => ({ item: 'item', where: '', test, line: 1 })
+    const ran = (file: string, title: string, passed = true) => [{ file, title, passed }]
+    const missing = (test: string, tests: ReturnType<typeof ran>) => notPassed([row(test)], tests).length
+    expect(missing('`a.test.ts`: "ends"', ran('a.test.ts', 'a session ends'))).toBe(0)
+    expect(missing('`a.test.ts`: "ends"', ran('a.test.ts', 'a session ends', false))).toBe(1)
+    expect(missing('`a.test.ts`: "ends"', ran('b.test.ts', 'a session ends'))).toBe(1)
+    expect(missing('`a.test.ts`: "starts %s on $backend"', ran('a.test.ts', 'starts python on oci'))).toBe(0)
+    expect(missing('`conformance/limits.ts`: "holds"', ran('oci.test.ts', 'oci > holds'))).toBe(0)
+    expect(missing('`runner/internal/shell/exec_test.go`: "TestIt"', ran('runner/internal/shell', 'TestIt'))).toBe(0)
+    expect(missing('`runner/internal/shell/exec_test.go`: "TestIt"', ran('runner/internal/files', 'TestIt'))).toBe(1)
+  })
 })
-
-function testsIn({ test }: Row): { file: string; title: string }[] {
-  return [...test.matchAll(/`([^`]+)`: "([^"]+)"/g)].map(m => ({ file: m[1] ?? '', title: m[2] ?? '' }))
-}
-
-/** Quotes in a title are escaped in the source; what the page shows is compared without them. */
-function exists({ file, title }: { file: string; title: string }): boolean {
-  const plain = (text: string) => text.replaceAll(/[\\'"`’]/g, '')
-  return existsSync(file) && plain(read(file)).includes(plain(title))
-}
-
-const place = (row: Row) => `line ${row.line}, ${row.item}`

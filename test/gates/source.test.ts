@@ -12,6 +12,17 @@ const ENTRY = [
   'packages/sdk/src/node/connect-local.ts',
 ]
 
+// Files of tests that await a timer, and why that is no sleep.
+const AWAITED_TIMERS: Record<string, string> = {
+  'packages/daemon/src/layers/layer-folders.test.ts': 'the body of a request that arrives slowly',
+  'packages/daemon/src/sessions/lifecycle/reconcile.test.ts': 'kills the daemon at a random moment',
+  'packages/daemon/src/testing/daemon.fixture.ts': 'polls a condition until a deadline',
+  'packages/daemon/src/testing/daemon-process.fixture.ts': 'polls a condition until a deadline',
+  'packages/sdk/src/transport/streams.test.ts': 'lets one turn of the event loop pass',
+  'test/e2e/crash.test.ts': 'kills the daemon at a chosen moment',
+  'test/e2e/deadline.ts': 'polls a condition until a deadline',
+}
+
 const find = (paths: string[], pattern: RegExp) => paths.flatMap(path => linesMatching(path, pattern, code(path)))
 
 describe('source', () => {
@@ -58,9 +69,22 @@ describe('source', () => {
     expect(find(paths, /\bprocess\s*\.\s*exit\(/)).toEqual([])
   })
 
-  it('waits for conditions: no test sleeps for a fixed time', () => {
+  it('waits for conditions: a test that awaits a timer has a reason in the table', () => {
     const tests = TYPESCRIPT.filter(isTest).filter(path => !path.startsWith('test/gates/'))
-    expect(find(tests, /\bawait\s+(setTimeout|sleep|delay)\(\s*\d/)).toEqual([])
+    expect(tests.filter(path => awaitsTimer(code(path))).sort()).toEqual(Object.keys(AWAITED_TIMERS).sort())
+  })
+
+  it('finds an awaited timer under each name that it can have', () => {
+    const timers = [
+      "import { setTimeout as pause } from 'node:timers/promises'\nawait pause(ms)",
+      "import { setTimeout } from 'node:timers/promises'\nawait setTimeout(WAIT_MS, undefined)",
+      "import * as timers from 'node:timers/promises'\nawait timers.setTimeout(5)",
+      'await new Promise(resolve => setTimeout(resolve, ms))',
+      'await new Promise<void>((ok) => { setTimeout(ok, 10) })',
+      'await sleep(later)',
+    ]
+    expect(timers.filter(source => !awaitsTimer(source))).toEqual([])
+    expect(awaitsTimer('const timer = setTimeout(() => child.kill(), 5000)\nawait until(() => isGone(pid))')).toBe(false)
   })
 
   it('narrates no edits in comments', () => {
@@ -76,4 +100,14 @@ function isExplained(place: string): boolean {
   const around = (text: string) => text.split('\n').slice(Number(line) - 1, Number(line) + 3)
   const blanked = around(code(path))
   return around(read(path)).some((original, i) => original.trimEnd() !== blanked[i]?.trimEnd())
+}
+
+/** True for source that awaits a timer: by an imported name, by a name that says so, or by a promise around setTimeout. */
+function awaitsTimer(source: string): boolean {
+  const imported = [...source.matchAll(/\bsetTimeout as (\w+)[^'"]*from ['"]node:timers\/promises['"]/g)].map(m => m[1])
+  const names = ['setTimeout', '\\w+\\.setTimeout', 'sleep', 'delay', ...imported].join('|')
+  return (
+    new RegExp(`\\bawait\\s+(?:${names})\\(`).test(source) ||
+    /new Promise(?:<\w+>)?\(\s*\(?(\w+)\)?\s*=>\s*\{?\s*setTimeout\(\s*\1\b/.test(source)
+  )
 }

@@ -14,7 +14,12 @@ export async function goTest(): Promise<Outcome> {
   const broken = events.filter(e => !e.Test && e.Action === 'fail' && !failures.some(f => f.Package === e.Package))
   const outside = code !== 0 && failures.length + broken.length === 0 ? 1 : 0
   const report = [...[...failures, ...broken].flatMap(textOf), ...noise].join('')
-  return { passed: of('pass').length, failed: failures.length + broken.length + outside, skips, report: tail(report, 300) }
+  const ran = [...of('pass'), ...of('skip')].map(e => ({
+    file: (e.Package ?? '').replace(/^sandglass\//, ''),
+    title: e.Test ?? '',
+    passed: e.Action === 'pass',
+  }))
+  return { ran, passed: of('pass').length, failed: failures.length + broken.length + outside, skips, report: tail(report, 300) }
 }
 
 function parse(output: string): { events: Event[]; noise: string[] } {

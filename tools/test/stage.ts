@@ -2,8 +2,16 @@
 import { spawn } from 'node:child_process'
 import { createWriteStream, mkdirSync, readFileSync } from 'node:fs'
 import { finished } from 'node:stream/promises'
+import type { Ran } from '../../test/gates/coverage-rows.ts'
 
-export type Outcome = { passed: number; failed: number; skips: { title: string; reason: string }[]; report: string }
+export type Outcome = {
+  passed: number
+  failed: number
+  skips: { title: string; reason: string }[]
+  /** Every test of the stage, for the page that names tests. */
+  ran: Ran[]
+  report: string
+}
 
 /** Runs a stage and prints one line about it; a failed stage's report follows. Throwing counts as one failure. */
 export async function runStage(name: string, run: () => Promise<Outcome>, isCi: boolean): Promise<Outcome> {
@@ -15,6 +23,7 @@ export async function runStage(name: string, run: () => Promise<Outcome>, isCi: 
       passed: 0,
       failed: 1,
       skips: [],
+      ran: [],
       report: error instanceof Error ? (error.stack ?? '') : String(error),
     }),
   )
@@ -28,7 +37,7 @@ export async function runStage(name: string, run: () => Promise<Outcome>, isCi: 
 /** A check that passes or fails as a whole. */
 export async function command(log: string, argv: string[], cwd = '.'): Promise<Outcome> {
   const { code, output } = await capture(log, argv, cwd)
-  return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skips: [], report: tail(output) }
+  return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1, skips: [], ran: [], report: tail(output) }
 }
 
 /** A stage that takes longer hangs: it is ended whole, and fails. */

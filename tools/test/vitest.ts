@@ -14,7 +14,7 @@ export async function vitest(name: string, args: string[]): Promise<Outcome> {
     ...args,
   ]
   const { code, output } = await capture(name, ['env', `TALLY_FILE=${tallyPath}`, 'NO_COLOR=1', process.execPath, ...argv])
-  if (!existsSync(tallyPath)) return { passed: 0, failed: 1, skips: [], report: tail(output, 400) }
+  if (!existsSync(tallyPath)) return { passed: 0, failed: 1, skips: [], ran: [], report: tail(output, 400) }
   const tally: Tally = JSON.parse(readFileSync(tallyPath, 'utf8'))
   // An error outside every test (a file that does not load, an unhandled rejection) fails the run without failing a test.
   const outside = code !== 0 && tally.failed === 0 ? 1 : 0
