@@ -57,6 +57,13 @@ describe('text', () => {
     expect(loose).toEqual([])
   })
 
+  it('hand-written pages wrap at 120 columns', () => {
+    const pages = MARKDOWN.filter(path => !isGenerated(path) && !/^(\.changes\/|docs\/backends|CHANGELOG|runner\/)/.test(path))
+    const withoutCode = (path: string) => read(path).replaceAll(/^ *```[\s\S]*?^ *```/gm, block => block.replaceAll(/[^\n]/g, ''))
+    const long = pages.flatMap(path => linesMatching(path, /^(?!\|).{121,}/, withoutCode(path)))
+    expect(long).toEqual([])
+  })
+
   it('every relative link in a page leads to a file', () => {
     const broken = MARKDOWN.filter(path => !isGenerated(path)).flatMap(path =>
       [...read(path).matchAll(/\]\((?!\w+:|#)([^)#\s]+)/g)]
