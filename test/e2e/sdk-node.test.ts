@@ -117,7 +117,7 @@ describe('a client of connectLocal', () => {
   it('calls back with the reason when the machine dies', async () => {
     const told: SessionInfo[] = []
     session.on('exit', info => told.push(info))
-    const [backend] = daemon.world.backends.values()
+    const [backend] = daemon.context.backends.values()
     await backend?.discard(session.id)
     await until(() => told.length > 0)
     expect(told).toEqual([

@@ -16,7 +16,7 @@ import { KeyedMutex } from './lib/keyed-mutex.ts'
 import type { Logger } from './log.ts'
 import { openSecretKey } from './secrets/key-file.ts'
 import { Changes } from './sessions/changes.ts'
-import type { World } from './sessions/context.ts'
+import type { SessionContext } from './sessions/context.ts'
 import { sweep } from './sessions/lease/expire.ts'
 import { flushLeases, Leases } from './sessions/lease/lease.ts'
 import { Reaper } from './sessions/lease/reaper.ts'
@@ -34,7 +34,7 @@ const GRACE_MS = 3000
 export type Daemon = {
   /** http://127.0.0.1:8080, unix:/path */
   addresses: readonly string[]
-  world: World
+  context: SessionContext
   close(): Promise<void>
 }
 
@@ -52,24 +52,24 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const dataDir = openDataDir(loaded.dataDir)
   try {
     const closing = new AbortController()
-    const world = await openWorld(options, dataDir, closing.signal)
-    const api: Api = { world, apiKey: loaded.config.api_key ?? dataDir.apiKey(), version: version() }
-    const { removals } = await reconcile(world)
-    await openImages(world)
-    const diskWatch = new DiskWatch(world)
+    const context = await openContext(options, dataDir, closing.signal)
+    const api: Api = { context, apiKey: loaded.config.api_key ?? dataDir.apiKey(), version: version() }
+    const { removals } = await reconcile(context)
+    await openImages(context)
+    const diskWatch = new DiskWatch(context)
     diskWatch.start()
-    world.reaper.start(() => sweep(world))
-    world.leases.onDue(() => flush(world))
-    const openFilesWatch = watchOpenFiles(world).catch(err => log.error({ err }, 'open files are not watched any more'))
+    context.reaper.start(() => sweep(context))
+    context.leases.onDue(() => flush(context))
+    const openFilesWatch = watchOpenFiles(context).catch(err => log.error({ err }, 'open files are not watched any more'))
     const app = createApp(api)
     await app.ready()
     const upgrades = createUpgrades(api)
     const listeners = await listen(addresses, (request, response) => app.routing(request, response), upgrades)
-    world.reaper.nudge(world.now())
+    context.reaper.nudge(context.now())
     log.info({ addresses: listeners.addresses, version: api.version, pid: process.pid }, 'listening')
     return {
       addresses: listeners.addresses,
-      world,
+      context,
       async close() {
         closing.abort()
         upgrades.closeAll()
@@ -77,7 +77,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         await app.close()
         await removals
         await Promise.all([diskWatch.stop(), openFilesWatch])
-        await closeWorld(world)
+        await closeContext(context)
         dataDir.lock.release()
         log.info('stopped; sessions keep running')
       },
@@ -88,11 +88,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   }
 }
 
-async function openWorld(
+async function openContext(
   { loaded, backends, log, now = Date.now }: DaemonOptions,
   dataDir: DataDir,
   closing: AbortSignal,
-): Promise<World> {
+): Promise<SessionContext> {
   const store = await openStore(loaded.storePath)
   const secretKey = await openKey(store, loaded, dataDir)
   await removeUnplaced(join(dataDir.path, 'sessions'))
@@ -129,8 +129,8 @@ async function openKey(store: Store, { storePath }: Loaded, { path, ballast }: D
   }
 }
 
-function flush(world: World): void {
-  flushLeases(world).catch(err => world.log.error({ err }, 'leases could not be written'))
+function flush(context: SessionContext): void {
+  flushLeases(context).catch(err => context.log.error({ err }, 'leases could not be written'))
 }
 
 /** Idle connections close at once, requests under way have the grace, and then everything is cut. */
@@ -151,15 +151,15 @@ function closeServer(server: Server): Promise<void> {
 }
 
 /** The machines stay; what is let go is this daemon's hold on them. */
-async function closeWorld(world: World): Promise<void> {
-  for (const abort of world.starting.values()) abort.abort(new Error('the daemon is stopping'))
-  await world.reaper.stop()
-  world.leases.stop()
-  await flushLeases(world)
-  for (const { link } of world.live.all()) link.close()
-  await Promise.all([...world.backends.values()].map(backend => backend.close?.()))
-  await world.images.pruning
-  await world.store.destroy()
+async function closeContext(context: SessionContext): Promise<void> {
+  for (const abort of context.starting.values()) abort.abort(new Error('the daemon is stopping'))
+  await context.reaper.stop()
+  context.leases.stop()
+  await flushLeases(context)
+  for (const { link } of context.live.all()) link.close()
+  await Promise.all([...context.backends.values()].map(backend => backend.close?.()))
+  await context.images.pruning
+  await context.store.destroy()
 }
 
 function version(): string {

@@ -3,11 +3,11 @@ import type { PATHS, RouteBody, RouteHeaders, RouteName, RouteParams, RouteQuery
 import type { FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import type { Logger } from '../log.ts'
-import type { World } from '../sessions/context.ts'
+import type { SessionContext } from '../sessions/context.ts'
 import type { PagedReply } from '../sessions/pages.ts'
 
 export type Api = {
-  readonly world: World
+  readonly context: SessionContext
   readonly apiKey: string
   readonly version: string
 }

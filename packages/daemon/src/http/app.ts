@@ -39,14 +39,14 @@ export function createApp(api: Api): FastifyInstance {
     frameworkErrors: (error, request, response) => refusePath(error, request, response as FastifyReply),
   })
   const isKey = keyChecker(api.apiKey)
-  const { httpSeconds } = api.world.metrics
-  const logOf = (request: FastifyRequest) => api.world.log.child({ requestId: request.id })
+  const { httpSeconds } = api.context.metrics
+  const logOf = (request: FastifyRequest) => api.context.log.child({ requestId: request.id })
 
   app.addHook('onRequest', async (request, response) => {
     const { name } = request.routeOptions.config
     if (admit(request, response, name ? ROUTES[name] : null)) return response.code(204).send()
     const totalMs = name !== undefined && isRaw(name) ? null : LIMITS.json_body_seconds.max * 1000
-    watchBody(request, response, { stallMs: api.world.config.slow_body_seconds * 1000, totalMs }, error =>
+    watchBody(request, response, { stallMs: api.context.config.slow_body_seconds * 1000, totalMs }, error =>
       response
         .header('connection', 'close')
         .code(error.httpStatus)
@@ -64,12 +64,12 @@ export function createApp(api: Api): FastifyInstance {
   app.addHook('onResponse', async (request, response) => {
     const route = request.routeOptions.config.name ?? 'none'
     httpSeconds.observe({ route, status: response.statusCode }, response.elapsedTime / 1000)
-    if (api.world.log.isLevelEnabled('debug'))
+    if (api.context.log.isLevelEnabled('debug'))
       logOf(request).debug({ route, status: response.statusCode, ms: response.elapsedTime }, 'request')
   })
   app.setErrorHandler(async (error, request, response) => {
-    const explained = await explainLoss(api.world, sessionOf(request), error)
-    return sendError(whileClosing(api.world.closing, explained, request), request, response, logOf(request))
+    const explained = await explainLoss(api.context, sessionOf(request), error)
+    return sendError(whileClosing(api.context.closing, explained, request), request, response, logOf(request))
   })
   app.setNotFoundHandler((request, response) =>
     sendError(
@@ -103,9 +103,9 @@ export function createApp(api: Api): FastifyInstance {
     response.header('x-request-id', request.id)
     if (isLoopback(request) && !isLocalHost(request.headers.host))
       throw new SandglassError('INVALID_REQUEST', { issue: 'Host: is not a name of this daemon' })
-    if (admitOrigin(api.world.config.cors_origins, request, response)) return true
+    if (admitOrigin(api.context.config.cors_origins, request, response)) return true
     if (!route?.public && !isKey(bearerKey(request.raw))) throw new SandglassError('UNAUTHORIZED', {})
-    if (api.world.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
+    if (api.context.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
     return false
   }
 
@@ -148,7 +148,7 @@ export function createApp(api: Api): FastifyInstance {
         return gone
       },
       get signal() {
-        signal ??= AbortSignal.any([api.world.closing, this.gone])
+        signal ??= AbortSignal.any([api.context.closing, this.gone])
         return signal
       },
       get log() {

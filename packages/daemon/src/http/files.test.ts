@@ -146,7 +146,7 @@ describe('files', () => {
       Readable.from(
         (async function* () {
           yield Buffer.from('new')
-          await until(() => daemon.world.live.get(id)?.holds === 1)
+          await until(() => daemon.context.live.get(id)?.holds === 1)
           leave.abort()
         })(),
       ),

@@ -16,7 +16,7 @@ export async function reply(
   response: FastifyReply,
 ): Promise<FastifyReply> {
   const { kind, status = 200 }: Route = ROUTES[name]
-  const patienceMs = api.world.config.slow_reader_seconds * 1000
+  const patienceMs = api.context.config.slow_reader_seconds * 1000
   const result = await (handler as (call: Call<RouteName>) => Promise<unknown>)(call)
   if (kind === 'json') {
     if (result instanceof PagedReply) return await sendPages(api, response, result, patienceMs, call)
@@ -27,8 +27,8 @@ export async function reply(
   }
   response.hijack()
   if (kind === 'sse') {
-    const explain = (error: unknown) => explainLoss(api.world, sessionOf(call.request), error)
-    const { closing } = api.world
+    const explain = (error: unknown) => explainLoss(api.context, sessionOf(call.request), error)
+    const { closing } = api.context
     const options = { requestId: call.request.id, patienceMs, closing, stopping: stopping(call.request), explain, log: call.log }
     await sendEvents(response.raw, result as AsyncIterable<SseEvent>, options)
   } else await sendBytes(api, response, result as BytesReply, patienceMs, call)
@@ -105,7 +105,7 @@ async function sendBytes(
   } catch (err) {
     call.log.warn({ err }, 'body broken off')
     // Whoever asks what became of the session finds it stored.
-    await explainLoss(api.world, sessionOf(call.request), err)
+    await explainLoss(api.context, sessionOf(call.request), err)
     raw.destroy()
   } finally {
     close?.()

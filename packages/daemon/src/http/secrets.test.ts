@@ -36,10 +36,10 @@ describe('a secret', () => {
     expect(listed.body).toMatchObject({ total: 2, limit: 50, offset: 0, next_cursor: null })
     expect(await names(daemon)).toEqual(['OTHER_KEY', 'agent.claude'])
     expect(kept.text + listed.text).not.toContain(VALUE)
-    expect(await revealSecret(daemon.world, 'agent.claude')).toBe(VALUE)
+    expect(await revealSecret(daemon.context, 'agent.claude')).toBe(VALUE)
     expect((await daemon.call('DELETE', '/v1/secrets/agent.claude')).body).toEqual({ ok: true })
     expect((await daemon.call('DELETE', '/v1/secrets/agent.claude')).body).toMatchObject({ error: { code: 'SECRET_NOT_FOUND' } })
-    expect(await revealSecret(daemon.world, 'agent.claude')).toBeUndefined()
+    expect(await revealSecret(daemon.context, 'agent.claude')).toBeUndefined()
     expect((await daemon.call('GET', '/v1/secrets/OTHER_KEY')).status).toBe(404)
   })
 
@@ -52,7 +52,7 @@ describe('a secret', () => {
       created_at: '1970-01-01T00:00:01.000Z',
       updated_at: '1970-01-01T00:01:01.000Z',
     })
-    expect(await revealSecret(daemon.world, 'a')).toBe('new')
+    expect(await revealSecret(daemon.context, 'a')).toBe('new')
   })
 
   it('is found by paging through the list', async () => {
@@ -105,8 +105,8 @@ describe('a secret', () => {
     const daemon = await daemonFixture()
     await put(daemon, 'a')
     await put(daemon, 'a')
-    await revealSecret(daemon.world, 'a')
-    await daemon.world.store.schema.dropTable('secrets').execute()
+    await revealSecret(daemon.context, 'a')
+    await daemon.context.store.schema.dropTable('secrets').execute()
     expect((await put(daemon, 'a')).status).toBe(500)
     await daemon.call('DELETE', '/v1/secrets/a')
     expect(daemon.logged.map(line => line.msg)).toContain('request failed unexpectedly')
@@ -127,23 +127,23 @@ describe('a row of a secret', () => {
     const daemon =
       await spoil(`update secrets set (ciphertext, nonce) = (select ciphertext, nonce from secrets where name = 'mine')
       where name = 'other'`)
-    await expect(revealSecret(daemon.world, 'other')).rejects.toMatchObject({ code: 'SECRET_UNREADABLE' })
-    expect(await revealSecret(daemon.world, 'mine')).toBe(VALUE)
+    await expect(revealSecret(daemon.context, 'other')).rejects.toMatchObject({ code: 'SECRET_UNREADABLE' })
+    expect(await revealSecret(daemon.context, 'mine')).toBe(VALUE)
   })
 
   it('that was given another name does not open', async () => {
     const daemon = await spoil(`delete from secrets where name = 'other'; update secrets set name = 'other'`)
-    await expect(revealSecret(daemon.world, 'other')).rejects.toMatchObject({ code: 'SECRET_UNREADABLE' })
+    await expect(revealSecret(daemon.context, 'other')).rejects.toMatchObject({ code: 'SECRET_UNREADABLE' })
   })
 
   it('that was changed says so, and can be set again', async () => {
     const daemon = await spoil(`update secrets set ciphertext = zeroblob(length(ciphertext)) where name = 'mine'`)
-    await expect(revealSecret(daemon.world, 'mine')).rejects.toMatchObject({
+    await expect(revealSecret(daemon.context, 'mine')).rejects.toMatchObject({
       message: 'the secret mine cannot be decrypted: the stored value was changed, or encrypted with another key',
       hint: expect.stringContaining('sandglass secret set'),
     })
     await put(daemon, 'mine', 'again')
-    expect(await revealSecret(daemon.world, 'mine')).toBe('again')
+    expect(await revealSecret(daemon.context, 'mine')).toBe('again')
   })
 })
 
@@ -151,10 +151,10 @@ describe('a credential', () => {
   it('is the secret of its name, unless the configuration has it', async () => {
     const daemon = await daemonFixture({ flags: { 'agent-api-keys-codex': ['from-the-file'] } })
     for (const name of ['agent.claude', 'agent.codex', 'sprites_token']) await put(daemon, name, `kept ${name}`)
-    expect(await credential(daemon.world, 'agent_api_keys.claude')).toBe('kept agent.claude')
-    expect(await credential(daemon.world, 'agent_api_keys.codex')).toBe('from-the-file')
-    expect(await credential(daemon.world, 'agent_api_keys.opencode')).toBeUndefined()
-    expect(await credential(daemon.world, 'sprites_token')).toBe('kept sprites_token')
+    expect(await credential(daemon.context, 'agent_api_keys.claude')).toBe('kept agent.claude')
+    expect(await credential(daemon.context, 'agent_api_keys.codex')).toBe('from-the-file')
+    expect(await credential(daemon.context, 'agent_api_keys.opencode')).toBeUndefined()
+    expect(await credential(daemon.context, 'sprites_token')).toBe('kept sprites_token')
   })
 })
 
@@ -178,7 +178,7 @@ describe('on disk', () => {
       const daemon = await daemonFixture()
       await daemon.call('POST', '/v1/sessions', body, { 'idempotency-key': 'once' })
       hashes.push(
-        (await daemon.world.store.selectFrom('idempotency').select('request_hash').executeTakeFirstOrThrow()).request_hash,
+        (await daemon.context.store.selectFrom('idempotency').select('request_hash').executeTakeFirstOrThrow()).request_hash,
       )
     }
     expect(hashes[0]).not.toBe(hashes[1])
@@ -212,7 +212,7 @@ describe('an environment', () => {
   it('whose row was changed fails the start with the reason, and says no more', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create({ name: 'box', env: { TOKEN: VALUE }, start: false })
-    await daemon.world.store
+    await daemon.context.store
       .updateTable('sessions')
       .set({ env_sealed: Buffer.alloc(60) })
       .execute()

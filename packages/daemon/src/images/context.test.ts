@@ -14,7 +14,7 @@ it('a session counts once in what images leave alone, however many backends look
   await using disk = await open(join(sessions, 'a', 'disk.ext4'), 'w')
   await disk.truncate(1024 * MiB)
   const backend = () => Object.assign(plainChild(sessions), { room: () => new DiskRoom(sessions).read() })
-  const { world } = await daemonFixture({ flags: { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] } })
+  const { context: world } = await daemonFixture({ flags: { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] } })
   const backends = new Map(['oci', 'microvm'].map(name => [name, backend()]))
   const { blocks, bsize } = await statfs(world.dataDir)
   expect(await reserveBytes({ ...world, backends })).toBe(diskLines(NO_OVERCOMMIT, blocks * bsize).pause + 128 * MiB)

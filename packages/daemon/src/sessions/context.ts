@@ -14,7 +14,7 @@ import type { Preparations } from './lifecycle/progress.ts'
 import type { LiveSessions } from './live.ts'
 import type { Metrics } from './metrics.ts'
 
-export type World = {
+export type SessionContext = {
   readonly config: Readonly<Config>
   readonly store: Store
   /** By name, in the order that `auto` tries them. */

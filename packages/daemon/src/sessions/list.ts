@@ -2,16 +2,16 @@
 import { LIMITS, SandglassError, type SessionList, type SessionQuery } from '@sandglass/contract'
 import type { z } from 'zod'
 import { listSessions as listRows } from '../store/list.ts'
-import type { World } from './context.ts'
+import type { SessionContext } from './context.ts'
 import { showSession } from './show.ts'
 
-export async function listSessions(world: World, query: SessionQuery): Promise<z.infer<typeof SessionList>> {
+export async function listSessions(context: SessionContext, query: SessionQuery): Promise<z.infer<typeof SessionList>> {
   const limit = query.limit ?? LIMITS.list_page.default
   const offset = query.offset ?? 0
   const filter = { status: query.status, name: query.name, label: parseLabel(query.label), all: query.all ?? false }
-  const { rows, total, nextCursor } = await listRows(world.store, filter, { limit, offset, cursor: query.cursor })
+  const { rows, total, nextCursor } = await listRows(context.store, filter, { limit, offset, cursor: query.cursor })
   return {
-    items: rows.map(row => showSession(world.live.get(row.id)?.row ?? row)),
+    items: rows.map(row => showSession(context.live.get(row.id)?.row ?? row)),
     total,
     limit,
     offset,

@@ -4,7 +4,7 @@ import type { Machine } from '../backends/backend.ts'
 import type { RunnerLink } from '../runner-link/link.ts'
 import { findSession } from '../store/sessions.ts'
 import type { SessionRow } from '../store/tables.ts'
-import type { World } from './context.ts'
+import type { SessionContext } from './context.ts'
 import type { LimitMemory } from './limits/limit-hits.ts'
 
 export type LiveSession = {
@@ -43,18 +43,18 @@ export class LiveSessions {
 }
 
 /** The running session that a command is for. `verb` is for the refusal: cannot exec in sess_…: it is paused. */
-export async function runningSession(world: World, ref: string, verb: string): Promise<LiveSession> {
-  const live = world.live.get(ref)
+export async function runningSession(context: SessionContext, ref: string, verb: string): Promise<LiveSession> {
+  const live = context.live.get(ref)
   if (live?.row.status === 'running') return live
-  const row = live?.row ?? (await storedSession(world, ref))
+  const row = live?.row ?? (await storedSession(context, ref))
   // Stored as running, yet not found again: its backend is missing from this daemon.
   if (row.status === 'running') throw new SandglassError('RUNNER_LOST', { id: row.id })
   throw new SandglassError('WRONG_STATE', { id: row.id, name: row.name, state: row.status, event: verb })
 }
 
 /** The session by id or name, ended ones included. */
-export async function storedSession(world: World, ref: string): Promise<SessionRow> {
-  const row = await findSession(world.store, SESSION_ID.test(ref) ? { id: ref } : { name: ref })
+export async function storedSession(context: SessionContext, ref: string): Promise<SessionRow> {
+  const row = await findSession(context.store, SESSION_ID.test(ref) ? { id: ref } : { name: ref })
   if (!row) throw new SandglassError('SESSION_NOT_FOUND', { id: ref })
   return row
 }

@@ -3,7 +3,7 @@ import type { Session, SessionEventRecord } from '@sandglass/contract'
 import type { Logger } from '../log.ts'
 import { unsealEnv } from '../secrets/seal.ts'
 import type { EventRow, SessionRow } from '../store/tables.ts'
-import type { World } from './context.ts'
+import type { SessionContext } from './context.ts'
 
 export function showSession(row: SessionRow): Session {
   return {
@@ -51,13 +51,13 @@ function keptUntil({ status, expires_at, delete_at }: SessionRow): number | null
 }
 
 /** SECURITY: whoever holds the key may read the values; that it was done is in the log. */
-export function showWithEnv(world: World, row: SessionRow, log: Logger): Session {
-  const env = sessionEnv(world, row)
+export function showWithEnv(context: SessionContext, row: SessionRow, log: Logger): Session {
+  const env = sessionEnv(context, row)
   log.info({ sessionId: row.id }, 'environment shown')
   return { ...showSession(row), env }
 }
 
-export const sessionEnv = ({ secretKey }: World, { id, env_sealed }: SessionRow): Record<string, string> =>
+export const sessionEnv = ({ secretKey }: SessionContext, { id, env_sealed }: SessionRow): Record<string, string> =>
   env_sealed ? unsealEnv(secretKey, id, env_sealed) : {}
 
 export function showEvent(row: EventRow): SessionEventRecord {

@@ -12,7 +12,7 @@ export async function clocked(options: FixtureOptions = {}): Promise<Clocked> {
     daemon,
     async pass(seconds) {
       now += seconds * 1000
-      await expireDue(daemon.world)
+      await expireDue(daemon.context)
     },
   }
 }

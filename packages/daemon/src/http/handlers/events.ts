@@ -2,11 +2,11 @@ import { SandglassError, type SessionEventRecord } from '@sandglass/contract'
 import { followAll, followSession } from '../../sessions/follow.ts'
 import type { Api, Handlers, SseEvent } from '../api.ts'
 
-export const eventHandlers = ({ world }: Api) =>
+export const eventHandlers = ({ context }: Api) =>
   ({
-    events: async ({ request, signal }) => records(await followAll(world, lastId(request.headers['last-event-id']), signal)),
+    events: async ({ request, signal }) => records(await followAll(context, lastId(request.headers['last-event-id']), signal)),
     sessionEvents: async ({ params, request, signal }) =>
-      records(await followSession(world, params.id, lastId(request.headers['last-event-id']), signal)),
+      records(await followSession(context, params.id, lastId(request.headers['last-event-id']), signal)),
   }) satisfies Partial<Handlers>
 
 async function* records(events: AsyncIterable<SessionEventRecord>): AsyncGenerator<SseEvent, void, undefined> {

@@ -18,39 +18,39 @@ import { answerOnce } from '../requests/idempotency.ts'
 import { pumpChannels, pumpOptions } from '../streams/channels.ts'
 import { numbered } from '../streams/sse.ts'
 
-export const execHandlers = ({ world }: Api) =>
+export const execHandlers = ({ context }: Api) =>
   ({
-    exec: ({ params, body, gone }) => execCommand(world, params.id, body, gone),
-    execStream: async ({ params, body, gone }) => numbered(await execStream(world, params.id, body, gone)),
+    exec: ({ params, body, gone }) => execCommand(context, params.id, body, gone),
+    execStream: async ({ params, body, gone }) => numbered(await execStream(context, params.id, body, gone)),
 
     createShell: ({ params, body, request }) =>
-      answerOnce(world, request, 'createShell', params, body, () => createShell(world, params.id, body)),
-    listShells: ({ params }) => listShells(world, params.id),
-    deleteShell: ({ params }) => deleteShell(world, params.id, params.name),
-    interruptShell: ({ params }) => interruptShell(world, params.id, params.name),
+      answerOnce(context, request, 'createShell', params, body, () => createShell(context, params.id, body)),
+    listShells: ({ params }) => listShells(context, params.id),
+    deleteShell: ({ params }) => deleteShell(context, params.id, params.name),
+    interruptShell: ({ params }) => interruptShell(context, params.id, params.name),
     attachShell: async ({ params, query, signal, log }) => {
-      const held = await attachShell(world, params.id, params.name, query, signal)
+      const held = await attachShell(context, params.id, params.name, query, signal)
       const { live } = held
       const { seen } = live.limits
-      const met = (exitCode: number) => limitHit(world, live, exitCode, seen)
-      return socket => pumpChannels(socket, held, pumpOptions(world, held, log, met))
+      const met = (exitCode: number) => limitHit(context, live, exitCode, seen)
+      return socket => pumpChannels(socket, held, pumpOptions(context, held, log, met))
     },
 
     startProcess: ({ params, body, request }) =>
-      answerOnce(world, request, 'startProcess', params, body, () => startProcess(world, params.id, body)),
-    listProcesses: ({ params }) => listProcesses(world, params.id),
-    processTable: ({ params, signal }) => processTable(world, params.id, signal),
-    getProcess: ({ params }) => getProcess(world, params.id, params.pid),
-    signalProcess: ({ params, body }) => signalProcess(world, params.id, params.pid, body),
-    writeStdin: ({ params, body }) => writeStdin(world, params.id, params.pid, body),
+      answerOnce(context, request, 'startProcess', params, body, () => startProcess(context, params.id, body)),
+    listProcesses: ({ params }) => listProcesses(context, params.id),
+    processTable: ({ params, signal }) => processTable(context, params.id, signal),
+    getProcess: ({ params }) => getProcess(context, params.id, params.pid),
+    signalProcess: ({ params, body }) => signalProcess(context, params.id, params.pid, body),
+    writeStdin: ({ params, body }) => writeStdin(context, params.id, params.pid, body),
     attachProcess: async ({ params, signal, log }) => {
-      const held = await attachProcess(world, params.id, params.pid, {}, signal)
-      const met = (exitCode: number) => processLimitHit(world, held.live, params.pid, exitCode)
-      return socket => pumpChannels(socket, held, pumpOptions(world, held, log, met))
+      const held = await attachProcess(context, params.id, params.pid, {}, signal)
+      const met = (exitCode: number) => processLimitHit(context, held.live, params.pid, exitCode)
+      return socket => pumpChannels(socket, held, pumpOptions(context, held, log, met))
     },
     processOutput: async ({ params, query, request, signal }) => {
       const position = parsePosition(request.headers['last-event-id']?.toString())
       const from = { stdout_from: position.stdout, stderr_from: position.stderr, follow: query.follow ?? true }
-      return processOutput(world, await attachProcess(world, params.id, params.pid, from, signal), params.pid, position)
+      return processOutput(context, await attachProcess(context, params.id, params.pid, from, signal), params.pid, position)
     },
   }) satisfies Partial<Handlers>

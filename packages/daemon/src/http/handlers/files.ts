@@ -15,23 +15,23 @@ import { getArchive, getFile, putArchive, putFile, type Upload } from '../../ses
 import type { Api, BytesReply, Call, Handlers, SseEvent } from '../api.ts'
 import { parseRange } from '../requests/range.ts'
 
-export const fileHandlers = ({ world }: Api) =>
+export const fileHandlers = ({ context }: Api) =>
   ({
-    fsWrite: ({ params, body }) => writeFile(world, params.id, body),
-    fsRead: ({ params, query }) => readFile(world, params.id, query),
-    fsList: ({ params, query, signal }) => listFiles(world, params.id, query, signal),
-    fsStat: ({ params, query }) => statFile(world, params.id, query),
-    fsMkdir: ({ params, body }) => makeDirectory(world, params.id, body),
-    fsMove: ({ params, body }) => moveFile(world, params.id, body),
-    fsRemove: ({ params, body }) => removeFile(world, params.id, body),
-    fsSearch: ({ params, query, signal }) => searchFiles(world, params.id, query, signal),
-    fsWatch: async ({ params, query, signal }) => changeEvents(await watchFiles(world, params.id, query, signal)),
-    putFile: ({ params, query, request, signal }) => putFile(world, params.id, query, uploadOf(request), signal),
-    getFile: call => download(call, range => getFile(world, call.params.id, call.query, range, call.signal)),
-    putArchive: ({ params, query, request, signal }) => putArchive(world, params.id, query, uploadOf(request), signal),
+    fsWrite: ({ params, body }) => writeFile(context, params.id, body),
+    fsRead: ({ params, query }) => readFile(context, params.id, query),
+    fsList: ({ params, query, signal }) => listFiles(context, params.id, query, signal),
+    fsStat: ({ params, query }) => statFile(context, params.id, query),
+    fsMkdir: ({ params, body }) => makeDirectory(context, params.id, body),
+    fsMove: ({ params, body }) => moveFile(context, params.id, body),
+    fsRemove: ({ params, body }) => removeFile(context, params.id, body),
+    fsSearch: ({ params, query, signal }) => searchFiles(context, params.id, query, signal),
+    fsWatch: async ({ params, query, signal }) => changeEvents(await watchFiles(context, params.id, query, signal)),
+    putFile: ({ params, query, request, signal }) => putFile(context, params.id, query, uploadOf(request), signal),
+    getFile: call => download(call, range => getFile(context, call.params.id, call.query, range, call.signal)),
+    putArchive: ({ params, query, request, signal }) => putArchive(context, params.id, query, uploadOf(request), signal),
     getArchive: async ({ params, query, signal }) => ({
       headers: { 'content-type': 'application/x-tar' },
-      ...(await getArchive(world, params.id, query, signal)),
+      ...(await getArchive(context, params.id, query, signal)),
     }),
   }) satisfies Partial<Handlers>
 

@@ -1,13 +1,13 @@
 import { openapi } from '@sandglass/contract'
 import type { Api, Handlers } from '../api.ts'
 
-export const healthHandlers = ({ world, version }: Api) => {
+export const healthHandlers = ({ context, version }: Api) => {
   let description: unknown
   return {
     healthz: () => ({ status: 'ok', version }),
     readyz: async ({ request }) => {
       const backends = await Promise.all(
-        [...world.backends.values()].map(async backend => ({ name: backend.name, ...(await backend.probe()) })),
+        [...context.backends.values()].map(async backend => ({ name: backend.name, ...(await backend.probe()) })),
       )
       const isReady = backends.some(b => b.available)
       request.notReady = !isReady
@@ -17,8 +17,8 @@ export const healthHandlers = ({ world, version }: Api) => {
       }
     },
     metrics: async () => ({
-      headers: { 'content-type': world.metrics.registry.contentType },
-      chunks: text(await world.metrics.registry.metrics()),
+      headers: { 'content-type': context.metrics.registry.contentType },
+      chunks: text(await context.metrics.registry.metrics()),
     }),
     openapi: () => {
       description ??= openapi(version)

@@ -7,19 +7,19 @@ import { removeImage } from '../../images/store/remove.ts'
 import type { Api, Handlers, SseEvent } from '../api.ts'
 import { numbered } from '../streams/sse.ts'
 
-export const imageHandlers = ({ world }: Api) =>
+export const imageHandlers = ({ context }: Api) =>
   ({
-    listImages: ({ query }) => listImages(world, query),
-    getImage: ({ params }) => getImage(world, params.ref),
-    deleteImage: ({ params }) => removeImage(world, params.ref),
+    listImages: ({ query }) => listImages(context, query),
+    getImage: ({ params }) => getImage(context, params.ref),
+    deleteImage: ({ params }) => removeImage(context, params.ref),
     pullImage: async ({ body, signal }) => {
-      const { progress, done } = pullImage(world, body.reference, signal)
+      const { progress, done } = pullImage(context, body.reference, signal)
       return numbered(steps(progress.follow(), done))
     },
     buildImage: async ({ query, headers, request, signal }) =>
-      numbered(await buildImage(world, request.raw, { ...query, build_args: headers['x-build-args'] ?? {} }, signal)),
+      numbered(await buildImage(context, request.raw, { ...query, build_args: headers['x-build-args'] ?? {} }, signal)),
     importImage: async ({ query, request, signal }) => {
-      const { progress, done } = await importArchive(world, request.raw, query.reference, signal)
+      const { progress, done } = await importArchive(context, request.raw, query.reference, signal)
       return numbered(
         steps(
           progress.follow(),

@@ -2,11 +2,11 @@ import { dialPort, listPorts } from '../../sessions/inside/ports.ts'
 import type { Api, Handlers } from '../api.ts'
 import { pumpOptions, pumpRaw } from '../streams/channels.ts'
 
-export const portHandlers = ({ world }: Api) =>
+export const portHandlers = ({ context }: Api) =>
   ({
-    listPorts: ({ params }) => listPorts(world, params.id),
+    listPorts: ({ params }) => listPorts(context, params.id),
     dialPort: async ({ params, signal, log }) => {
-      const held = await dialPort(world, params.id, params.port, signal)
-      return socket => pumpRaw(socket, held, pumpOptions(world, held, log))
+      const held = await dialPort(context, params.id, params.port, signal)
+      return socket => pumpRaw(socket, held, pumpOptions(context, held, log))
     },
   }) satisfies Partial<Handlers>

@@ -1,16 +1,16 @@
 import { listSecrets, putSecret, removeSecret } from '../../secrets/stored.ts'
 import type { Api, Handlers } from '../api.ts'
 
-export const secretHandlers = ({ world }: Api) =>
+export const secretHandlers = ({ context }: Api) =>
   ({
     putSecret: async ({ params, body, log }) => {
-      const kept = await putSecret(world, params.name, body.value)
+      const kept = await putSecret(context, params.name, body.value)
       log.info({ secretName: params.name }, 'secret kept')
       return kept
     },
-    listSecrets: ({ query }) => listSecrets(world, query),
+    listSecrets: ({ query }) => listSecrets(context, query),
     deleteSecret: async ({ params, log }) => {
-      const removed = await removeSecret(world, params.name)
+      const removed = await removeSecret(context, params.name)
       log.info({ secretName: params.name }, 'secret removed')
       return removed
     },

@@ -13,30 +13,30 @@ import { showSession, showWithEnv } from '../../sessions/show.ts'
 import type { Api, Handlers } from '../api.ts'
 import { createOnce, type Pending } from '../requests/idempotency.ts'
 
-export const sessionHandlers = ({ world }: Api) =>
+export const sessionHandlers = ({ context }: Api) =>
   ({
     createSession: async ({ body, request, signal, log }) => {
-      const create = (pending: Pending | null, stop: AbortSignal) => createSession(world, body, pending, stop, log)
-      return showSession(await createOnce(world, request, body, create, signal))
+      const create = (pending: Pending | null, stop: AbortSignal) => createSession(context, body, pending, stop, log)
+      return showSession(await createOnce(context, request, body, create, signal))
     },
-    listSessions: ({ query }) => listSessions(world, query),
-    listPreparations: () => ({ items: world.preparations.list() }),
+    listSessions: ({ query }) => listSessions(context, query),
+    listPreparations: () => ({ items: context.preparations.list() }),
     getSession: async ({ params, query, log }) => {
-      const row = await getSession(world, params.id)
-      return query.reveal_env ? showWithEnv(world, row, log) : showSession(row)
+      const row = await getSession(context, params.id)
+      return query.reveal_env ? showWithEnv(context, row, log) : showSession(row)
     },
     deleteSession: async ({ params, query, log }) =>
-      showSession(await (query.purge ? purgeSession : terminateSession)(world, params.id, log)),
-    terminateSession: async ({ params, log }) => showSession(await terminateSession(world, params.id, log)),
-    startSession: async ({ params, signal, log }) => showSession(await startSession(world, params.id, signal, log)),
-    stopSession: async ({ params, log }) => showSession(await stopSession(world, params.id, log)),
-    pauseSession: async ({ params, log }) => showSession(await pauseSession(world, params.id, log)),
-    resumeSession: async ({ params, log }) => showSession(await resumeSession(world, params.id, log)),
-    renewSession: async ({ params, body }) => showSession(await renewSession(world, params.id, body.ttl_seconds)),
-    resizeSession: async ({ params, body, log }) => showSession(await resizeSession(world, params.id, body, log)),
-    sessionStats: ({ params }) => sessionStats(world, params.id),
+      showSession(await (query.purge ? purgeSession : terminateSession)(context, params.id, log)),
+    terminateSession: async ({ params, log }) => showSession(await terminateSession(context, params.id, log)),
+    startSession: async ({ params, signal, log }) => showSession(await startSession(context, params.id, signal, log)),
+    stopSession: async ({ params, log }) => showSession(await stopSession(context, params.id, log)),
+    pauseSession: async ({ params, log }) => showSession(await pauseSession(context, params.id, log)),
+    resumeSession: async ({ params, log }) => showSession(await resumeSession(context, params.id, log)),
+    renewSession: async ({ params, body }) => showSession(await renewSession(context, params.id, body.ttl_seconds)),
+    resizeSession: async ({ params, body, log }) => showSession(await resizeSession(context, params.id, body, log)),
+    sessionStats: ({ params }) => sessionStats(context, params.id),
     sessionLogs: async ({ params }) => ({
       headers: { 'content-type': 'text/plain; charset=utf-8' },
-      chunks: await bootLog(world, params.id),
+      chunks: await bootLog(context, params.id),
     }),
   }) satisfies Partial<Handlers>

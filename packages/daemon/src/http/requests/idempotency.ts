@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import { SandglassError } from '@sandglass/contract'
 import type { FastifyRequest } from 'fastify'
 import { SingleFlight } from '../../lib/single-flight.ts'
-import type { World } from '../../sessions/context.ts'
+import type { SessionContext } from '../../sessions/context.ts'
 import { getSession } from '../../sessions/get.ts'
 import { findIdempotency, storeIdempotency } from '../../store/idempotency.ts'
 import type { IdempotencyRow, SessionRow } from '../../store/tables.ts'
@@ -15,16 +15,16 @@ export type Pending = Omit<IdempotencyRow, 'session_id'>
  * the last client that asked for it is gone.
  */
 export function createOnce(
-  world: World,
+  context: SessionContext,
   request: FastifyRequest,
   body: unknown,
   create: (pending: Pending | null, stop: AbortSignal) => Promise<SessionRow>,
   signal: AbortSignal,
 ): Promise<SessionRow> {
-  return once(world, request, 'createSession', body, signal, {
+  return once(context, request, 'createSession', body, signal, {
     run: create,
     replay: async ({ session_id }) => {
-      const row = session_id === null ? null : await getSession(world, session_id)
+      const row = session_id === null ? null : await getSession(context, session_id)
       // A session that never came up is no answer: the request is tried again.
       return row === null || row.reason === 'start_failed' || row.reason === 'interrupted_create' ? null : row
     },
@@ -32,20 +32,20 @@ export function createOnce(
 }
 
 export function answerOnce<T>(
-  world: World,
+  context: SessionContext,
   request: FastifyRequest,
   route: string,
   params: { id: string },
   body: unknown,
   run: () => Promise<T>,
 ): Promise<T> {
-  return once(world, request, `${route} ${params.id}`, body, UNSTOPPABLE, {
+  return once(context, request, `${route} ${params.id}`, body, UNSTOPPABLE, {
     run: async pending => {
       const reply = await run()
       if (pending)
-        await storeIdempotency(world.store, {
+        await storeIdempotency(context.store, {
           ...pending,
-          session_id: (await getSession(world, params.id)).id,
+          session_id: (await getSession(context, params.id)).id,
           response: JSON.stringify(reply),
         })
       return reply
@@ -63,10 +63,10 @@ type Once<T> = {
 }
 
 type Answers = SingleFlight<unknown, { hash: string; end(): void }>
-const underWay = new WeakMap<World, Answers>()
+const underWay = new WeakMap<SessionContext, Answers>()
 
 async function once<T>(
-  world: World,
+  context: SessionContext,
   request: FastifyRequest,
   route: string,
   body: unknown,
@@ -76,9 +76,9 @@ async function once<T>(
   const key = keyOf(request)
   if (key === null) return run(null, signal)
   // SECURITY: keyed, because a plain digest in the database would let somebody try out what the values of an environment were.
-  const request_hash = createHmac('sha256', world.secretKey).update(JSON.stringify(body)).digest('base64url')
-  const mine: Answers = underWay.get(world) ?? new SingleFlight()
-  underWay.set(world, mine)
+  const request_hash = createHmac('sha256', context.secretKey).update(JSON.stringify(body)).digest('base64url')
+  const mine: Answers = underWay.get(context) ?? new SingleFlight()
+  underWay.set(context, mine)
   signal.throwIfAborted()
   const name = `${route} ${key}`
   const flight = mine.start(
@@ -94,10 +94,10 @@ async function once<T>(
   return flight.join(signal) as Promise<T>
 
   async function answered(stop: AbortSignal): Promise<T> {
-    const row = await findIdempotency(world.store, key ?? '', route, world.now())
+    const row = await findIdempotency(context.store, key ?? '', route, context.now())
     if (row && row.request_hash !== request_hash) throw new SandglassError('IDEMPOTENCY_MISMATCH', { key: row.key })
     const earlier = row ? await replay(row) : null
-    return earlier ?? run({ key: key ?? '', route, request_hash, response: null, created_at: world.now() }, stop)
+    return earlier ?? run({ key: key ?? '', route, request_hash, response: null, created_at: context.now() }, stop)
   }
 }
 

@@ -89,7 +89,7 @@ describe('a request', () => {
 
   it('that fails unexpectedly tells the client nothing but the request id', async () => {
     const daemon = await daemonFixture()
-    await daemon.world.store.schema.dropTable('session_counts').execute()
+    await daemon.context.store.schema.dropTable('session_counts').execute()
     const reply = await daemon.call('GET', '/v1/sessions')
     expect(reply.status).toBe(500)
     expect(wire(reply.body)).toMatchObject({ code: 'INTERNAL', message: 'internal error', request_id: expect.any(String) })

@@ -4,7 +4,7 @@ import { CHANNELS, type LimitHit, SandglassError, Signal, Size, SOCKET_FAILED } 
 import type { RawData, WebSocket } from 'ws'
 import { z } from 'zod'
 import type { Logger } from '../../log.ts'
-import type { World } from '../../sessions/context.ts'
+import type { SessionContext } from '../../sessions/context.ts'
 import type { HeldStream } from '../../sessions/inside/ask.ts'
 import { explainLoss } from '../../sessions/lifecycle/explain-loss.ts'
 import { toSandglassError } from '../errors.ts'
@@ -25,13 +25,13 @@ export type PumpOptions = {
 
 /** Ports have no exit code, so `limitHit` is only set for programs. */
 export const pumpOptions = (
-  world: World,
+  context: SessionContext,
   { live }: HeldStream,
   log: Logger,
   limitHit: PumpOptions['limitHit'] = async () => null,
 ): PumpOptions => ({
-  slowSeconds: world.config.slow_reader_seconds,
-  explain: error => explainLoss(world, live.row.id, error),
+  slowSeconds: context.config.slow_reader_seconds,
+  explain: error => explainLoss(context, live.row.id, error),
   limitHit,
   log,
 })

@@ -77,7 +77,7 @@ describe('a WebSocket to a process', () => {
       { exit_code: 7, timed_out: false, limit_hit: null },
       1000,
     ])
-    await until(() => daemon.world.live.get(id)?.holds === 0)
+    await until(() => daemon.context.live.get(id)?.holds === 0)
   })
 
   it('passes signals on, and tells what it does not understand', async () => {
@@ -137,7 +137,7 @@ describe('a WebSocket to a shell', () => {
     socket.send(frame(CHANNELS.stdin, 'stty size\n'))
     await until(() => got.text(CHANNELS.stdout).includes('20 80'))
     socket.close()
-    await until(() => daemon.world.live.get(id)?.holds === 0)
+    await until(() => daemon.context.live.get(id)?.holds === 0)
     expect((await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo $KEPT' })).body).toMatchObject({ output: 'yes\n' })
   })
 })

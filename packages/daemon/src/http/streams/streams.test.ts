@@ -70,7 +70,7 @@ describe('exec/stream', () => {
       `POST /v1/sessions/${id}/exec/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${KEY}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
     socket.pause()
-    await until(() => daemon.world.live.get(id)?.holds === 1)
+    await until(() => daemon.context.live.get(id)?.holds === 1)
     // The reader takes nothing: what the daemon holds settles far below what the command prints.
     let before = -1
     let sameLooks = 0

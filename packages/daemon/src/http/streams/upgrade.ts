@@ -33,10 +33,10 @@ export function createUpgrades(api: Api): Upgrades {
       server.on('upgrade', (request, socket, head) => {
         const gone = new AbortController()
         const requestId = newId(request)
-        const log = api.world.log.child({ requestId })
+        const log = api.context.log.child({ requestId })
         socket.on('error', err => log.debug({ err }, 'connection failed'))
         socket.once('close', () => gone.abort())
-        open(request, isLoopback, AbortSignal.any([api.world.closing, gone.signal]), log)
+        open(request, isLoopback, AbortSignal.any([api.context.closing, gone.signal]), log)
           .then(run => {
             if (socket.destroyed) return
             sockets.handleUpgrade(request, socket, head, run)
@@ -57,7 +57,7 @@ export function createUpgrades(api: Api): Upgrades {
     request: IncomingMessage,
     isLoopback: boolean,
     signal: AbortSignal,
-    log: Api['world']['log'],
+    log: Api['context']['log'],
   ): Promise<(socket: WebSocket) => void> {
     const { headers, url = '/' } = request
     if (isLoopback && !isLocalHost(headers.host))
@@ -65,7 +65,7 @@ export function createUpgrades(api: Api): Upgrades {
     // SECURITY: a page of another site must itself know the key; what else a browser might attach does not count for it.
     const offered = protocolKey(request) ?? (isSameOrigin(headers.origin, headers.host) ? bearerKey(request) : null)
     if (!isKey(offered)) throw new SandglassError('UNAUTHORIZED', {})
-    if (api.world.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
+    if (api.context.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
     const { pathname, searchParams } = parsedUrl(url)
     const found = match(pathname)
     if (!found) throw new SandglassError('ROUTE_NOT_FOUND', { method: 'GET', path: pathname })
@@ -79,7 +79,7 @@ export function createUpgrades(api: Api): Upgrades {
     try {
       return await (handlers[found.name] as Handlers['attachShell'])(call as UpgradeCall<'attachShell'>)
     } catch (error) {
-      throw await explainLoss(api.world, found.params.id ?? '', error)
+      throw await explainLoss(api.context, found.params.id ?? '', error)
     }
   }
 }

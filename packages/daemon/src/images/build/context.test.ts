@@ -11,7 +11,7 @@ import { receiveContext } from './context.ts'
 const never = new AbortController().signal
 
 async function receiver(flags: Record<string, string[]> = {}) {
-  const { world } = await daemonFixture({ flags })
+  const { context: world } = await daemonFixture({ flags })
   const receive = async (tar: Buffer) => await receiveContext(world, 'app', Readable.from([tar]), ['Dockerfile'], never)
   return {
     receive,

@@ -15,7 +15,7 @@ it('keeps a directory as it is, and of a longer one whole characters up to the l
 it('a forged directory of megabytes reaches neither the reply nor the row', async () => {
   const daemon = await daemonFixture()
   const { id } = await daemon.create()
-  const live = daemon.world.live.get(id) as LiveSession
+  const live = daemon.context.live.get(id) as LiveSession
   const done = execDone(live, 'main', null, { exit_code: 0, cwd: `/${'x'.repeat(7_000_000)}`, duration_ms: 1 })
   expect([done.cwd.length, live.row.cwd.length]).toEqual([4096, 4096])
   expect((await daemon.call('GET', '/v1/sessions')).text.length).toBeLessThan(10_000)

@@ -25,7 +25,7 @@ async function session() {
   const daemon = await daemonFixture()
   const { id } = await daemon.create()
   await exec(daemon, id, { cmd: 'KEPT=yes' })
-  return { daemon, id, holds: () => daemon.world.live.get(id)?.holds }
+  return { daemon, id, holds: () => daemon.context.live.get(id)?.holds }
 }
 
 describe.each(CALLS)('a client that leaves %s', call => {

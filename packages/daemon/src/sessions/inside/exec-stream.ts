@@ -3,7 +3,7 @@ import { type ExecChunk, type ExecDone, type ExecRequest, type ExecWait, Sandgla
 import type { z } from 'zod'
 import type { RunnerStream } from '../../runner-link/stream.ts'
 import type { Message } from '../../runner-link/wire.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { type ExecHold, holdForExec } from '../lease/exec-hold.ts'
 import { limitHit } from '../limits/limit-hits.ts'
 import { type LiveSession, runningSession } from '../live.ts'
@@ -31,32 +31,32 @@ const TOLD = { exec_waiting: 'waiting', exec_started: 'started' } as const
  * leaves: its command is then cancelled, unless it asked for `detach`, and holds the lease until it ends.
  */
 export async function execStream(
-  world: World,
+  context: SessionContext,
   ref: string,
   request: ExecRequest,
   gone: AbortSignal,
 ): Promise<AsyncGenerator<ExecEvent, void, undefined>> {
   const fields = execFields(request)
   const { timeout_ms } = request
-  const live = await runningSession(world, ref, 'exec in')
-  const hold = holdForExec(world, live, timeout_ms ?? null)
+  const live = await runningSession(context, ref, 'exec in')
+  const hold = holdForExec(context, live, timeout_ms ?? null)
   try {
-    const stream = await live.link.stream('exec', { ...fields, timeout_ms, stream: true }, { signal: world.closing })
-    return events(world, { live, request, fields, hold, stream }, gone)
+    const stream = await live.link.stream('exec', { ...fields, timeout_ms, stream: true }, { signal: context.closing })
+    return events(context, { live, request, fields, hold, stream }, gone)
   } catch (error) {
     hold.release()
     throw error
   }
 }
 
-async function* events(world: World, taken: Taken, gone: AbortSignal): AsyncGenerator<ExecEvent, void, undefined> {
+async function* events(context: SessionContext, taken: Taken, gone: AbortSignal): AsyncGenerator<ExecEvent, void, undefined> {
   const { live, request, fields, hold, stream } = taken
   const cleaner = new OutputCleaner(request.raw_output === true)
-  const timestamp = () => new Date(world.now()).toISOString()
+  const timestamp = () => new Date(context.now()).toISOString()
   const chunk = (text: string): ExecEvent[] =>
     text === '' ? [] : [{ event: 'chunk', data: { chunk: text, timestamp: timestamp() } }]
   const shell = shellName(stream.reply.shell, fields.shell)
-  const cancel = () => cancelExec(world, live, request, fields.key, hold)
+  const cancel = () => cancelExec(context, live, request, fields.key, hold)
   const { seen } = live.limits
   let isOver = false
   try {
@@ -70,8 +70,8 @@ async function* events(world: World, taken: Taken, gone: AbortSignal): AsyncGene
         isOver = true
         yield* chunk(cleaner.end())
         const done = execDone(live, fields.shell, request.timeout_ms ?? null, message)
-        world.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
-        yield { event: 'done', data: { ...done, limit_hit: await limitHit(world, live, done.exit_code, seen) } }
+        context.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
+        yield { event: 'done', data: { ...done, limit_hit: await limitHit(context, live, done.exit_code, seen) } }
         return
       }
     }
@@ -85,19 +85,19 @@ async function* events(world: World, taken: Taken, gone: AbortSignal): AsyncGene
       hold.release()
     } else {
       cancel()
-      runOn(world, taken)
+      runOn(context, taken)
     }
   }
 }
 
 /** Nobody reads any more: output is dropped, and the end still counts. */
-function runOn(world: World, { live, request, fields, hold, stream }: Taken): void {
+function runOn(context: SessionContext, { live, request, fields, hold, stream }: Taken): void {
   const drain = async () => {
     for await (const { message } of stream)
       if (message.type === 'exec_done') execDone(live, fields.shell, request.timeout_ms ?? null, message)
   }
   drain()
-    .catch(err => world.log.debug({ err, sessionId: live.row.id }, 'a command without a reader was lost'))
+    .catch(err => context.log.debug({ err, sessionId: live.row.id }, 'a command without a reader was lost'))
     .finally(() => {
       stream.close()
       hold.release()

@@ -1,7 +1,7 @@
 // POST …/exec: a command line in a shell, answered when it ends. The path that has to be fast: no store, no turn, one request to the runner.
 import { randomUUID } from 'node:crypto'
 import { DEFAULT_SHELL, type ExecRequest, type ExecResult, LIMITS, SandglassError, SHELL_NAME } from '@sandglass/contract'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { type ExecHold, holdForExec } from '../lease/exec-hold.ts'
 import { limitHit } from '../limits/limit-hits.ts'
 import { type LiveSession, runningSession } from '../live.ts'
@@ -9,27 +9,32 @@ import { boundedCwd } from './bounded-cwd.ts'
 import { cleanOutput } from './clean-output.ts'
 
 /** `gone` aborts when the client leaves: its command is then cancelled, unless it asked for `detach`. */
-export async function execCommand(world: World, ref: string, request: ExecRequest, gone: AbortSignal): Promise<ExecResult> {
-  const timeoutMs = blockingTimeout(world, request)
+export async function execCommand(
+  context: SessionContext,
+  ref: string,
+  request: ExecRequest,
+  gone: AbortSignal,
+): Promise<ExecResult> {
+  const timeoutMs = blockingTimeout(context, request)
   const fields = {
     ...execFields(request),
     timeout_ms: timeoutMs,
     max_output_bytes: request.max_output_bytes ?? LIMITS.exec_output_bytes.default,
   }
-  const live = await runningSession(world, ref, 'exec in')
-  const hold = holdForExec(world, live, timeoutMs)
+  const live = await runningSession(context, ref, 'exec in')
+  const hold = holdForExec(context, live, timeoutMs)
   const { seen } = live.limits
-  const timed = world.metrics.execSeconds.startTimer()
+  const timed = context.metrics.execSeconds.startTimer()
   try {
     const reply = live.link.request('exec', fields)
-    using _ = whenGone(gone, () => cancelExec(world, live, request, fields.key, hold))
+    using _ = whenGone(gone, () => cancelExec(context, live, request, fields.key, hold))
     const { message, body } = await reply
     const done = execDone(live, fields.shell, timeoutMs, message)
-    world.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
-    const limit_hit = await limitHit(world, live, done.exit_code, seen)
+    context.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
+    const limit_hit = await limitHit(context, live, done.exit_code, seen)
     return { ...done, limit_hit, output: await cleanOutput(body, request.raw_output === true) }
   } catch (error) {
-    world.metrics.execs.inc({ outcome: 'error' })
+    context.metrics.execs.inc({ outcome: 'error' })
     throw error
   } finally {
     timed()
@@ -38,7 +43,7 @@ export async function execCommand(world: World, ref: string, request: ExecReques
 }
 
 /** A longer timeout than the operator allows is refused, not shortened. */
-function blockingTimeout({ config }: World, { timeout_ms }: ExecRequest): number {
+function blockingTimeout({ config }: SessionContext, { timeout_ms }: ExecRequest): number {
   const max = config.defaults.max_exec_timeout_ms
   if (timeout_ms === undefined) return Math.min(LIMITS.exec_timeout_ms.default, max)
   if (timeout_ms > max) throw new SandglassError('TIMEOUT_TOO_LONG', { timeout_ms, max_ms: max })
@@ -61,12 +66,18 @@ export function whenGone(gone: AbortSignal, callback: () => void): Disposable {
  * Ends a command whose client has left. Clients also lose their connections when the daemon stops: their commands go on, so that a
  * restart loses nothing.
  */
-export function cancelExec(world: World, live: LiveSession, { detach }: ExecRequest, key: string, hold: ExecHold): void {
-  if (detach || world.closing.aborted) return
+export function cancelExec(
+  context: SessionContext,
+  live: LiveSession,
+  { detach }: ExecRequest,
+  key: string,
+  hold: ExecHold,
+): void {
+  if (detach || context.closing.aborted) return
   hold.cancelled()
   live.link
     .request('exec.cancel', { key })
-    .catch(err => world.log.debug({ err, sessionId: live.row.id }, 'a command could not be cancelled'))
+    .catch(err => context.log.debug({ err, sessionId: live.row.id }, 'a command could not be cancelled'))
 }
 
 /** The result's fields. SECURITY: the runner shares a machine with hostile code, so each is checked. */

@@ -9,7 +9,7 @@ import {
   WatchEvent,
 } from '@sandglass/contract'
 import { z } from 'zod'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { PagedReply, pagesOf } from '../pages.ts'
 import { ask, askStream, type HeldStream } from './ask.ts'
 import { parsed, RunnerEntry } from './runner-shapes.ts'
@@ -22,7 +22,7 @@ type User = RouteQuery<'fsStat'>['user']
 export const as = (user: User) => (user === undefined ? {} : { user })
 
 export async function writeFile(
-  world: World,
+  context: SessionContext,
   ref: string,
   { text, content_base64, ...write }: RouteBody<'fsWrite'>,
 ): Promise<RouteReply<'fsWrite'>> {
@@ -35,22 +35,22 @@ export async function writeFile(
     sync: write.sync ?? false,
     ...as(write.user),
   }
-  const { message, live } = await ask(world, ref, 'write', fields, content)
+  const { message, live } = await ask(context, ref, 'write', fields, content)
   return { ok: true, ...parsed(live.row.id, Written, message) }
 }
 
 export async function readFile(
-  world: World,
+  context: SessionContext,
   ref: string,
   { path, offset = 0, max_bytes = LIMITS.fs_read_bytes.default, user }: RouteQuery<'fsRead'>,
 ): Promise<RouteReply<'fsRead'>> {
-  const { message, body, live } = await ask(world, ref, 'read', { path, offset, max_bytes, ...as(user) })
+  const { message, body, live } = await ask(context, ref, 'read', { path, offset, max_bytes, ...as(user) })
   const { size, truncated } = parsed(live.row.id, z.object({ size: z.int(), truncated: z.boolean().default(false) }), message)
   return { path, content_base64: body.toString('base64'), size, truncated }
 }
 
 export async function listFiles(
-  world: World,
+  context: SessionContext,
   ref: string,
   query: RouteQuery<'fsList'>,
   signal: AbortSignal,
@@ -62,7 +62,7 @@ export async function listFiles(
     stream: true,
     ...as(query.user),
   }
-  const held = await askStream(world, ref, 'fs.list', fields, signal)
+  const held = await askStream(context, ref, 'fs.list', fields, signal)
   return new PagedReply<RouteReply<'fsList'>>(pathOf(held), pagesOf(held, RunnerEntry))
 }
 
@@ -75,58 +75,62 @@ function pathOf({ stream, live, close }: HeldStream): { path: string } {
   }
 }
 
-export async function statFile(world: World, ref: string, { path, user }: RouteQuery<'fsStat'>): Promise<RouteReply<'fsStat'>> {
-  const { message, live } = await ask(world, ref, 'fs.stat', { path, ...as(user) })
+export async function statFile(
+  context: SessionContext,
+  ref: string,
+  { path, user }: RouteQuery<'fsStat'>,
+): Promise<RouteReply<'fsStat'>> {
+  const { message, live } = await ask(context, ref, 'fs.stat', { path, ...as(user) })
   return parsed(live.row.id, RunnerEntry, message.entry)
 }
 
 export async function makeDirectory(
-  world: World,
+  context: SessionContext,
   ref: string,
   { path, parents, mode: bits, user }: RouteBody<'fsMkdir'>,
 ): Promise<{ ok: true }> {
-  await ask(world, ref, 'fs.mkdir', { path, parents: parents ?? false, ...mode(bits), ...as(user) })
+  await ask(context, ref, 'fs.mkdir', { path, parents: parents ?? false, ...mode(bits), ...as(user) })
   return { ok: true }
 }
 
 export async function moveFile(
-  world: World,
+  context: SessionContext,
   ref: string,
   { from, to, overwrite, user }: RouteBody<'fsMove'>,
 ): Promise<{ ok: true }> {
-  await ask(world, ref, 'fs.move', { from, to, overwrite: overwrite ?? false, ...as(user) })
+  await ask(context, ref, 'fs.move', { from, to, overwrite: overwrite ?? false, ...as(user) })
   return { ok: true }
 }
 
 export async function removeFile(
-  world: World,
+  context: SessionContext,
   ref: string,
   { path, recursive, user }: RouteBody<'fsRemove'>,
 ): Promise<{ ok: true }> {
-  await ask(world, ref, 'fs.remove', { path, recursive: recursive ?? false, ...as(user) })
+  await ask(context, ref, 'fs.remove', { path, recursive: recursive ?? false, ...as(user) })
   return { ok: true }
 }
 
 export async function searchFiles(
-  world: World,
+  context: SessionContext,
   ref: string,
   query: RouteQuery<'fsSearch'>,
   signal: AbortSignal,
 ): Promise<PagedReply<RouteReply<'fsSearch'>>> {
   const max_matches = query.max_matches ?? LIMITS.search_matches.default
   const fields = { ...query, path: query.path ?? WORKSPACE, max_matches, stream: true }
-  const held = await askStream(world, ref, 'fs.search', fields, signal)
+  const held = await askStream(context, ref, 'fs.search', fields, signal)
   return new PagedReply<RouteReply<'fsSearch'>>({}, pagesOf(held, SearchReply.shape.items.element))
 }
 
 export async function watchFiles(
-  world: World,
+  context: SessionContext,
   ref: string,
   query: RouteQuery<'fsWatch'>,
   signal: AbortSignal,
 ): Promise<AsyncGenerator<z.infer<typeof WatchEvent>, void, undefined>> {
   const held = await askStream(
-    world,
+    context,
     ref,
     'fs.watch',
     { path: query.path ?? WORKSPACE, recursive: query.recursive ?? false, ...as(query.user) },

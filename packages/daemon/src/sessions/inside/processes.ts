@@ -1,7 +1,7 @@
 // Processes of a session: programs with their own stdin, stdout and stderr.
 import { type LimitHit, type RouteBody, type RouteReply, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { processLimitHit, rememberProcess, sharedReading } from '../limits/limit-hits.ts'
 import { runningSession } from '../live.ts'
 import { PagedReply, pagesOf } from '../pages.ts'
@@ -9,54 +9,54 @@ import { ask, askStream, type HeldStream, lookStream } from './ask.ts'
 import { parsed, RunnerProcess, RunnerTableRow } from './runner-shapes.ts'
 
 export async function startProcess(
-  world: World,
+  context: SessionContext,
   ref: string,
   spec: RouteBody<'startProcess'>,
 ): Promise<RouteReply<'startProcess'>> {
-  const { seen } = (await runningSession(world, ref, 'reach')).limits
-  const { message, live } = await ask(world, ref, 'process.start', spec)
+  const { seen } = (await runningSession(context, ref, 'reach')).limits
+  const { message, live } = await ask(context, ref, 'process.start', spec)
   const process = parsed(live.row.id, RunnerProcess, message.process)
   rememberProcess(live, process.pid, seen)
   return { ...process, limit_hit: null }
 }
 
-export async function listProcesses(world: World, ref: string): Promise<RouteReply<'listProcesses'>> {
-  const { message, live } = await ask(world, ref, 'process.list')
-  const reading = sharedReading(world, live)
+export async function listProcesses(context: SessionContext, ref: string): Promise<RouteReply<'listProcesses'>> {
+  const { message, live } = await ask(context, ref, 'process.list')
+  const reading = sharedReading(context, live)
   const items = parsed(live.row.id, z.array(RunnerProcess), message.processes).map(async process => ({
     ...process,
-    limit_hit: await processLimitHit(world, live, process.pid, process.exit_code, reading),
+    limit_hit: await processLimitHit(context, live, process.pid, process.exit_code, reading),
   }))
   return { items: await Promise.all(items) }
 }
 
 export async function processTable(
-  world: World,
+  context: SessionContext,
   ref: string,
   signal: AbortSignal,
 ): Promise<PagedReply<RouteReply<'processTable'>>> {
-  const held = await lookStream(world, ref, 'process.table', signal)
+  const held = await lookStream(context, ref, 'process.table', signal)
   return new PagedReply<RouteReply<'processTable'>>({}, pagesOf(held, RunnerTableRow))
 }
 
-export async function getProcess(world: World, ref: string, pid: number): Promise<RouteReply<'getProcess'>> {
-  const { message, live } = await ask(world, ref, 'process.get', { pid })
+export async function getProcess(context: SessionContext, ref: string, pid: number): Promise<RouteReply<'getProcess'>> {
+  const { message, live } = await ask(context, ref, 'process.get', { pid })
   const process = parsed(live.row.id, RunnerProcess, message.process)
-  return { ...process, limit_hit: await processLimitHit(world, live, pid, process.exit_code) }
+  return { ...process, limit_hit: await processLimitHit(context, live, pid, process.exit_code) }
 }
 
 export async function signalProcess(
-  world: World,
+  context: SessionContext,
   ref: string,
   pid: number,
   { signal, group }: RouteBody<'signalProcess'>,
 ): Promise<{ ok: true }> {
-  await ask(world, ref, 'process.signal', { pid, signal, ...(group === undefined ? {} : { group }) })
+  await ask(context, ref, 'process.signal', { pid, signal, ...(group === undefined ? {} : { group }) })
   return { ok: true }
 }
 
 export async function writeStdin(
-  world: World,
+  context: SessionContext,
   ref: string,
   pid: number,
   request: RouteBody<'writeStdin'>,
@@ -65,18 +65,18 @@ export async function writeStdin(
     throw new SandglassError('INVALID_REQUEST', { issue: 'only one of text and content_base64 may be given' })
   const data =
     request.content_base64 === undefined ? Buffer.from(request.text ?? '') : Buffer.from(request.content_base64, 'base64')
-  await ask(world, ref, 'process.stdin', { pid, close: request.close ?? false }, data)
+  await ask(context, ref, 'process.stdin', { pid, close: request.close ?? false }, data)
   return { ok: true }
 }
 
 /** `from` are the positions to go on at, of a reader that was here before. */
 export const attachProcess = (
-  world: World,
+  context: SessionContext,
   ref: string,
   pid: number,
   from: { stdout_from?: number; stderr_from?: number; follow?: boolean },
   signal: AbortSignal,
-): Promise<HeldStream> => askStream(world, ref, 'process.attach', { pid, ...from }, signal)
+): Promise<HeldStream> => askStream(context, ref, 'process.attach', { pid, ...from }, signal)
 
 const Output = z.object({ type: z.enum(['stdout', 'stderr']), offset: z.int().min(0) })
 const Exit = z.object({ type: z.literal('exit'), exit_code: z.int(), timed_out: z.boolean().default(false) })
@@ -88,7 +88,7 @@ export type OutputEvent =
 
 /** Output as events. Each id is the two positions after it, so that a reader can come back with the last one it has seen. */
 export async function* processOutput(
-  world: World,
+  context: SessionContext,
   held: HeldStream,
   pid: number,
   position: { stdout: number; stderr: number },
@@ -99,7 +99,7 @@ export async function* processOutput(
     for await (const { message, body } of stream) {
       if (message.type === 'exit') {
         const { exit_code, timed_out } = parsed(live.row.id, Exit, message)
-        const limit_hit = await processLimitHit(world, live, pid, exit_code)
+        const limit_hit = await processLimitHit(context, live, pid, exit_code)
         yield { id: id(), event: 'exit', data: { exit_code, timed_out, limit_hit } }
         return
       }

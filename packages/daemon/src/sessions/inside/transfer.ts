@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import { ArchiveReply, type RouteQuery, type RouteReply, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { askStream, type HeldStream } from './ask.ts'
 import { parsed } from './runner-shapes.ts'
 
@@ -22,25 +22,25 @@ export type Download = {
 export type Upload = { chunks: Readable; length: number | undefined }
 
 export async function putFile(
-  world: World,
+  context: SessionContext,
   ref: string,
   options: RouteQuery<'putFile'>,
   source: Upload,
   signal: AbortSignal,
 ): Promise<RouteReply<'putFile'>> {
-  const held = await askStream(world, ref, 'file.put', { make_parents: true, ...options }, signal)
+  const held = await askStream(context, ref, 'file.put', { make_parents: true, ...options }, signal)
   const done = await upload(held, source)
   return { ok: true, ...parsed(held.live.row.id, z.object({ path: z.string(), size: z.int() }), done) }
 }
 
 export async function putArchive(
-  world: World,
+  context: SessionContext,
   ref: string,
   query: RouteQuery<'putArchive'>,
   source: Upload,
   signal: AbortSignal,
 ): Promise<RouteReply<'putArchive'>> {
-  const held = await askStream(world, ref, 'archive.put', { ...query, path: query.path ?? '.' }, signal)
+  const held = await askStream(context, ref, 'archive.put', { ...query, path: query.path ?? '.' }, signal)
   const done = await upload(held, source)
   const { entries, size } = parsed(held.live.row.id, z.object({ entries: ArchiveReply.shape.entries, size: z.int() }), done)
   return { ok: true, entries, bytes: size }
@@ -58,13 +58,13 @@ async function upload({ stream, close }: HeldStream, { chunks, length }: Upload)
 const Got = z.object({ size: z.int().min(0), modified_at_ms: z.int().min(0), bytes: z.int().min(0) })
 
 export async function getFile(
-  world: World,
+  context: SessionContext,
   ref: string,
   query: RouteQuery<'getFile'>,
   range: { offset: number; length?: number },
   signal: AbortSignal,
 ): Promise<Download> {
-  const held = await askStream(world, ref, 'file.get', { ...query, ...range }, signal)
+  const held = await askStream(context, ref, 'file.get', { ...query, ...range }, signal)
   const { size, modified_at_ms, bytes } = parsed(held.live.row.id, Got, held.stream.reply)
   return {
     size,
@@ -86,12 +86,12 @@ async function* replyChunks({ stream, close }: HeldStream): AsyncGenerator<Buffe
 }
 
 export async function getArchive(
-  world: World,
+  context: SessionContext,
   ref: string,
   query: RouteQuery<'getArchive'>,
   signal: AbortSignal,
 ): Promise<{ chunks: AsyncGenerator<Buffer, void, undefined>; close: () => void }> {
-  const held = await askStream(world, ref, 'archive.get', { ...query }, signal)
+  const held = await askStream(context, ref, 'archive.get', { ...query }, signal)
   return { chunks: archiveChunks(held), close: held.close }
 }
 

@@ -6,13 +6,13 @@ import { holdForExec } from './exec-hold.ts'
 async function session() {
   const daemon = await daemonFixture()
   const { id } = await daemon.create()
-  return { world: daemon.world, live: daemon.world.live.get(id) as LiveSession }
+  return { context: daemon.context, live: daemon.context.live.get(id) as LiveSession }
 }
 
 describe('a command', () => {
   it('whose reply never comes holds the lease for its own time and no longer', async () => {
-    const { world, live } = await session()
-    const { release } = holdForExec(world, live, 30, 0)
+    const { context, live } = await session()
+    const { release } = holdForExec(context, live, 30, 0)
     expect(live.holds).toBe(1)
     await until(() => live.holds === 0)
     release()
@@ -20,9 +20,9 @@ describe('a command', () => {
   })
 
   it('without a timeout holds the lease until it is over, or until the grace after it was cancelled', async () => {
-    const { world, live } = await session()
-    const first = holdForExec(world, live, null, 0)
-    const second = holdForExec(world, live, null, 0)
+    const { context, live } = await session()
+    const first = holdForExec(context, live, null, 0)
+    const second = holdForExec(context, live, null, 0)
     first.cancelled()
     await until(() => live.holds === 1)
     second.release()
@@ -30,8 +30,8 @@ describe('a command', () => {
   })
 
   it('that ends gives back what it held', async () => {
-    const { world, live } = await session()
-    const { release } = holdForExec(world, live, 600_000)
+    const { context, live } = await session()
+    const { release } = holdForExec(context, live, 600_000)
     release()
     release()
     expect(live.holds).toBe(0)

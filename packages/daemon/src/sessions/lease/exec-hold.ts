@@ -6,7 +6,7 @@
 // stays, or one that asked for `detach`: it holds the session as a command that never ends would. The hard end of a session and its
 // removal hold against both, and end the call.
 
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import type { LiveSession } from '../live.ts'
 import { hold } from './lease.ts'
 
@@ -22,8 +22,8 @@ export type ExecHold = {
 }
 
 /** `timeoutMs` is null for a command without one. */
-export function holdForExec(world: World, live: LiveSession, timeoutMs: number | null, graceMs = GRACE_MS): ExecHold {
-  const letGo = hold(world, live)
+export function holdForExec(context: SessionContext, live: LiveSession, timeoutMs: number | null, graceMs = GRACE_MS): ExecHold {
+  const letGo = hold(context, live)
   let timer: NodeJS.Timeout | undefined
   const letGoAfter = (ms: number) => {
     clearTimeout(timer)

@@ -39,7 +39,7 @@ describe('when its ttl ends', () => {
     await pass(60)
     const status = { end: 'timeout', stop: 'stopped', pause: 'paused' }[expiry]
     expect(await get(daemon, id)).toMatchObject({ status, reason: 'idle_ttl', expires_at: null })
-    const [backend] = daemon.world.backends.values()
+    const [backend] = daemon.context.backends.values()
     expect(await backend?.residents()).toEqual(expiry === 'end' ? [] : [id])
     if (expiry !== 'end') expect(await readAfter(daemon, id, expiry === 'stop' ? 'start' : 'resume')).toBe('kept\n')
   })
@@ -84,9 +84,9 @@ describe('when its ttl ends', () => {
     const { id } = await daemon.create({ persist: true, ttl_seconds: null })
     await pass(30 * DAY)
     await output(daemon, id, 'cd /tmp')
-    await sweep(daemon.world)
+    await sweep(daemon.context)
     expect(await get(daemon, id)).toMatchObject({ status: 'running', ttl_seconds: null, expires_at: null })
-    const stored = await daemon.world.store.selectFrom('sessions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+    const stored = await daemon.context.store.selectFrom('sessions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
     expect(stored).toMatchObject({ last_activity_at: Date.parse('2030-01-31T00:00:00Z'), cwd: '/tmp', expires_at: null })
   })
 
@@ -95,7 +95,7 @@ describe('when its ttl ends', () => {
     const stuck = await daemon.create({ ttl_seconds: 60, on_expiry: 'pause' })
     const others = await Promise.all(Array.from({ length: 9 }, () => daemon.create({ ttl_seconds: 60, start: false })))
     await Promise.all(others.map(({ id }) => post(daemon, id, 'start')))
-    const machine = daemon.world.live.get(stuck.id)?.machine
+    const machine = daemon.context.live.get(stuck.id)?.machine
     if (!machine) throw new Error('it does not run')
     const pause = machine.pause?.bind(machine)
     machine.pause = () => Promise.reject(new SandglassError('PAUSE_FAILED', { seconds: 1 }))
@@ -162,7 +162,7 @@ describe('a stopped session', () => {
     expect(await get(daemon, id)).toMatchObject({ status: 'stopped' })
     await pass(1)
     expect(await get(daemon, id)).toMatchObject({ status: 'timeout', reason: 'retention_ended', kept_until: null })
-    const [backend] = daemon.world.backends.values()
+    const [backend] = daemon.context.backends.values()
     expect(await backend?.residents()).toEqual([])
   })
 
@@ -253,13 +253,13 @@ it('a failed session keeps its files: an ephemeral one for a week, a persistent 
   const persistent = await daemon.create({ persist: true })
   for (const { id } of [ephemeral, persistent]) {
     await writeFile(daemon, id)
-    await daemon.world.live.get(id)?.machine.stop()
+    await daemon.context.live.get(id)?.machine.stop()
     await until(async () => ((await get(daemon, id)) as { status: string }).status === 'failed')
   }
   expect(await get(daemon, ephemeral.id)).toMatchObject({ kept_until: '2030-01-08T00:00:00.000Z' })
   expect(await get(daemon, persistent.id)).toMatchObject({ kept_until: null, delete_at: null })
   await pass(8 * DAY)
-  await sweep(daemon.world)
+  await sweep(daemon.context)
   expect((await daemon.call('GET', `/v1/sessions/${ephemeral.id}`)).status).toBe(404)
   expect(await readAfter(daemon, persistent.id, 'start')).toBe('kept\n')
 })

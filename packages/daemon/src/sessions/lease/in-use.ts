@@ -1,7 +1,7 @@
 // Whether a session whose lease ran out is in use after all. Detached processes are asked for here, when the lease is about
 // to end, and nowhere else: nothing has to be stored, and a daemon that was restarted finds them again.
 import { z } from 'zod'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { parsed } from '../inside/runner-shapes.ts'
 import type { LiveSession } from '../live.ts'
 import { dueAt, touch } from './lease.ts'
@@ -15,28 +15,28 @@ const Activity = z.object({ detached: z.int().min(0), since_detached_ms: z.int()
  * Moves the lease on and answers true when something uses the session: a command or stream under way, a detached process that
  * still runs, or one that ended less than a ttl ago. SECURITY: a sandbox can claim that forever; the hard end ends it.
  */
-export async function isInUse(world: World, live: LiveSession): Promise<boolean> {
+export async function isInUse(context: SessionContext, live: LiveSession): Promise<boolean> {
   if (live.holds > 0) {
-    touch(world, live)
+    touch(context, live)
     return true
   }
-  const lastActivity = live.row.status === 'running' ? await lastDetached(world, live) : null
+  const lastActivity = live.row.status === 'running' ? await lastDetached(context, live) : null
   if (lastActivity === null) return false
-  const due = dueAt(world, live.row, live.row.status, lastActivity)
-  if (due !== null && due <= world.now()) return false
-  touch(world, live, lastActivity)
+  const due = dueAt(context, live.row, live.row.status, lastActivity)
+  if (due !== null && due <= context.now()) return false
+  touch(context, live, lastActivity)
   return true
 }
 
 /** When a detached process last ran, null for never. */
-async function lastDetached(world: World, live: LiveSession): Promise<number | null> {
+async function lastDetached(context: SessionContext, live: LiveSession): Promise<number | null> {
   try {
     const { message } = await live.link.request('stats', {}, { signal: AbortSignal.timeout(ANSWER_MS) })
     const { detached, since_detached_ms } = parsed(live.row.id, Activity, message)
-    if (detached > 0) return world.now()
-    return since_detached_ms == null ? null : world.now() - since_detached_ms
+    if (detached > 0) return context.now()
+    return since_detached_ms == null ? null : context.now() - since_detached_ms
   } catch (err) {
-    world.log.debug({ err, sessionId: live.row.id }, 'runner does not say whether a detached process runs')
+    context.log.debug({ err, sessionId: live.row.id }, 'runner does not say whether a detached process runs')
     return null
   }
 }

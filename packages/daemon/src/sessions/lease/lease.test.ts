@@ -7,7 +7,7 @@ import { flushLeases } from './lease.ts'
 type Shown = { status: string; reason: string; expires_at: string; last_activity_at: string; ttl_seconds: number }
 const get = async (daemon: TestDaemon, id: string) => (await daemon.call('GET', `/v1/sessions/${id}`)).body as Shown
 const stored = (daemon: TestDaemon, id: string) =>
-  daemon.world.store.selectFrom('sessions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+  daemon.context.store.selectFrom('sessions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const exec = (daemon: TestDaemon, id: string, cmd: string) => daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd })
 
 describe('a lease', () => {
@@ -20,7 +20,7 @@ describe('a lease', () => {
     await pass(1)
     expect(await get(daemon, short.id)).toMatchObject({ status: 'timeout', reason: 'idle_ttl', expires_at: null })
     expect(await get(daemon, usual.id)).toMatchObject({ status: 'running', ttl_seconds: 1800 })
-    const [backend] = daemon.world.backends.values()
+    const [backend] = daemon.context.backends.values()
     expect(await backend?.residents()).toEqual([usual.id])
   })
 
@@ -52,7 +52,7 @@ describe('a lease', () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create({ ttl_seconds: 1 })
     const gate = daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'mkfifo gate; read line < gate; echo $line', shell: 'b' })
-    await until(() => daemon.world.live.get(id)?.holds === 1)
+    await until(() => daemon.context.live.get(id)?.holds === 1)
     await pass(100)
     await pass(100)
     expect((await get(daemon, id)).status).toBe('running')
@@ -75,7 +75,7 @@ describe('a lease', () => {
     await pass(100)
     expect((await get(daemon, id)).status).toBe('running')
     leave.abort()
-    await until(() => daemon.world.live.get(id)?.holds === 0)
+    await until(() => daemon.context.live.get(id)?.holds === 0)
     await pass(2)
     expect((await get(daemon, id)).status).toBe('timeout')
   })
@@ -88,7 +88,7 @@ describe('a lease', () => {
     await pass(100)
     await pass(100)
     expect(await get(daemon, id)).toMatchObject({ status: 'running', expires_at: '2030-01-01T00:03:21.000Z' })
-    expect(daemon.world.live.get(id)?.holds).toBe(0)
+    expect(daemon.context.live.get(id)?.holds).toBe(0)
     await daemon.call('POST', `/v1/sessions/${id}/processes/${pid}/signal`, { signal: 'SIGKILL' })
     await until(async () => {
       const { body } = await daemon.call('GET', `/v1/sessions/${id}/processes/${pid}`)
@@ -125,7 +125,7 @@ describe('a lease', () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create({ ttl_seconds: 60, timeout_sec: 100 })
     const running = exec(daemon, id, 'sleep 30')
-    await until(() => daemon.world.live.get(id)?.holds === 1)
+    await until(() => daemon.context.live.get(id)?.holds === 1)
     await pass(99)
     expect(await get(daemon, id)).toMatchObject({ status: 'running', expires_at: '2030-01-01T00:01:40.000Z' })
     await pass(1)
@@ -162,7 +162,7 @@ describe('a lease', () => {
     const { id } = await daemon.create()
     await exec(daemon, id, 'true')
     await daemon.call('DELETE', `/v1/sessions/${id}`)
-    await flushLeases(daemon.world)
+    await flushLeases(daemon.context)
     expect(await stored(daemon, id)).toMatchObject({ expires_at: null, status: 'terminated' })
   })
 })
@@ -173,10 +173,10 @@ describe('retention', () => {
     const { id } = await daemon.create()
     await daemon.call('DELETE', `/v1/sessions/${id}`)
     await pass(6 * 86_400)
-    await sweep(daemon.world)
+    await sweep(daemon.context)
     expect((await get(daemon, id)).status).toBe('terminated')
     await pass(86_400)
-    await sweep(daemon.world)
+    await sweep(daemon.context)
     expect((await daemon.call('GET', `/v1/sessions/${id}`)).status).toBe(404)
   })
 })

@@ -5,7 +5,7 @@
 import type { SessionState } from '@sandglass/contract'
 import { LEASED, writeLeases } from '../../store/sessions.ts'
 import type { SessionRow } from '../../store/tables.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import type { LiveSession } from '../live.ts'
 
 const WRITE_EVERY_MS = 1000
@@ -41,28 +41,28 @@ export class Leases {
 }
 
 /** Moves the lease on from the last activity, which is now unless it was before. */
-export function touch(world: World, session: LiveSession, lastActivity = world.now()): void {
+export function touch(context: SessionContext, session: LiveSession, lastActivity = context.now()): void {
   const { row } = session
   row.last_activity_at = lastActivity
-  row.expires_at = dueAt(world, row, row.status, lastActivity)
-  world.leases.mark(session)
+  row.expires_at = dueAt(context, row, row.status, lastActivity)
+  context.leases.mark(session)
 }
 
 /** Holds the lease until the returned function is called. */
-export function hold(world: World, session: LiveSession): () => void {
+export function hold(context: SessionContext, session: LiveSession): () => void {
   session.holds++
-  touch(world, session)
+  touch(context, session)
   let isHeld = true
   return () => {
     if (!isHeld) return
     isHeld = false
     session.holds--
-    touch(world, session)
+    touch(context, session)
   }
 }
 
 /** When the sweep acts on a session that is in `status` from `now` on and is not used: never later than its hard end. Null for never. */
-export function dueAt({ config }: World, row: SessionRow, status: SessionState, now: number): number | null {
+export function dueAt({ config }: SessionContext, row: SessionRow, status: SessionState, now: number): number | null {
   const seconds = idleSeconds(row, status, config.stopped_retention_seconds)
   if (seconds === undefined) return null
   const end = Math.min(seconds === null ? Infinity : now + seconds * 1000, hardEnd(row) ?? Infinity)
@@ -81,10 +81,10 @@ export function hardEnd(row: SessionRow): number | null {
   return row.timeout_sec === null ? null : row.created_at + row.timeout_sec * 1000
 }
 
-export async function flushLeases(world: World): Promise<void> {
-  const writes = world.leases
+export async function flushLeases(context: SessionContext): Promise<void> {
+  const writes = context.leases
     .take()
     .filter(({ row }) => LEASED.includes(row.status))
     .map(({ row: { id, last_activity_at, expires_at, cwd } }) => ({ id, last_activity_at, expires_at, cwd }))
-  if (writes.length > 0) await writeLeases(world.store, writes)
+  if (writes.length > 0) await writeLeases(context.store, writes)
 }

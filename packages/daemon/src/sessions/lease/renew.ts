@@ -2,30 +2,34 @@
 import { SandglassError } from '@sandglass/contract'
 import { patchSession } from '../../store/sessions.ts'
 import type { SessionRow } from '../../store/tables.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { getSession } from '../get.ts'
 import { dueAt } from './lease.ts'
 import { refuseEndless } from './lifetime.ts'
 
-export async function renewSession(world: World, ref: string, ttlSeconds: number | null | undefined): Promise<SessionRow> {
-  const { id } = await getSession(world, ref)
-  return world.mutex.run(id, async () => {
-    const row = await getSession(world, id)
+export async function renewSession(
+  context: SessionContext,
+  ref: string,
+  ttlSeconds: number | null | undefined,
+): Promise<SessionRow> {
+  const { id } = await getSession(context, ref)
+  return context.mutex.run(id, async () => {
+    const row = await getSession(context, id)
     if (!['running', 'paused', 'stopped'].includes(row.status))
       throw new SandglassError('WRONG_STATE', { id, name: row.name, state: row.status, event: 'renew' })
-    const now = world.now()
+    const now = context.now()
     const ttl_seconds = ttlSeconds === undefined ? row.ttl_seconds : ttlSeconds
     refuseEndless(row.mode, ttl_seconds)
     const renewed = { ...row, ttl_seconds, last_activity_at: now }
-    renewed.expires_at = dueAt(world, renewed, row.status, now)
-    await patchSession(world.store, id, {
+    renewed.expires_at = dueAt(context, renewed, row.status, now)
+    await patchSession(context.store, id, {
       ttl_seconds,
       last_activity_at: now,
       expires_at: renewed.expires_at,
     })
-    const live = world.live.get(id)
+    const live = context.live.get(id)
     if (live) live.row = renewed
-    world.reaper.nudge(renewed.expires_at)
+    context.reaper.nudge(renewed.expires_at)
     return renewed
   })
 }

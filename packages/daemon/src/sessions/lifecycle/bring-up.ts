@@ -5,7 +5,7 @@ import type { Logger } from '../../log.ts'
 import { openLink } from '../../runner-link/link.ts'
 import { touchImage } from '../../store/images.ts'
 import type { SessionRow } from '../../store/tables.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { type LimitMemory, newLimitMemory } from '../limits/limit-hits.ts'
 import type { LiveSession } from '../live.ts'
 import { allowedUnenforced } from '../placement/allowed-limits.ts'
@@ -20,25 +20,25 @@ import { watchMachine } from './watch-machine.ts'
 export const WORKSPACE = '/workspace'
 
 /** The caller has the session's turn and stored it as creating or starting. On failure nothing runs, and the state is the caller's to change. */
-export async function bringUp(world: World, row: SessionRow, log: Logger): Promise<LiveSession> {
+export async function bringUp(context: SessionContext, row: SessionRow, log: Logger): Promise<LiveSession> {
   const abort = new AbortController()
-  world.starting.set(row.id, abort)
+  context.starting.set(row.id, abort)
   let machine: Machine | undefined
   try {
-    machine = await backendOf(world, row.backend).start(await machineSpec(world, row), abort.signal)
-    const live = await adopt(world, row, machine)
+    machine = await backendOf(context, row.backend).start(await machineSpec(context, row), abort.signal)
+    const live = await adopt(context, row, machine)
     abort.signal.throwIfAborted()
-    if (row.image_id !== null) await touchImage(world.store, row.image_id, world.now())
-    live.row = await transition(world, row, 'ready', startedOn(machine, world.now()), log)
+    if (row.image_id !== null) await touchImage(context.store, row.image_id, context.now())
+    live.row = await transition(context, row, 'ready', startedOn(machine, context.now()), log)
     return live
   } catch (error) {
-    const live = world.live.get(row.id)
-    if (live) release(world, live)
+    const live = context.live.get(row.id)
+    if (live) release(context, live)
     // A disk that was there before this start stays; a create has none to keep.
     await (row.status === 'creating' ? machine?.destroy() : machine?.stop())
     throw error
   } finally {
-    world.starting.delete(row.id)
+    context.starting.delete(row.id)
   }
 }
 
@@ -54,7 +54,7 @@ export const startedOn = (machine: Machine, now: number) =>
 
 /** Connects to a machine that runs and counts it among the live ones. */
 export async function adopt(
-  world: World,
+  context: SessionContext,
   row: SessionRow,
   machine: Machine,
   limits: LimitMemory = newLimitMemory(),
@@ -66,34 +66,34 @@ export async function adopt(
     link.close()
     throw error
   }
-  return enlist(world, { row, machine, link, holds: 0, limits })
+  return enlist(context, { row, machine, link, holds: 0, limits })
 }
 
-export function enlist(world: World, live: LiveSession): LiveSession {
-  world.live.add(live)
-  watchMachine(world, live)
+export function enlist(context: SessionContext, live: LiveSession): LiveSession {
+  context.live.add(live)
+  watchMachine(context, live)
   return live
 }
 
 /** Takes a session from the live ones; its machine is the caller's business. */
-export function release(world: World, live: LiveSession): void {
-  world.live.remove(live)
+export function release(context: SessionContext, live: LiveSession): void {
+  context.live.remove(live)
   live.link.close()
 }
 
-export async function machineSpec(world: World, row: SessionRow): Promise<MachineSpec> {
+export async function machineSpec(context: SessionContext, row: SessionRow): Promise<MachineSpec> {
   return {
     id: row.id,
     name: row.name,
-    image: await rootImage(world, row),
+    image: await rootImage(context, row),
     cpuCores: row.cpu_cores,
     memoryMb: row.memory_mb,
     diskMb: row.disk_mb,
     pidsLimit: row.pids_limit,
-    ...(await wishesOfRow(world, row)),
+    ...(await wishesOfRow(context, row)),
     persist: row.mode === 'persistent',
-    env: sessionEnv(world, row),
-    allowUnenforced: allowedUnenforced(world.config, row.backend),
+    env: sessionEnv(context, row),
+    allowUnenforced: allowedUnenforced(context.config, row.backend),
   }
 }
 

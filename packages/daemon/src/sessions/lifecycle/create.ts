@@ -6,7 +6,7 @@ import type { Logger } from '../../log.ts'
 import { sealEnv } from '../../secrets/seal.ts'
 import { deleteSession, insertSession } from '../../store/sessions.ts'
 import type { IdempotencyRow, SessionRow } from '../../store/tables.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { type Lifetime, lifetimeOf } from '../lease/lifetime.ts'
 import { refuseAboveCeiling } from '../limits/ceilings.ts'
 import { requireRoom, withRoom } from '../placement/admission.ts'
@@ -22,15 +22,15 @@ import { transition } from './transition.ts'
  * has no row yet; one that has is there for others to see, and goes on.
  */
 export async function createSession(
-  world: World,
+  context: SessionContext,
   spec: SessionSpec,
   idempotency: Omit<IdempotencyRow, 'session_id'> | null,
   signal: AbortSignal,
   log: Logger,
 ): Promise<SessionRow> {
-  const timed = world.metrics.createSeconds.startTimer()
+  const timed = context.metrics.createSeconds.startTimer()
   try {
-    const created = await create(world, spec, idempotency, signal, log)
+    const created = await create(context, spec, idempotency, signal, log)
     timed({ outcome: 'ok' })
     return created
   } catch (error) {
@@ -43,82 +43,82 @@ export async function createSession(
 const PREPARE_TIMEOUT_MS = 3_600_000
 
 async function create(
-  world: World,
+  context: SessionContext,
   spec: SessionSpec,
   idempotency: Omit<IdempotencyRow, 'session_id'> | null,
   wanted: AbortSignal,
   log: Logger,
 ): Promise<SessionRow> {
-  refuseAboveCeiling(world.config, spec)
-  const lifetime = lifetimeOf(spec, world.config.session_ttl_seconds)
-  const image = spec.image ?? world.config.default_image
-  await refuseForbiddenImage(world, image)
+  refuseAboveCeiling(context.config, spec)
+  const lifetime = lifetimeOf(spec, context.config.session_ttl_seconds)
+  const image = spec.image ?? context.config.default_image
+  await refuseForbiddenImage(context, image)
   const name = spec.backend ?? 'auto'
-  const wishes = await grantedWishes(world, name, await wishesOf(world, spec, lifetime))
-  const backend = await chooseBackend(world, name, wishes)
-  const disk_mb = spec.disk_mb ?? world.config.defaults.disk_mb
+  const wishes = await grantedWishes(context, name, await wishesOf(context, spec, lifetime))
+  const backend = await chooseBackend(context, name, wishes)
+  const disk_mb = spec.disk_mb ?? context.config.defaults.disk_mb
   const disk = { id: newId('sess_'), backend: backend.name, disk_mb }
-  if (spec.start !== false) await requireRoom(world, disk)
-  const signal = AbortSignal.any([wanted, world.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
-  const { id, release } = await holdImage(world, image, signal)
+  if (spec.start !== false) await requireRoom(context, disk)
+  const signal = AbortSignal.any([wanted, context.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
+  const { id, release } = await holdImage(context, image, signal)
   try {
-    await prepareImage(world, backend, { image, image_id: id }, signal)
-    const row = newRow(world, spec, { ...lifetime, ...disk, image, image_id: id, ...columns(wishes) })
-    return await world.mutex.run(row.id, () => storeAndStart(world, row, spec.start !== false, idempotency, log))
+    await prepareImage(context, backend, { image, image_id: id }, signal)
+    const row = newRow(context, spec, { ...lifetime, ...disk, image, image_id: id, ...columns(wishes) })
+    return await context.mutex.run(row.id, () => storeAndStart(context, row, spec.start !== false, idempotency, log))
   } finally {
     release()
   }
 }
 
 async function storeAndStart(
-  world: World,
+  context: SessionContext,
   row: SessionRow,
   start: boolean,
   idempotency: Omit<IdempotencyRow, 'session_id'> | null,
   log: Logger,
 ): Promise<SessionRow> {
-  if (start) return withRoom(world, row, () => storeAndRun(world, row, idempotency, log))
-  await store(world, row, idempotency, log)
-  return transition(world, row, 'hold', { reason: 'created_without_start' }, log)
+  if (start) return withRoom(context, row, () => storeAndRun(context, row, idempotency, log))
+  await store(context, row, idempotency, log)
+  return transition(context, row, 'hold', { reason: 'created_without_start' }, log)
 }
 
 async function store(
-  world: World,
+  context: SessionContext,
   row: SessionRow,
   idempotency: Omit<IdempotencyRow, 'session_id'> | null,
   log: Logger,
 ): Promise<void> {
-  await insertSession(world.store, row, idempotency && { ...idempotency, session_id: row.id })
-  world.changes.announce()
+  await insertSession(context.store, row, idempotency && { ...idempotency, session_id: row.id })
+  context.changes.announce()
   log.info({ sessionId: row.id, to: row.status, reason: row.reason }, 'session changed state')
 }
 
 async function storeAndRun(
-  world: World,
+  context: SessionContext,
   row: SessionRow,
   idempotency: Omit<IdempotencyRow, 'session_id'> | null,
   log: Logger,
 ): Promise<SessionRow> {
-  await store(world, row, idempotency, log)
+  await store(context, row, idempotency, log)
   try {
-    return (await bringUp(world, row, log)).row
+    return (await bringUp(context, row, log)).row
   } catch (error) {
     if (isRefusal(error)) {
       // A backend that cannot be used has begun nothing, and would be asked in vain.
-      if (!error.is('BACKEND_UNAVAILABLE')) await discardLog(world, row, log)
-      await deleteSession(world.store, row.id)
+      if (!error.is('BACKEND_UNAVAILABLE')) await discardLog(context, row, log)
+      await deleteSession(context.store, row.id)
       throw error
     }
     const failure = startFailure(row, error)
-    await transition(world, row, 'fail', { reason: 'start_failed', error_message: failure.detail.why }, log)
+    await transition(context, row, 'fail', { reason: 'start_failed', error_message: failure.detail.why }, log)
     throw failure
   }
 }
 
 /** A start that was refused late has left one, which no session is there to show. Where it stays the next daemon removes it. */
-async function discardLog(world: World, { id, backend: name }: SessionRow, log: Logger): Promise<void> {
+async function discardLog(context: SessionContext, { id, backend: name }: SessionRow, log: Logger): Promise<void> {
   try {
-    await backendOf(world, name).discard(id)
+    await backendOf(context, name).discard(id)
   } catch (err) {
     log.warn({ err, sessionId: id }, 'a start that was refused left something')
   }
@@ -137,9 +137,9 @@ type Machine = Pick<
   'id' | 'image' | 'image_id' | 'backend' | 'disk_mb' | 'network' | 'readonly_rootfs' | 'runtime' | 'nested_virt' | 'mounts'
 >
 
-function newRow(world: World, spec: SessionSpec, machine: Machine & Lifetime): SessionRow {
-  const { config } = world
-  const now = world.now()
+function newRow(context: SessionContext, spec: SessionSpec, machine: Machine & Lifetime): SessionRow {
+  const { config } = context
+  const now = context.now()
   const name = spec.name ?? madeUpName()
   const env = spec.env ?? {}
   return {
@@ -161,7 +161,7 @@ function newRow(world: World, spec: SessionSpec, machine: Machine & Lifetime): S
     resizing: null,
     unenforced: '[]',
     env_names: JSON.stringify(Object.keys(env)),
-    env_sealed: Object.keys(env).length > 0 ? sealEnv(world.secretKey, machine.id, env) : null,
+    env_sealed: Object.keys(env).length > 0 ? sealEnv(context.secretKey, machine.id, env) : null,
     labels: JSON.stringify(spec.labels ?? {}),
     created_at: now,
     started_at: null,

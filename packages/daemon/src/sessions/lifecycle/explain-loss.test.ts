@@ -27,11 +27,11 @@ async function daemonWithDemo(): Promise<TestDaemon> {
   return daemon
 }
 
-const isHeld = (daemon: TestDaemon) => until(() => daemon.world.live.get('demo')?.holds === 1)
+const isHeld = (daemon: TestDaemon) => until(() => daemon.context.live.get('demo')?.holds === 1)
 
 async function killSandbox(daemon: TestDaemon): Promise<void> {
   await isHeld(daemon)
-  process.kill(Number(daemon.world.live.get('demo')?.machine.containerId.replace('plain-', '')), 'SIGKILL')
+  process.kill(Number(daemon.context.live.get('demo')?.machine.containerId.replace('plain-', '')), 'SIGKILL')
 }
 
 /** What a socket to `sleep` is told last. */
@@ -97,7 +97,7 @@ it('what is attached to a session that somebody ends is told so', async () => {
 
 it('a sandbox that still runs is told of as lost, and nobody waits for longer than the watch looks', async () => {
   const daemon = await daemonWithDemo()
-  const live = daemon.world.live.get('demo')
+  const live = daemon.context.live.get('demo')
   if (live) Object.assign(live.machine, { isRunning: async () => true })
   const reply = daemon.call('POST', '/v1/sessions/demo/exec', { cmd: 'sleep 30' })
   await killSandbox(daemon)

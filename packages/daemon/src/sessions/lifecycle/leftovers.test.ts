@@ -28,10 +28,10 @@ describe('a machine that cannot be removed', () => {
     expect((await daemon.call('DELETE', `/v1/sessions/${id}`)).body).toMatchObject(told)
     expect((await daemon.call('GET', `/v1/sessions/${id}`)).body).toMatchObject(told)
     expect(daemon.logged).toContainEqual(expect.objectContaining({ level: 'error', sessionId: id }))
-    await sweep(daemon.world)
+    await sweep(daemon.context)
     expect((await daemon.call('GET', `/v1/sessions/${id}`)).body).toMatchObject(told)
     moods.refuses = false
-    await sweep(daemon.world)
+    await sweep(daemon.context)
     expect((await daemon.call('GET', `/v1/sessions/${id}`)).body).toMatchObject({ status: 'terminated', error_message: null })
     expect(await backend.residents()).toEqual([])
   })
@@ -66,12 +66,12 @@ describe('a machine that cannot be removed', () => {
     const ids = [(await daemon.create()).id, (await daemon.create()).id]
     moods.refuses = true
     for (const id of ids) await daemon.call('DELETE', `/v1/sessions/${id}`)
-    expect([...daemon.world.leftovers.keys()]).toEqual(ids)
+    expect([...daemon.context.leftovers.keys()]).toEqual(ids)
     const discard = backend.discard
     Object.assign(backend, { discard: (id: string) => (id === ids[0] ? Promise.reject(new Error('busy')) : discard(id)) })
     moods.refuses = false
-    await sweep(daemon.world)
-    expect([...daemon.world.leftovers.keys()]).toEqual([ids[0]])
+    await sweep(daemon.context)
+    expect([...daemon.context.leftovers.keys()]).toEqual([ids[0]])
     Object.assign(backend, { discard })
   })
 

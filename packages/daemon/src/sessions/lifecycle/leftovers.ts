@@ -2,36 +2,41 @@
 import type { Machine } from '../../backends/backend.ts'
 import type { Logger } from '../../log.ts'
 import { patchSession } from '../../store/sessions.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { backendOf } from '../placement/choose-backend.ts'
 
 /** `machine` is the one that ran when the session ended, if it is known. */
 export type Leftover = { backend: string; machine: Machine | undefined }
 
 /** Null when all is gone; else what the row says now. The session has ended either way. */
-export async function discardOrRemember(world: World, id: string, left: Leftover, log: Logger): Promise<string | null> {
+export async function discardOrRemember(
+  context: SessionContext,
+  id: string,
+  left: Leftover,
+  log: Logger,
+): Promise<string | null> {
   try {
-    await discard(world, id, left)
-    if (world.leftovers.delete(id)) await tell(world, id, null)
+    await discard(context, id, left)
+    if (context.leftovers.delete(id)) await tell(context, id, null)
     return null
   } catch (err) {
     log.error({ sessionId: id, err }, 'machine could not be removed; it is tried again')
-    world.leftovers.set(id, left)
+    context.leftovers.set(id, left)
     const message = `its machine could not be removed, which is tried again: ${(err as Error).message}`
-    await tell(world, id, message)
+    await tell(context, id, message)
     return message
   }
 }
 
-export async function discardLeftovers(world: World): Promise<void> {
-  for (const [id, left] of world.leftovers) await world.mutex.run(id, () => discardOrRemember(world, id, left, world.log))
+export async function discardLeftovers(context: SessionContext): Promise<void> {
+  for (const [id, left] of context.leftovers) await context.mutex.run(id, () => discardOrRemember(context, id, left, context.log))
 }
 
 /** SECURITY: a backend whose records were lost finds nothing to remove. What was seen running is looked at once more. */
-async function discard(world: World, id: string, { backend, machine }: Leftover): Promise<void> {
-  await backendOf(world, backend).discard(id)
+async function discard(context: SessionContext, id: string, { backend, machine }: Leftover): Promise<void> {
+  await backendOf(context, backend).discard(id)
   if (await machine?.isRunning()) throw new Error('it still runs, and the backend has no record of it')
 }
 
-const tell = (world: World, id: string, error_message: string | null) =>
-  world.ballast.whenFull(() => patchSession(world.store, id, { error_message }))
+const tell = (context: SessionContext, id: string, error_message: string | null) =>
+  context.ballast.whenFull(() => patchSession(context.store, id, { error_message }))

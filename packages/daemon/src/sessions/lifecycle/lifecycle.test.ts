@@ -41,7 +41,7 @@ async function after(daemon: TestDaemon, verb: string): Promise<string> {
 }
 
 async function killRunner(daemon: TestDaemon, id: string): Promise<void> {
-  const pid = Number(daemon.world.live.get(id)?.machine.containerId.replace('plain-', ''))
+  const pid = Number(daemon.context.live.get(id)?.machine.containerId.replace('plain-', ''))
   process.kill(pid, 'SIGKILL')
 }
 
@@ -132,7 +132,7 @@ describe('the lifecycle over HTTP', () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const exec = daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo $PPID > /dev/null; sleep 30' })
-    await until(() => daemon.world.live.get(id)?.holds === 1)
+    await until(() => daemon.context.live.get(id)?.holds === 1)
     await killRunner(daemon, id)
     expect([(await exec).status, ((await exec).body as { error: { code: string } }).error.code]).toEqual([502, 'RUNNER_LOST'])
   })
@@ -140,7 +140,7 @@ describe('the lifecycle over HTTP', () => {
   it('purge removes the row and everything else', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create({ labels: { a: 'b' } })
-    const [backend] = daemon.world.backends.values()
+    const [backend] = daemon.context.backends.values()
     expect(await backend?.residents()).toEqual([id])
     expect((await daemon.call('DELETE', `/v1/sessions/${id}?purge=true`)).status).toBe(200)
     expect((await daemon.call('GET', `/v1/sessions/${id}`)).status).toBe(404)
@@ -169,11 +169,11 @@ describe('the lifecycle over HTTP', () => {
   it('terminate ends a start that is under way', async () => {
     const daemon = await daemonFixture()
     const creating = daemon.call('POST', '/v1/sessions', { name: 'slow-one' })
-    await until(() => daemon.world.starting.size === 1)
+    await until(() => daemon.context.starting.size === 1)
     const ended = await daemon.call('DELETE', '/v1/sessions/slow-one')
     expect(ended.body).toMatchObject({ status: 'terminated' })
     expect([201, 500]).toContain((await creating).status)
-    const [backend] = daemon.world.backends.values()
+    const [backend] = daemon.context.backends.values()
     expect(await backend?.residents()).toEqual([])
   })
 })
@@ -207,7 +207,7 @@ describe('create', () => {
 
   it('keeps a session that did not start, with the reason, and can be repeated', async () => {
     const daemon = await daemonFixture()
-    const [backend] = daemon.world.backends.values()
+    const [backend] = daemon.context.backends.values()
     if (!backend) throw new Error('no backend')
     const start = backend.start
     backend.start = async () => Promise.reject(new Error('no more loop devices'))
@@ -245,7 +245,7 @@ describe('create', () => {
     const created = await daemon.call('POST', '/v1/sessions', { env: { API_TOKEN: 'hush-hush' } })
     expect(created.body).toMatchObject({ env_names: ['API_TOKEN'] })
     expect(created.text).not.toContain('hush-hush')
-    const [row] = await daemon.world.store.selectFrom('sessions').selectAll().execute()
+    const [row] = await daemon.context.store.selectFrom('sessions').selectAll().execute()
     expect(JSON.stringify(row)).not.toContain('hush-hush')
     expect(row?.env_sealed?.includes('hush-hush')).toBe(false)
     expect(existsSync(`${daemon.dataDir}/secret.key`)).toBe(true)
@@ -279,7 +279,7 @@ describe('different sessions', () => {
     const daemon = await daemonFixture()
     const [slow, quick] = await Promise.all([daemon.create(), daemon.create()])
     const waiting = daemon.call('POST', `/v1/sessions/${slow.id}/exec`, { cmd: 'until test -e go; do sleep 0.05; done' })
-    await until(() => daemon.world.live.get(slow.id)?.holds === 1)
+    await until(() => daemon.context.live.get(slow.id)?.holds === 1)
     for (let i = 0; i < 10; i++)
       expect((await daemon.call('POST', `/v1/sessions/${quick.id}/exec`, { cmd: 'true' })).status).toBe(200)
     await daemon.call('POST', `/v1/sessions/${quick.id}/stop`)

@@ -1,7 +1,7 @@
 // POST …/stop, and the expiry of a session that stops then: every process ends, files stay.
 import type { Logger } from '../../log.ts'
 import type { SessionRow } from '../../store/tables.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { getSession } from '../get.ts'
 import type { LiveSession } from '../live.ts'
 import { release } from './bring-up.ts'
@@ -10,30 +10,30 @@ import { type Change, transition } from './transition.ts'
 /** How long programs have to end by themselves. */
 const GRACE_MS = 1000
 
-export async function stopSession(world: World, ref: string, log: Logger): Promise<SessionRow> {
-  const { id } = await getSession(world, ref)
-  return world.mutex.run(id, async () => stop(world, await getSession(world, id), { reason: 'requested' }, log))
+export async function stopSession(context: SessionContext, ref: string, log: Logger): Promise<SessionRow> {
+  const { id } = await getSession(context, ref)
+  return context.mutex.run(id, async () => stop(context, await getSession(context, id), { reason: 'requested' }, log))
 }
 
 /** The caller holds the session's mutex. Programs of a session that is not asked to end are killed at once. */
 export async function stop(
-  world: World,
+  context: SessionContext,
   found: SessionRow,
   change: Change,
   log: Logger,
   { isAsked = true }: { isAsked?: boolean } = {},
 ): Promise<SessionRow> {
-  const live = world.live.get(found.id)
-  const row = await transition(world, found, 'stop', change, log)
+  const live = context.live.get(found.id)
+  const row = await transition(context, found, 'stop', change, log)
   try {
     if (live && isAsked && found.status === 'running') await askToEnd(live)
-    if (live) release(world, live)
+    if (live) release(context, live)
     await live?.machine.stop()
   } catch (error) {
-    await transition(world, row, 'fail', { reason: 'machine_missing', error_message: (error as Error).message }, log)
+    await transition(context, row, 'fail', { reason: 'machine_missing', error_message: (error as Error).message }, log)
     throw error
   }
-  return await transition(world, row, 'halt', change, log)
+  return await transition(context, row, 'halt', change, log)
 }
 
 /** The runner passes SIGTERM on, and exits after the grace. One that does not answer is ended all the same. */

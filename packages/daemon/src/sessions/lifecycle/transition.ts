@@ -3,7 +3,7 @@ import { FINAL_STATES, nextState, type Reason, type SessionEvent, type SessionSt
 import type { Logger } from '../../log.ts'
 import { changeState } from '../../store/sessions.ts'
 import type { SessionRow } from '../../store/tables.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { dueAt } from '../lease/lease.ts'
 
 const RETENTION_MS = 7 * 24 * 3600 * 1000
@@ -21,20 +21,20 @@ export type Change = {
 
 /** The caller has the session's turn. */
 export async function transition(
-  world: World,
+  context: SessionContext,
   row: SessionRow,
   event: SessionEvent,
   change: Change,
-  log: Logger = world.log,
+  log: Logger = context.log,
 ): Promise<SessionRow> {
   const status = nextState(row.id, row.status, event, row.name)
-  const now = world.now()
-  const patch = { error_message: null, limit_hit: null, cwd: row.cwd, ...change, status, ...timesOf(world, row, status, now) }
-  const { row: stored } = await world.ballast.whenFull(() => changeState(world.store, row, patch, now))
-  const live = world.live.get(row.id)
+  const now = context.now()
+  const patch = { error_message: null, limit_hit: null, cwd: row.cwd, ...change, status, ...timesOf(context, row, status, now) }
+  const { row: stored } = await context.ballast.whenFull(() => changeState(context.store, row, patch, now))
+  const live = context.live.get(row.id)
   if (live) live.row = stored
-  world.changes.announce()
-  world.reaper.nudge(stored.expires_at)
+  context.changes.announce()
+  context.reaper.nudge(stored.expires_at)
   log.info(
     { sessionId: row.id, from: row.status, to: status, reason: change.reason, error: patch.error_message ?? undefined },
     'session changed state',
@@ -44,14 +44,14 @@ export async function transition(
 
 /** An ended session has a retention. A failed one still has its files: a persistent session keeps them until it is removed. */
 function timesOf(
-  world: World,
+  context: SessionContext,
   row: SessionRow,
   status: SessionState,
   now: number,
 ): Pick<SessionRow, 'expires_at' | 'last_activity_at' | 'terminated_at' | 'delete_at'> {
   const ended = status === 'failed' || FINAL_STATES.includes(status)
   return {
-    expires_at: dueAt(world, row, status, now),
+    expires_at: dueAt(context, row, status, now),
     last_activity_at: TOUCHED.includes(status) ? now : row.last_activity_at,
     terminated_at: ended ? (row.terminated_at ?? now) : null,
     delete_at: ended && !(status === 'failed' && row.mode === 'persistent') ? now + RETENTION_MS : null,

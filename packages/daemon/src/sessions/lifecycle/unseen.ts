@@ -4,18 +4,18 @@ import { SandglassError } from '@sandglass/contract'
 import type { Backend, Machine } from '../../backends/backend.ts'
 import type { RunnerLink } from '../../runner-link/link.ts'
 import { unendedSessions } from '../../store/sessions.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { newLimitMemory } from '../limits/limit-hits.ts'
 import type { LiveSession } from '../live.ts'
 import { enlist } from './bring-up.ts'
 
 /** Nothing for those that are among the live ones already. */
-export async function enlistUnseen(world: World, { name }: Backend, error: unknown): Promise<void> {
+export async function enlistUnseen(context: SessionContext, { name }: Backend, error: unknown): Promise<void> {
   const fail = () => Promise.reject(unavailable(name, error))
-  for (const row of await unendedSessions(world.store)) {
+  for (const row of await unendedSessions(context.store)) {
     const isHeld = row.status === 'running' || row.status === 'paused'
-    if (row.backend !== name || !isHeld || world.live.get(row.id)) continue
-    enlist(world, { row, machine: unseenMachine(row.id, fail), link: unseenLink(fail), holds: 0, limits: newLimitMemory() })
+    if (row.backend !== name || !isHeld || context.live.get(row.id)) continue
+    enlist(context, { row, machine: unseenMachine(row.id, fail), link: unseenLink(fail), holds: 0, limits: newLimitMemory() })
   }
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { LimitHit } from '@sandglass/contract'
 import type { Epitaph } from '../../backends/backend.ts'
 import type { SessionRow } from '../../store/tables.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import type { LiveSession } from '../live.ts'
 import { release } from './bring-up.ts'
 import { type Change, transition } from './transition.ts'
@@ -13,25 +13,25 @@ const LOOK_AGAIN_MS = [0, 20, 50, 100, 200, 500, 1000]
 /** What answers for the machine may itself be away: an engine that is restarted, a host that cannot be reached. */
 const THEN_EVERY_MS = 5000
 
-export function watchMachine(world: World, live: LiveSession): void {
+export function watchMachine(context: SessionContext, live: LiveSession): void {
   live.link.onLost(error => {
-    examine(world, live).catch(cause =>
-      world.log.error({ sessionId: live.row.id, err: cause, lost: error.message }, 'machine could not be examined'),
+    examine(context, live).catch(cause =>
+      context.log.error({ sessionId: live.row.id, err: cause, lost: error.message }, 'machine could not be examined'),
     )
   })
 }
 
-async function examine(world: World, live: LiveSession): Promise<void> {
-  for (let round = 0; !world.closing.aborted; round++) {
+async function examine(context: SessionContext, live: LiveSession): Promise<void> {
+  for (let round = 0; !context.closing.aborted; round++) {
     await delay(LOOK_AGAIN_MS[round] ?? THEN_EVERY_MS, undefined, { ref: false })
-    if (world.live.get(live.row.id) !== live) return
+    if (context.live.get(live.row.id) !== live) return
     const isRunning = await live.machine.isRunning().catch(err => {
-      world.log.debug({ sessionId: live.row.id, err }, 'nobody tells whether the machine runs')
+      context.log.debug({ sessionId: live.row.id, err }, 'nobody tells whether the machine runs')
       return null
     })
-    if (isRunning === false) return bury(world, live)
+    if (isRunning === false) return bury(context, live)
     if (isRunning && (await reconnects(live))) return
-    if (round === LOOK_AGAIN_MS.length) world.log.warn({ sessionId: live.row.id }, 'runner does not answer; it is asked again')
+    if (round === LOOK_AGAIN_MS.length) context.log.warn({ sessionId: live.row.id }, 'runner does not answer; it is asked again')
   }
 }
 
@@ -45,11 +45,11 @@ async function reconnects(live: LiveSession): Promise<boolean> {
 }
 
 /** Stores the death with its cause. Files stay, so that the session can be started again. */
-async function bury(world: World, live: LiveSession): Promise<void> {
-  await world.mutex.run(live.row.id, async () => {
-    if (world.live.get(live.row.id) !== live) return
-    await transition(world, live.row, 'fail', ended(live.row, await live.machine.epitaph()))
-    release(world, live)
+async function bury(context: SessionContext, live: LiveSession): Promise<void> {
+  await context.mutex.run(live.row.id, async () => {
+    if (context.live.get(live.row.id) !== live) return
+    await transition(context, live.row, 'fail', ended(live.row, await live.machine.epitaph()))
+    release(context, live)
     await live.machine.stop()
   })
 }

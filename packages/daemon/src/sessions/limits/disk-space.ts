@@ -1,13 +1,13 @@
 // Free disk space minus dirty pages that sessions wrote and the kernel has not flushed: those take their blocks later, even of a paused session.
 import { readFileSync } from 'node:fs'
 import { forEachAtOnce } from '../../lib/for-each-at-once.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import type { LiveSession } from '../live.ts'
 
 const READS_AT_ONCE = 16
 
 /** `free` less unwritten bytes. Sessions are asked only where the answer could be less than `needed`. */
-export async function freeAfterWrites({ live }: World, free: number, needed: number): Promise<number> {
+export async function freeAfterWrites({ live }: SessionContext, free: number, needed: number): Promise<number> {
   const least = free - heldByKernel()
   if (least >= needed) return least
   const unwritten = await unwrittenBytes(live.all())

@@ -30,10 +30,10 @@ it.each([
   ['a machine that is not paused in time', () => Promise.reject(new Error('still writing'))],
 ])('%s is stopped when the disk is full, and its files stay', async (_, pause) => {
   const backend = new FullBackend(await temporaryFolder(), pause)
-  const { world, ...daemon } = await daemonFixture({ backends: () => [backend] })
+  const { context, ...daemon } = await daemonFixture({ backends: () => [backend] })
   const { id } = await daemon.create()
-  const overcommit = { ...world.config.overcommit, disk_floor_mb: MORE_THAN_ANY_DISK_MB }
-  const watch = new DiskWatch({ ...world, config: { ...world.config, overcommit } })
+  const overcommit = { ...context.config.overcommit, disk_floor_mb: MORE_THAN_ANY_DISK_MB }
+  const watch = new DiskWatch({ ...context, config: { ...context.config, overcommit } })
   onTestFinished(() => watch.stop())
   watch.start()
   const stopped = await until(async () => {

@@ -6,7 +6,7 @@
 // A session that was paused stays so until it is resumed, which is refused while free space is below `pause`.
 import { statfsSync } from 'node:fs'
 import { diskLines } from '../../data-dir/disk-policy.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { getSession } from '../get.ts'
 import { stop } from '../lifecycle/stop.ts'
 import { transition } from '../lifecycle/transition.ts'
@@ -33,7 +33,7 @@ const PAUSE_DEADLINE_MS = 2000
 type Taken = ReadonlyMap<string, number>
 
 export class DiskWatch {
-  readonly #world: World
+  readonly #context: SessionContext
   #baseline: { at: number; taken: Taken } | null = null
   /** Sessions that are being paused or stopped. */
   readonly #holding = new Map<string, Promise<void>>()
@@ -41,8 +41,8 @@ export class DiskWatch {
   #look: Promise<void> = Promise.resolve()
   #isStopped = false
 
-  constructor(world: World) {
-    this.#world = world
+  constructor(context: SessionContext) {
+    this.#context = context
   }
 
   start(): void {
@@ -63,7 +63,7 @@ export class DiskWatch {
       this.#look = this.#tick().then(
         next => this.#arm(next),
         err => {
-          this.#world.log.error({ err }, 'free disk space could not be read; retrying')
+          this.#context.log.error({ err }, 'free disk space could not be read; retrying')
           this.#arm(RETRY_MS)
         },
       )
@@ -72,8 +72,8 @@ export class DiskWatch {
 
   /** One look; answers with the time until the next. */
   async #tick(): Promise<number> {
-    const { config, dataDir } = this.#world
-    const sessions = this.#world.live.all().filter(({ row }) => this.#world.backends.get(row.backend)?.room !== undefined)
+    const { config, dataDir } = this.#context
+    const sessions = this.#context.live.all().filter(({ row }) => this.#context.backends.get(row.backend)?.room !== undefined)
     const { blocks, bavail, bsize } = statfsSync(dataDir)
     const lines = diskLines({ floorMb: config.overcommit.disk_floor_mb }, blocks * bsize)
     const free = bavail * bsize
@@ -96,7 +96,8 @@ export class DiskWatch {
   async #takenBy(sessions: readonly LiveSession[]): Promise<{ taken: Taken; unwritten: number }> {
     const taken = new Map<string, number>()
     for (const name of new Set(sessions.map(({ row }) => row.backend)))
-      for (const [id, promised] of (await this.#world.backends.get(name)?.room?.(true))?.promised ?? []) taken.set(id, -promised)
+      for (const [id, promised] of (await this.#context.backends.get(name)?.room?.(true))?.promised ?? [])
+        taken.set(id, -promised)
     let unwritten = 0
     for (const [id, bytes] of await unwrittenBytes(sessions)) {
       unwritten += bytes
@@ -116,17 +117,17 @@ export class DiskWatch {
 
   #hold({ row: { id, status } }: LiveSession, why: string): void {
     if (status !== 'running' || this.#holding.has(id)) return
-    const held = hold(this.#world, id, why)
-      .catch(err => this.#world.log.error({ err, sessionId: id }, 'session could not be kept from filling the disk'))
+    const held = hold(this.#context, id, why)
+      .catch(err => this.#context.log.error({ err, sessionId: id }, 'session could not be kept from filling the disk'))
       .finally(() => this.#holding.delete(id))
     this.#holding.set(id, held)
   }
 }
 
-async function hold(world: World, id: string, why: string): Promise<void> {
-  await world.mutex.run(id, async () => {
-    const row = await getSession(world, id)
-    const live = world.live.get(id)
+async function hold(context: SessionContext, id: string, why: string): Promise<void> {
+  await context.mutex.run(id, async () => {
+    const row = await getSession(context, id)
+    const live = context.live.get(id)
     if (!live || row.status !== 'running') return
     const change = (verb: 'resume' | 'start') =>
       ({
@@ -136,10 +137,10 @@ async function hold(world: World, id: string, why: string): Promise<void> {
     try {
       if (!live.machine.pause) throw new Error('this machine cannot be paused')
       await live.machine.pause(PAUSE_DEADLINE_MS)
-      await transition(world, row, 'pause', change('resume'))
+      await transition(context, row, 'pause', change('resume'))
     } catch (err) {
-      world.log.warn({ err, sessionId: id }, 'session is stopped, because it was not paused in time')
-      await stop(world, row, change('start'), world.log, { isAsked: false })
+      context.log.warn({ err, sessionId: id }, 'session is stopped, because it was not paused in time')
+      await stop(context, row, change('start'), context.log, { isAsked: false })
     }
   })
 }

@@ -2,7 +2,7 @@
 // reported to every command that failed since: it names what happened in the session, and not whose process it was. A command that succeeds reads nothing.
 import type { LimitHit } from '@sandglass/contract'
 import type { LimitEvents } from '../../backends/backend.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { parsed, RunnerStats } from '../inside/runner-shapes.ts'
 import type { LiveSession } from '../live.ts'
 
@@ -27,25 +27,25 @@ const FULL_BYTES = 1024 * 1024
 export const newLimitMemory = (): LimitMemory => ({ seen: NONE, processes: new Map() })
 
 /** Of a machine that was found again: what it reached before is not told any more. */
-export function foundLimitMemory(world: World, machine: LiveSession['machine'], id: string): LimitMemory {
+export function foundLimitMemory(context: SessionContext, machine: LiveSession['machine'], id: string): LimitMemory {
   const memory: LimitMemory = { seen: null, processes: new Map() }
   machine.limitEvents().then(
     events => {
       memory.seen ??= events
     },
-    err => world.log.debug({ err, sessionId: id }, 'limits cannot be read yet'),
+    err => context.log.debug({ err, sessionId: id }, 'limits cannot be read yet'),
   )
   return memory
 }
 
 /** The limit that was met since `since`, which is what was seen when the command began. */
 export async function limitHit(
-  world: World,
+  context: SessionContext,
   live: LiveSession,
   exitCode: number,
   since: LimitEvents | null,
 ): Promise<LimitHit | null> {
-  return exitCode === 0 ? null : hitBetween(live, since, await read(world, live))
+  return exitCode === 0 ? null : hitBetween(live, since, await read(context, live))
 }
 
 export function rememberProcess({ limits }: LiveSession, pid: number, since: LimitEvents | null): void {
@@ -59,11 +59,11 @@ export function rememberProcess({ limits }: LiveSession, pid: number, since: Lim
 
 /** Read once, when the end of the process is first seen. `reading` is shared by those of one list. */
 export function processLimitHit(
-  world: World,
+  context: SessionContext,
   live: LiveSession,
   pid: number,
   exitCode: number | null,
-  reading = once(() => read(world, live)),
+  reading = once(() => read(context, live)),
 ): Promise<LimitHit | null> {
   if (exitCode === null || exitCode === 0) return Promise.resolve(null)
   const memory = live.limits.processes.get(pid) ?? { since: live.limits.seen }
@@ -72,18 +72,18 @@ export function processLimitHit(
   return memory.told
 }
 
-export const sharedReading = (world: World, live: LiveSession) => once(() => read(world, live))
+export const sharedReading = (context: SessionContext, live: LiveSession) => once(() => read(context, live))
 
 type Reading = { events: LimitEvents; isDiskFull: boolean }
 
 /** Null when it cannot be had: the result of a command does not wait for it, nor fail with it. */
-async function read(world: World, live: LiveSession): Promise<Reading | null> {
+async function read(context: SessionContext, live: LiveSession): Promise<Reading | null> {
   try {
     const [events, isDiskFull] = await inTime(Promise.all([live.machine.limitEvents(), hasFullDisk(live)]))
     live.limits.seen = events
     return { events, isDiskFull }
   } catch (err) {
-    world.log.debug({ err, sessionId: live.row.id }, 'limits cannot be read')
+    context.log.debug({ err, sessionId: live.row.id }, 'limits cannot be read')
     return null
   }
 }

@@ -2,7 +2,7 @@
 import { SandglassError } from '@sandglass/contract'
 import type { Backend, MachineWishes } from '../../backends/backend.ts'
 import { unenforced } from '../../backends/machine/unenforced.ts'
-import type { World } from '../context.ts'
+import type { SessionContext } from '../context.ts'
 import { allowedUnenforced } from './allowed-limits.ts'
 
 /**
@@ -10,8 +10,8 @@ import { allowedUnenforced } from './allowed-limits.ts'
  * because it did not say. When none can, the error is that of the first that was there at all, with what the others say where all refuse
  * the wish: one that names another backend is no help if that one refuses it, too.
  */
-export async function chooseBackend(world: World, name: string, wishes: MachineWishes): Promise<Backend> {
-  const candidates = name === 'auto' ? worthAsking([...world.backends.values()], wishes) : [backendOf(world, name)]
+export async function chooseBackend(context: SessionContext, name: string, wishes: MachineWishes): Promise<Backend> {
+  const candidates = name === 'auto' ? worthAsking([...context.backends.values()], wishes) : [backendOf(context, name)]
   const absent: string[] = []
   const refusals: SandglassError[] = []
   for (const backend of candidates) {
@@ -23,7 +23,7 @@ export async function chooseBackend(world: World, name: string, wishes: MachineW
     try {
       // First what nothing changes: who would accept a limit for it should not learn of it afterwards.
       await backend.refuse?.(wishes)
-      unenforced(backend.name, probe, allowedUnenforced(world.config, backend.name))
+      unenforced(backend.name, probe, allowedUnenforced(context.config, backend.name))
       return backend
     } catch (error) {
       if (!(error instanceof SandglassError)) throw error
@@ -43,9 +43,9 @@ function worthAsking(backends: Backend[], { runtime }: MachineWishes): Backend[]
 }
 
 /** Who names a backend gets nested virtualisation only where the host has it; the session says whether it has. `auto` looks for one that does. */
-export async function grantedWishes(world: World, name: string, wishes: MachineWishes): Promise<MachineWishes> {
+export async function grantedWishes(context: SessionContext, name: string, wishes: MachineWishes): Promise<MachineWishes> {
   if (!wishes.nestedVirt || name === 'auto') return wishes
-  const backend = backendOf(world, name)
+  const backend = backendOf(context, name)
   return backend.hasNested === undefined ? wishes : { ...wishes, nestedVirt: await backend.hasNested() }
 }
 
@@ -58,8 +58,8 @@ function joined(refusals: readonly SandglassError[]): SandglassError | null {
   return new SandglassError('UNSUPPORTED', next === undefined ? { what } : { what, next })
 }
 
-export function backendOf(world: World, name: string): Backend {
-  const backend = world.backends.get(name)
+export function backendOf(context: SessionContext, name: string): Backend {
+  const backend = context.backends.get(name)
   if (!backend) throw new SandglassError('BACKEND_UNAVAILABLE', { backend: name, why: 'this daemon does not have it' })
   return backend
 }

@@ -15,32 +15,32 @@ async function folders() {
   await symlink('../secret', join(folder, 'root/link'))
   await symlink('project', join(folder, 'root/inner'))
   await mkdir(join(folder, 'root/daemon/data'), { recursive: true })
-  const world = { config: { mount_roots: [join(folder, 'root')] }, dataDir: join(folder, 'root/daemon/data') }
-  return { folder, world }
+  const context = { config: { mount_roots: [join(folder, 'root')] }, dataDir: join(folder, 'root/daemon/data') }
+  return { folder, context }
 }
 
 it('allows what is below a configured root, and gives where it really is', async () => {
-  const { folder, world } = await folders()
-  expect(await allowedMounts(world, mount(join(folder, 'root/inner')))).toEqual(mount(join(folder, 'root/project')))
+  const { folder, context } = await folders()
+  expect(await allowedMounts(context, mount(join(folder, 'root/inner')))).toEqual(mount(join(folder, 'root/project')))
 })
 
 it.each(['secret', 'root/link', 'root/../secret', 'rootless', 'root/file', 'root/daemon', 'root/daemon/data', 'root'])(
   'refuses %s',
   async name => {
-    const { folder, world } = await folders()
-    await expect(allowedMounts(world, mount(join(folder, name)))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    const { folder, context } = await folders()
+    await expect(allowedMounts(context, mount(join(folder, name)))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
   },
 )
 
 it('refuses a folder that is not there, and every folder where no root is configured', async () => {
-  const { folder, world } = await folders()
+  const { folder, context } = await folders()
   const none = join(folder, 'root/none')
-  await expect(allowedMounts(world, mount(none))).rejects.toMatchObject({
+  await expect(allowedMounts(context, mount(none))).rejects.toMatchObject({
     code: 'INVALID_REQUEST',
     message: `mounts: ${none} does not exist on the host`,
     hint: expect.stringContaining('mount_roots'),
   })
-  await expect(allowedMounts({ ...world, config: { mount_roots: [] } }, mount(join(folder, 'root')))).rejects.toMatchObject({
+  await expect(allowedMounts({ ...context, config: { mount_roots: [] } }, mount(join(folder, 'root')))).rejects.toMatchObject({
     code: 'UNSUPPORTED',
   })
 })
@@ -48,18 +48,20 @@ it('refuses a folder that is not there, and every folder where no root is config
 it.each(['/', '/workspace', '/home', '/proc/x', '/.sandglass', '/.sandglass-run', '/etc', '/mnt/../usr'])(
   'refuses the target %s, which is the sandbox’s own',
   async target => {
-    const { folder, world } = await folders()
-    await expect(allowedMounts(world, mount(join(folder, 'root/project'), target))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    const { folder, context } = await folders()
+    await expect(allowedMounts(context, mount(join(folder, 'root/project'), target))).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+    })
   },
 )
 
 it('refuses at a later start what is not allowed any more, and a link in place of the folder', async () => {
-  const { folder, world } = await folders()
+  const { folder, context } = await folders()
   const project = join(folder, 'root/project')
-  expect(await stillAllowedMounts(world, mount(project))).toEqual(mount(project))
-  const less = { ...world, config: { mount_roots: [join(folder, 'rootless')] } }
+  expect(await stillAllowedMounts(context, mount(project))).toEqual(mount(project))
+  const less = { ...context, config: { mount_roots: [join(folder, 'rootless')] } }
   await expect(stillAllowedMounts(less, mount(project))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
   await rename(project, join(folder, 'root/moved'))
   await symlink('moved', project)
-  await expect(stillAllowedMounts(world, mount(project))).rejects.toThrow('a link is in its place')
+  await expect(stillAllowedMounts(context, mount(project))).rejects.toThrow('a link is in its place')
 })

@@ -27,10 +27,10 @@ type Roots = { readonly config: Pick<Config, 'mount_roots'>; readonly dataDir: s
  * The mounts with the paths that they lead to, or a refusal. SECURITY: only what lies below a configured root is ever shown, links
  * followed first: a session that may write below a root could put a link there for the next one.
  */
-export async function allowedMounts(world: Roots, wanted: SessionSpec['mounts'] = []): Promise<HostMount[]> {
+export async function allowedMounts(context: Roots, wanted: SessionSpec['mounts'] = []): Promise<HostMount[]> {
   if (wanted.length === 0) return []
-  const roots = await Promise.all(world.config.mount_roots.map(root => realpath(root).catch(() => null)))
-  const own = await realpath(world.dataDir)
+  const roots = await Promise.all(context.config.mount_roots.map(root => realpath(root).catch(() => null)))
+  const own = await realpath(context.dataDir)
   const mounts = await Promise.all(
     wanted.map(async ({ source, target, readonly }) => ({
       source: await resolved(source),
@@ -55,8 +55,8 @@ export async function allowedMounts(world: Roots, wanted: SessionSpec['mounts'] 
 }
 
 /** The mounts of a session that starts again. SECURITY: a link that is in place of a folder by now is not followed. */
-export async function stillAllowedMounts(world: Roots, stored: readonly HostMount[]): Promise<HostMount[]> {
-  const mounts = await allowedMounts(world, [...stored])
+export async function stillAllowedMounts(context: Roots, stored: readonly HostMount[]): Promise<HostMount[]> {
+  const mounts = await allowedMounts(context, [...stored])
   for (const [i, { source }] of stored.entries())
     if (mounts[i]?.source !== source) throw refused(`a mount of ${source}: a link is in its place`)
   return mounts
