@@ -1,4 +1,5 @@
 // `npm run quickstart`: a first session on a daemon of its own, step by step, with the time each step took.
+import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SandglassError, type Session } from '@sandglass/sdk'
 import { acceptLimits } from './accept-limits.ts'
@@ -72,8 +73,9 @@ async function createSomehow(daemon: PrivateDaemon): Promise<Session> {
 
 async function create(daemon: PrivateDaemon, backend: 'oci' | 'auto'): Promise<Session> {
   const told = new AbortController()
-  const telling = tellPreparations(daemon, told.signal)
-  const made = timed('create a session', () => daemon.client.createSession({ backend }))
+  const idempotencyKey = randomUUID()
+  const telling = tellPreparations(daemon, idempotencyKey, told.signal)
+  const made = timed('create a session', () => daemon.client.createSession({ backend }, { idempotencyKey }))
   const session = await made.finally(() => told.abort())
   await telling
   const { name, cpuCores, memoryMb, diskMb, unenforced } = session.info
@@ -83,10 +85,10 @@ async function create(daemon: PrivateDaemon, backend: 'oci' | 'auto'): Promise<S
   return session
 }
 
-async function tellPreparations({ client }: PrivateDaemon, signal: AbortSignal): Promise<void> {
+async function tellPreparations({ client }: PrivateDaemon, idempotencyKey: string, signal: AbortSignal): Promise<void> {
   let last = ''
   while (!signal.aborted) {
-    const step = (await client.preparations().catch(() => []))[0]?.step ?? ''
+    const step = (await client.preparations({ idempotencyKey }).catch(() => []))[0]?.step ?? ''
     if (step !== last && step !== '') show(step)
     last = step
     await delay(1000, undefined, { signal }).catch(() => undefined)

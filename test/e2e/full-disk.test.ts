@@ -72,7 +72,7 @@ describe.runIf(isRoot)('on a small disk', () => {
     await daemon.restart('SIGKILL')
     rmSync(FILLER)
     await daemon.restart('SIGTERM')
-    await deadline('the ballast is back', () => existsSync(join(daemon.dataDir, 'ballast')))
+    await deadline('the reserved space is back', () => existsSync(join(daemon.dataDir, 'reserved-space')))
     expect((await daemon.create()).status).toBe('running')
   })
 })

@@ -106,7 +106,7 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: `${DAEMON}/data-dir/disk-policy.ts`,
-    may: [],
+    may: [`${DAEMON}/config/allowed-unenforced.ts`],
     typesOnly: [`${CONTRACT}/`],
     because: 'sessions, images and backends share one disk: what divides it imports none of them',
   },
@@ -136,6 +136,7 @@ export const BOUNDARIES: Boundary[] = [
       `${DAEMON}/backends/backend.ts`,
       `${DAEMON}/backends/isolation/open-files.ts`,
       `${DAEMON}/backends/machine/unenforced.ts`,
+      `${DAEMON}/config/allowed-unenforced.ts`,
       `${DAEMON}/data-dir/disk-policy.ts`,
       `${DAEMON}/images/`,
       `${DAEMON}/lib/`,
@@ -149,7 +150,7 @@ export const BOUNDARIES: Boundary[] = [
       'prom-client',
       'zod',
     ],
-    typesOnly: [`${DAEMON}/data-dir/ballast.ts`],
+    typesOnly: [`${DAEMON}/data-dir/reserved-space.ts`],
     because: 'the verbs stand on the interface, the link and the store; http stands on them, never the other way',
   },
   {
@@ -163,7 +164,7 @@ export const BOUNDARIES: Boundary[] = [
       `${DAEMON}/store/idempotency.ts`,
       `${DAEMON}/data-dir/lock.ts`,
       // Which errors mean a full disk is known where the disk is.
-      `${DAEMON}/data-dir/ballast.ts`,
+      `${DAEMON}/data-dir/reserved-space.ts`,
       `${DAEMON}/log.ts`,
       `${CONTRACT}/`,
       'node:',

@@ -1,4 +1,4 @@
-// The daemon as one value: opened from a configuration and backends, closed without a trace in memory. Sessions live on.
+// The daemon as one value, opened from a configuration and backends. Closing it frees everything in memory; sessions keep running.
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { join } from 'node:path'
@@ -17,18 +17,17 @@ import type { Logger } from './log.ts'
 import { openSecretKey } from './secrets/key-file.ts'
 import { Changes } from './sessions/changes.ts'
 import type { SessionContext } from './sessions/context.ts'
-import { sweep } from './sessions/lease/expire.ts'
+import { createReaper } from './sessions/lease/expire.ts'
 import { flushLeases, Leases } from './sessions/lease/lease.ts'
-import { Reaper } from './sessions/lease/reaper.ts'
 import { Preparations } from './sessions/lifecycle/progress.ts'
 import { reconcile } from './sessions/lifecycle/reconcile.ts'
 import { DiskWatch } from './sessions/limits/disk-watch.ts'
-import { watchOpenFiles } from './sessions/limits/open-files.ts'
+import { openFilesWatch } from './sessions/limits/open-files.ts'
 import { LiveSessions } from './sessions/live.ts'
 import { createMetrics } from './sessions/metrics.ts'
 import { openStore, type Store } from './store/open.ts'
 
-/** How long requests under way may take after a stop was asked for. */
+/** How long requests under way may take after a shutdown was requested. */
 const GRACE_MS = 3000
 
 export type Daemon = {
@@ -40,7 +39,7 @@ export type Daemon = {
 
 export type DaemonOptions = {
   loaded: Loaded
-  /** Made with the data folder once it is locked; in the order that `auto` tries them. */
+  /** Called with the data folder once it is locked; in the order that `auto` tries them. */
   backends: (dataDir: string) => Promise<readonly Backend[]> | readonly Backend[]
   log: Logger
   now?: () => number
@@ -58,14 +57,15 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     await openImages(context)
     const diskWatch = new DiskWatch(context)
     diskWatch.start()
-    context.reaper.start(() => sweep(context))
+    context.reaper.start()
     context.leases.onDue(() => flush(context))
-    const openFilesWatch = watchOpenFiles(context).catch(err => log.error({ err }, 'open files are not watched any more'))
+    const openFiles = openFilesWatch(context)
+    openFiles?.start(0)
     const app = createApp(api)
     await app.ready()
     const upgrades = createUpgrades(api)
     const listeners = await listen(addresses, (request, response) => app.routing(request, response), upgrades)
-    context.reaper.nudge(context.now())
+    context.reaper.wakeIn(0)
     log.info({ addresses: listeners.addresses, version: api.version, pid: process.pid }, 'listening')
     return {
       addresses: listeners.addresses,
@@ -76,7 +76,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         await closeListeners(listeners)
         await app.close()
         await removals
-        await Promise.all([diskWatch.stop(), openFilesWatch])
+        await Promise.all([diskWatch.stop(), openFiles?.stop()])
         await closeContext(context)
         dataDir.lock.release()
         log.info('stopped; sessions keep running')
@@ -96,7 +96,7 @@ async function openContext(
   const store = await openStore(loaded.storePath)
   const secretKey = await openKey(store, loaded, dataDir)
   await removeUnplaced(join(dataDir.path, 'sessions'))
-  return {
+  const context: SessionContext = {
     config: loaded.config,
     store,
     backends: new Map((await backends(dataDir.path)).map(backend => [backend.name, backend])),
@@ -105,24 +105,25 @@ async function openContext(
     secretKey,
     live: new LiveSessions(),
     leases: new Leases(),
-    reaper: new Reaper(now),
+    reaper: createReaper(() => context),
     mutex: new KeyedMutex(),
     changes: new Changes(),
     starting: new Map(),
     preparations: new Preparations(),
     promised: new Map(),
-    ballast: dataDir.ballast,
+    reservedSpace: dataDir.reservedSpace,
     leftovers: new Map(),
     closing,
     metrics: createMetrics(store),
     log,
     now,
   }
+  return context
 }
 
-async function openKey(store: Store, { storePath }: Loaded, { path, ballast }: DataDir): Promise<Buffer> {
+async function openKey(store: Store, { storePath }: Loaded, { path, reservedSpace }: DataDir): Promise<Buffer> {
   try {
-    return await ballast.whenFull(() => openSecretKey(join(path, 'secret.key'), store, storePath))
+    return await reservedSpace.useFor(() => openSecretKey(join(path, 'secret.key'), store, storePath))
   } catch (error) {
     await store.destroy()
     throw error
@@ -133,7 +134,7 @@ function flush(context: SessionContext): void {
   flushLeases(context).catch(err => context.log.error({ err }, 'leases could not be written'))
 }
 
-/** Idle connections close at once, requests under way have the grace, and then everything is cut. */
+/** Idle connections close at once; requests under way are cut after the grace. */
 async function closeListeners({ servers, locks }: Listeners): Promise<void> {
   await Promise.all(servers.map(closeServer))
   for (const lock of locks) lock.release()
@@ -150,7 +151,7 @@ function closeServer(server: Server): Promise<void> {
   })
 }
 
-/** The machines stay; what is let go is this daemon's hold on them. */
+/** Closes the connections to machines; the machines keep running. */
 async function closeContext(context: SessionContext): Promise<void> {
   for (const abort of context.starting.values()) abort.abort(new Error('the daemon is stopping'))
   await context.reaper.stop()

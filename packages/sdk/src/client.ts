@@ -58,9 +58,9 @@ export class SandboxClient {
     return this.#transport.json('listSessions', { query, signal })
   }
 
-  /** What sessions that are being made wait for: images that are copied, unpacked or loaded. */
-  async preparations({ signal }: Cancel = {}): Promise<Reply<'listPreparations'>['items']> {
-    return (await this.#transport.json('listPreparations', { signal })).items
+  /** What creates and starts under way wait for: images that are copied, unpacked or loaded. The query selects one of them. */
+  async preparations({ signal, ...query }: Query<'listPreparations'> & Cancel = {}): Promise<Reply<'listPreparations'>['items']> {
+    return (await this.#transport.json('listPreparations', { query, signal })).items
   }
 
   /** State changes of all sessions, starting after `lastEventId`. */

@@ -1,6 +1,7 @@
-// What a session that is not there yet waits for, told to a person.
+// Prints what a create or start waits for.
+import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { SandboxClient } from '@sandglass/sdk'
+import type { SandboxClient, Session, SessionOptions } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { printable } from './printable.ts'
 
@@ -10,9 +11,17 @@ const THEN_MS = 500
 /** What takes long when nothing has to be prepared: a virtual machine boots, for one. */
 const STARTING = 'starting the machine'
 
-export async function showPreparations<T>(client: SandboxClient, { quiet, say }: Context, work: Promise<T>): Promise<T> {
+/** Which create or start: by its idempotency key or by its session. */
+export type Waiting = { readonly idempotencyKey: string } | { readonly session: string }
+
+export async function showProgress<T>(
+  client: SandboxClient,
+  waiting: Waiting,
+  { quiet, say }: Context,
+  work: Promise<T>,
+): Promise<T> {
   const over = new AbortController()
-  const shown = quiet ? Promise.resolve() : tell(client, say, over.signal)
+  const shown = quiet ? Promise.resolve() : print(client, waiting, say, over.signal)
   try {
     return await work
   } finally {
@@ -21,13 +30,18 @@ export async function showPreparations<T>(client: SandboxClient, { quiet, say }:
   }
 }
 
-async function tell(client: SandboxClient, say: (text: string) => void, signal: AbortSignal): Promise<void> {
+/** Creates a session under a key of its own, and prints what exactly this create waits for. */
+export function createWithProgress(client: SandboxClient, spec: SessionOptions, context: Context): Promise<Session> {
+  const idempotencyKey = randomUUID()
+  return showProgress(client, { idempotencyKey }, context, client.createSession(spec, { idempotencyKey }))
+}
+
+async function print(client: SandboxClient, waiting: Waiting, say: (text: string) => void, signal: AbortSignal): Promise<void> {
   let last = ''
   for (let wait = FIRST_MS; ; wait = THEN_MS) {
     try {
       await delay(wait, undefined, { signal })
-      // The oldest: others wait for the same.
-      const step = (await client.preparations({ signal }))[0]?.step ?? STARTING
+      const step = (await client.preparations({ ...waiting, signal }))[0]?.step ?? STARTING
       if (step !== last) say(`${printable(step)}\n`)
       last = step
     } catch {

@@ -1,4 +1,5 @@
 // Errors about sessions, their machines, shells and processes.
+import { FINAL_STATES, STARTABLE_STATES } from '../tables/lifecycles.ts'
 import { AFTER_A_CHANGE, type ErrorRow } from './row.ts'
 
 type WrongState = { id: string; state: string; event: string; name?: string }
@@ -28,7 +29,7 @@ export const SESSIONS_ERRORS = {
     http: 409,
     exit: 5,
     text: (d: WrongState) =>
-      `cannot ${d.event} ${d.name ?? d.id}: it ${isOver(d.state) ? `has ended (${d.state})` : `is ${d.state}`}`,
+      `cannot ${d.event} ${d.name ?? d.id}: it ${isFinal(d.state) ? `has ended (${d.state})` : `is ${d.state}`}`,
     hint: wayOut,
   },
   NAME_TAKEN: {
@@ -113,13 +114,13 @@ export const SESSIONS_ERRORS = {
   },
 } as const satisfies Record<string, ErrorRow>
 
-const isOver = (state: string) => ['completed', 'timeout', 'terminated'].includes(state)
+const isFinal = (state: string) => FINAL_STATES.some(final => final === state)
 
 /** From a state to one in which a command works. */
 function wayOut({ id, name = id, state }: WrongState): string {
   if (state === 'paused') return `\`sandglass resume ${name}\``
-  if (state === 'stopped' || state === 'failed') return `\`sandglass start ${name}\``
-  if (isOver(state)) return 'create a new one with `sandglass new`'
+  if (isStartable(state)) return `\`sandglass start ${name}\``
+  if (isFinal(state)) return 'create a new one with `sandglass new`'
   return `\`sandglass inspect ${name}\` shows the state and its reason`
 }
 
@@ -129,9 +130,10 @@ function lostText({ id, name = id, state = '', reason, why }: Lost): string {
 }
 
 function afterLoss({ id, name = id, state = '' }: Lost): string {
-  if (isOver(state)) return 'create a new one with `sandglass new`'
+  if (isFinal(state)) return 'create a new one with `sandglass new`'
   if (isEnded(state)) return `\`sandglass start ${name}\` starts it again; \`sandglass inspect ${name}\` shows how it ended`
   return `\`sandglass inspect ${name}\` shows whether it is still running; the command may have taken effect`
 }
 
-const isEnded = (state: string) => state === 'failed' || state === 'stopped' || isOver(state)
+const isStartable = (state: string) => STARTABLE_STATES.some(startable => startable === state)
+const isEnded = (state: string) => isStartable(state) || isFinal(state)

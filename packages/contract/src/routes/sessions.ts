@@ -17,7 +17,8 @@ export const SESSIONS_ROUTES = {
   },
   listSessions: { summary: 'List sessions', query: session.SessionQuery, reply: session.SessionList, errors: [] },
   listPreparations: {
-    summary: 'List what sessions that are being made wait for',
+    summary: 'List what creates and starts under way wait for',
+    query: session.PreparationQuery,
     reply: session.PreparationList,
     errors: [],
   },

@@ -2,7 +2,18 @@
 import { z } from 'zod'
 import { REASONS, SESSION_STATES } from '../tables/lifecycles.ts'
 import { LIMITS } from '../tables/limits.ts'
-import { Env, Labels, NullableLimitHit, queryBool, queryInt, SessionId, SessionName, Timestamp, within } from './primitives.ts'
+import {
+  Env,
+  Labels,
+  NullableLimitHit,
+  queryBool,
+  queryInt,
+  SessionId,
+  SessionName,
+  SessionRef,
+  Timestamp,
+  within,
+} from './primitives.ts'
 
 export const Network = z
   .enum(['none', 'bridge'])
@@ -153,7 +164,15 @@ export const SessionList = z.object({
   next_cursor: z.string().nullable(),
 })
 
+export const PreparationQuery = z.strictObject({
+  session: SessionRef.optional().describe('only what this session waits for'),
+  idempotency_key: z.string().optional().describe('only what the create with this Idempotency-Key waits for'),
+})
+export type PreparationQuery = z.infer<typeof PreparationQuery>
+
 const Preparation = z.object({
+  session_id: z.string(),
+  session_name: z.string(),
   backend: z.string(),
   image: z.string(),
   step: z.string().describe('what is being done, for people'),

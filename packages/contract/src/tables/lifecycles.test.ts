@@ -1,6 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { SandglassError } from '../errors/sandglass-error.ts'
-import { FINAL_STATES, nextState, REASONS, SESSION_EVENTS, SESSION_LIFECYCLE, SESSION_STATES } from './lifecycles.ts'
+import {
+  EXPIRABLE_STATES,
+  FINAL_STATES,
+  LIVE_STATES,
+  nextState,
+  REASONS,
+  SESSION_EVENTS,
+  SESSION_LIFECYCLE,
+  SESSION_STATES,
+  STARTABLE_STATES,
+} from './lifecycles.ts'
 
 const ID = 'sess_0000000000000000'
 
@@ -42,6 +52,12 @@ describe('the session lifecycle', () => {
 
   it('completed, timeout and terminated are final, and nothing else is', () => {
     expect(FINAL_STATES).toEqual(['completed', 'timeout', 'terminated'])
+  })
+
+  it('the lists of states that follow from the table are these', () => {
+    expect(LIVE_STATES).toEqual(['running', 'paused'])
+    expect(STARTABLE_STATES).toEqual(['stopped', 'failed'])
+    expect(EXPIRABLE_STATES).toEqual(['running', 'paused', 'stopped'])
   })
 
   it('every state that is not final can be terminated', () => {

@@ -30,6 +30,16 @@ export const SESSION_EVENTS = [...new Set(SESSION_STATES.flatMap(s => Object.key
 
 /** States that nothing leaves. */
 export const FINAL_STATES = SESSION_STATES.filter(s => Object.keys(SESSION_LIFECYCLE[s]).length === 0)
+/** States in which a machine is up and has processes: use of the session renews its lease. */
+export const LIVE_STATES = statesThatAllow('stop')
+/** States without a machine that the session can be started from. */
+export const STARTABLE_STATES = statesThatAllow('start')
+/** States that end by themselves, when the ttl, the hard limit or the retention is over. */
+export const EXPIRABLE_STATES = statesThatAllow('expire')
+
+function statesThatAllow(event: SessionEvent): SessionState[] {
+  return SESSION_STATES.filter(state => event in SESSION_LIFECYCLE[state])
+}
 
 /** Looks up where `event` leads from `state`, or throws WRONG_STATE. */
 export function nextState(id: string, state: SessionState, event: SessionEvent, name = id): SessionState {

@@ -194,6 +194,8 @@ export interface Backend {
   room?(isFresh?: boolean): Promise<Room>
   /** Ids of everything this backend holds for sessions: running, stopped, or left by a crash. */
   residents(): Promise<string[]>
+  /** What the machine printed while it last started, for `GET …/logs`; null when nothing was printed or it is gone. The caller reads or destroys it. */
+  bootLog(id: string): Promise<Readable | null>
   /** Ends whatever runs under this id and removes its disk and folder. Idempotent. */
   discard(id: string): Promise<void>
   /** Ends what it does in the background; machines run on. Absent where it does nothing there. */

@@ -1,17 +1,18 @@
-// How the disk of the data folder is divided. Below `floor` nothing is given away; between `floor` and `pause` sessions that write are
-// paused; what lies above is promised to the disks of sessions, `overcommit` times over, and is free for images and snapshots.
+// Thresholds of free space on the disk of the data folder. Below `floor` no space is given to anything; below `pause` sessions that write
+// are paused. Space above `pause` is promised to the disks of sessions, `overcommit` times over, and is free for images and snapshots.
 import type { Config } from '@sandglass/contract'
+import { allowedUnenforced } from '../config/allowed-unenforced.ts'
 
 const MiB = 1024 * 1024
 const GiB = 1024 * MiB
 const FLOOR_SHARE = 0.05
-const LEAST_FLOOR = 64 * MiB
-const MOST_FLOOR = 2 * GiB
-/** What the sessions can write before a pause takes effect: a look every 50 ms, and the pause itself. */
-const MOST_MARGIN = GiB
+const MIN_FLOOR = 64 * MiB
+const MAX_FLOOR = 2 * GiB
+/** What sessions can write before a pause takes effect: a sample is taken every 50 ms, and the pause itself takes time. */
+const MAX_MARGIN = GiB
 
 export interface DiskPolicy {
-  /** Infinity where the operator lets disks go unenforced: nothing is promised then. */
+  /** Infinity where the operator allows the disk limit to go unenforced: no space is promised then. */
   readonly overcommit: number
   /** Undefined: a share of the filesystem. */
   readonly floorMb: number | undefined
@@ -19,23 +20,21 @@ export interface DiskPolicy {
 
 export const NO_OVERCOMMIT: DiskPolicy = { overcommit: 1, floorMb: undefined }
 
-export function diskPolicy({ overcommit, backends }: Config, backend: string): DiskPolicy {
-  const { allow_unenforced } = backends[backend as keyof typeof backends] ?? backends.oci
-  return {
-    overcommit: allow_unenforced.includes('disk') ? Number.POSITIVE_INFINITY : overcommit.disk,
-    floorMb: overcommit.disk_floor_mb,
-  }
+export function diskPolicy(config: Config, backend: string): DiskPolicy {
+  const { disk, disk_floor_mb } = config.overcommit
+  const isUnenforced = allowedUnenforced(config, backend).includes('disk')
+  return { overcommit: isUnenforced ? Number.POSITIVE_INFINITY : disk, floorMb: disk_floor_mb }
 }
 
 /** In bytes of free space, for a filesystem of this size. */
-export function diskLines({ floorMb }: Pick<DiskPolicy, 'floorMb'>, totalBytes: number): { floor: number; pause: number } {
-  const share = Math.min(Math.max(totalBytes * FLOOR_SHARE, LEAST_FLOOR), MOST_FLOOR)
+export function diskThresholds({ floorMb }: Pick<DiskPolicy, 'floorMb'>, totalBytes: number): { floor: number; pause: number } {
+  const share = Math.min(Math.max(totalBytes * FLOOR_SHARE, MIN_FLOOR), MAX_FLOOR)
   const floor = Math.floor(floorMb === undefined ? share : floorMb * MiB)
-  return { floor, pause: floor + Math.min(floor, MOST_MARGIN) }
+  return { floor, pause: floor + Math.min(floor, MAX_MARGIN) }
 }
 
-/** Free bytes that must stay where the disks of sessions may still grow by so many each. */
+/** Bytes that must stay free for session disks that may still grow by `promised` bytes each. */
 export function reservedBytes(policy: DiskPolicy, totalBytes: number, promised: Iterable<number>): number {
   const sum = [...promised].reduce((total, bytes) => total + bytes, 0)
-  return diskLines(policy, totalBytes).pause + Math.ceil(sum / policy.overcommit)
+  return diskThresholds(policy, totalBytes).pause + Math.ceil(sum / policy.overcommit)
 }

@@ -1,41 +1,42 @@
-// The data folder: made for its owner alone, locked for one daemon, with the keys that live in it.
+// The data folder: accessible to its owner alone, locked by one daemon, with the keys that are stored in it.
 import { randomBytes } from 'node:crypto'
-import { accessSync, chmodSync, constants, existsSync, mkdirSync } from 'node:fs'
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DATA_FILES, SandglassError } from '@sandglass/contract'
-import { Ballast, isDiskFull } from './ballast.ts'
 import { acquireLock, type Lock } from './lock.ts'
 import { readOrCreatePrivate } from './private-file.ts'
+import { isDiskFull, ReservedSpace } from './reserved-space.ts'
 
 export type DataDir = {
   path: string
   lock: Lock
-  ballast: Ballast
+  reservedSpace: ReservedSpace
   /** The bearer key when the configuration has none. */
   apiKey(): string
 }
 
 export function openDataDir(path: string): DataDir {
-  const ballast = new Ballast(join(path, 'ballast'))
+  const reservedSpace = new ReservedSpace(join(path, 'reserved-space'))
   try {
-    return open(path, ballast)
+    return open(path, reservedSpace)
   } catch (error) {
-    // A daemon that ended on a full disk starts there again.
-    if (!isDiskFull((error as Error).cause) || !ballast.drop()) throw error
-    return open(path, ballast)
+    // A daemon also has to start on the full disk that ended the one before.
+    if (!isDiskFull((error as Error).cause) || !reservedSpace.free()) throw error
+    return open(path, reservedSpace)
   }
 }
 
-function open(path: string, ballast: Ballast): DataDir {
+function open(path: string, reservedSpace: ReservedSpace): DataDir {
   let lock: Lock | undefined
   try {
     makeFolder(path)
     accessSync(path, constants.W_OK | constants.X_OK)
-    // SECURITY: the sandboxes' disks and keys lie below; no other user may even look them up.
+    // SECURITY: the sandboxes' disks and keys are below; no other user may even look them up.
     chmodSync(path, 0o700)
     lock = acquireLock(join(path, 'lock'), path)
-    ballast.restore({ isFirst: true })
-    return { path, lock, ballast, apiKey: () => readApiKey(join(path, DATA_FILES.apiKey)) }
+    rmSync(join(path, EARLIER_NAME), { force: true })
+    reservedSpace.reserve({ isFirst: true })
+    return { path, lock, reservedSpace, apiKey: () => readApiKey(join(path, DATA_FILES.apiKey)) }
   } catch (error) {
     lock?.release()
     if (error instanceof SandglassError) throw error
@@ -43,14 +44,17 @@ function open(path: string, ballast: Ballast): DataDir {
   }
 }
 
-/** Node's own recursive mkdir never returns where the kernel answers ENOENT below a folder that is there, as in /proc. */
+/** Earlier versions reserved their space under this name. */
+const EARLIER_NAME = 'ballast'
+
+/** Node's own recursive mkdir never returns where the kernel answers ENOENT below an existing folder, as in /proc. */
 function makeFolder(path: string): void {
   if (existsSync(path)) return
   if (dirname(path) !== path) makeFolder(dirname(path))
   try {
     mkdirSync(path, { mode: 0o700 })
   } catch (error) {
-    // Another daemon may make it at the same moment; the lock decides between the two.
+    // Another daemon may create it at the same moment; the lock decides between the two.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }

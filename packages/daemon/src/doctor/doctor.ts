@@ -3,9 +3,9 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Backend, RuntimeReport } from '../backends/backend.ts'
 import { NO_CGROUP } from '../backends/machine/unenforced.ts'
+import { allowedUnenforced } from '../config/allowed-unenforced.ts'
 import type { Loaded } from '../config/load.ts'
 import type { RunnerBinary } from '../runner-binary.ts'
-import { allowedUnenforced } from '../sessions/placement/allowed-limits.ts'
 import { plainCredentials } from './plain-credentials.ts'
 
 /** `missing` is what fails in a backend while another one works. */

@@ -1,7 +1,7 @@
 // Every failure of a request becomes one of the table's, in one place.
 import { SandglassError, unitOf } from '@sandglass/contract'
 import { ZodError } from 'zod'
-import { isDiskFull } from '../data-dir/ballast.ts'
+import { isDiskFull } from '../data-dir/reserved-space.ts'
 import type { Logger } from '../log.ts'
 
 /** SECURITY: what is not in the table is told to the log and not to the client, which learns only the request id. */

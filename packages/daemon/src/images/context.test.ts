@@ -2,7 +2,7 @@ import { mkdir, open, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { DiskRoom } from '../backends/disk/promised-space.ts'
-import { diskLines, NO_OVERCOMMIT } from '../data-dir/disk-policy.ts'
+import { diskThresholds, NO_OVERCOMMIT } from '../data-dir/disk-policy.ts'
 import { daemonFixture, plainChild, temporaryFolder } from '../testing/daemon.fixture.ts'
 import { reserveBytes } from './context.ts'
 
@@ -17,5 +17,5 @@ it('a session counts once in what images leave alone, however many backends look
   const { context: world } = await daemonFixture({ flags: { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] } })
   const backends = new Map(['oci', 'microvm'].map(name => [name, backend()]))
   const { blocks, bsize } = await statfs(world.dataDir)
-  expect(await reserveBytes({ ...world, backends })).toBe(diskLines(NO_OVERCOMMIT, blocks * bsize).pause + 128 * MiB)
+  expect(await reserveBytes({ ...world, backends })).toBe(diskThresholds(NO_OVERCOMMIT, blocks * bsize).pause + 128 * MiB)
 })

@@ -1,14 +1,16 @@
-// What every verb works with. Built once by daemon.ts and passed down.
+// sessions/ holds the verbs of a session. lifecycle/ changes its state, placement/ decides where and with what it starts, lease/ ends it when
+// it is not used, limits/ watches and changes its limits, inside/ does what the runner in the sandbox is asked for.
+// This is what every verb works with; daemon.ts builds it once and passes it down.
 import type { Config } from '@sandglass/contract'
 import type { Backend } from '../backends/backend.ts'
-import type { Ballast } from '../data-dir/ballast.ts'
+import type { ReservedSpace } from '../data-dir/reserved-space.ts'
 import type { ImageState } from '../images/context.ts'
 import type { KeyedMutex } from '../lib/keyed-mutex.ts'
+import type { Periodic } from '../lib/periodic.ts'
 import type { Logger } from '../log.ts'
 import type { Store } from '../store/open.ts'
 import type { Changes } from './changes.ts'
 import type { Leases } from './lease/lease.ts'
-import type { Reaper } from './lease/reaper.ts'
 import type { Leftover } from './lifecycle/leftovers.ts'
 import type { Preparations } from './lifecycle/progress.ts'
 import type { LiveSessions } from './live.ts'
@@ -21,23 +23,25 @@ export type SessionContext = {
   readonly backends: ReadonlyMap<string, Backend>
   readonly dataDir: string
   readonly images: ImageState
-  /** Seals what the store keeps of environments and secrets. */
+  /** Encrypts environments and secrets in the store. */
   readonly secretKey: Buffer
   readonly live: LiveSessions
   readonly leases: Leases
-  readonly reaper: Reaper
+  /** Runs the sweep for sessions that expire. */
+  readonly reaper: Periodic
+  /** By session id. Whoever changes the state of a session holds its mutex. */
   readonly mutex: KeyedMutex
   readonly changes: Changes
-  /** Starts under way; a terminate aborts the one it finds. */
+  /** Starts under way, by session id; a terminate aborts them. */
   readonly starting: Map<string, AbortController>
   readonly preparations: Preparations
-  /** Bytes of disk that starts under way will take. */
+  /** Bytes of disk admitted for starts under way, by session id. */
   readonly promised: Map<string, number>
-  /** Gives way when a state has to be stored on a full disk. */
-  readonly ballast: Ballast
-  /** Ended sessions whose machine could not be removed yet. */
+  /** Freed when a state has to be stored on a full disk. */
+  readonly reservedSpace: ReservedSpace
+  /** Ended sessions whose machine could not be removed yet, by session id. */
   readonly leftovers: Map<string, Leftover>
-  /** Aborts when the daemon stops: streams end, and no request is taken any more. */
+  /** Aborts when the daemon stops: streams end, and no request is accepted any more. */
   readonly closing: AbortSignal
   readonly metrics: Metrics
   readonly log: Logger

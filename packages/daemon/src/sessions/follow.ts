@@ -2,7 +2,7 @@
 import { FINAL_STATES, type SessionEventRecord } from '@sandglass/contract'
 import { eventsAfter, lastEventId } from '../store/events.ts'
 import type { SessionContext } from './context.ts'
-import { getSession } from './get.ts'
+import { getSession } from './live.ts'
 import { showEvent } from './show.ts'
 
 const PAGE = 500

@@ -1,20 +1,19 @@
-// The sessions whose machine runs. A command finds its machine here without asking the store.
-import { SandglassError, SESSION_ID } from '@sandglass/contract'
+// The sessions whose machine is up, in memory: a command finds its machine without a query to the store. Also how any session is looked up.
+import { SandglassError } from '@sandglass/contract'
 import type { Machine } from '../backends/backend.ts'
 import type { RunnerLink } from '../runner-link/link.ts'
-import { findSession } from '../store/sessions.ts'
-import type { SessionRow } from '../store/tables.ts'
 import type { SessionContext } from './context.ts'
-import type { LimitMemory } from './limits/limit-hits.ts'
+import type { LimitBaseline } from './limits/limit-hits.ts'
+import { findRecord, type SessionRecord } from './session-record.ts'
 
 export type LiveSession = {
-  /** As stored, but for what the lease writes later: last_activity_at, expires_at and cwd. */
-  row: SessionRow
+  /** As stored, but for what the lease writes up to a second later: last_activity_at, expires_at and cwd. */
+  record: SessionRecord
   readonly machine: Machine
   readonly link: RunnerLink
-  /** Commands and streams under way; while there is one the session does not expire. */
+  /** How many commands and streams under way hold the lease; while there is one the session does not expire. */
   holds: number
-  readonly limits: LimitMemory
+  readonly limits: LimitBaseline
 }
 
 export class LiveSessions {
@@ -26,12 +25,12 @@ export class LiveSessions {
   }
 
   add(session: LiveSession): void {
-    this.#byId.set(session.row.id, session)
-    this.#idByName.set(session.row.name, session.row.id)
+    this.#byId.set(session.record.id, session)
+    this.#idByName.set(session.record.name, session.record.id)
   }
 
   remove(session: LiveSession): void {
-    const { id, name } = session.row
+    const { id, name } = session.record
     if (this.#byId.get(id) !== session) return
     this.#byId.delete(id)
     this.#idByName.delete(name)
@@ -42,19 +41,19 @@ export class LiveSessions {
   }
 }
 
-/** The running session that a command is for. `verb` is for the refusal: cannot exec in sess_…: it is paused. */
+/** The running session that a command is for. `verb` is for the error: cannot exec in sess_…: it is paused. */
 export async function runningSession(context: SessionContext, ref: string, verb: string): Promise<LiveSession> {
   const live = context.live.get(ref)
-  if (live?.row.status === 'running') return live
-  const row = live?.row ?? (await storedSession(context, ref))
-  // Stored as running, yet not found again: its backend is missing from this daemon.
-  if (row.status === 'running') throw new SandglassError('RUNNER_LOST', { id: row.id })
-  throw new SandglassError('WRONG_STATE', { id: row.id, name: row.name, state: row.status, event: verb })
+  if (live?.record.status === 'running') return live
+  const record = live?.record ?? (await getSession(context, ref))
+  // Stored as running but not live: this daemon does not have its backend.
+  if (record.status === 'running') throw new SandglassError('RUNNER_LOST', { id: record.id })
+  throw new SandglassError('WRONG_STATE', { id: record.id, name: record.name, state: record.status, event: verb })
 }
 
-/** The session by id or name, ended ones included. */
-export async function storedSession(context: SessionContext, ref: string): Promise<SessionRow> {
-  const row = await findSession(context.store, SESSION_ID.test(ref) ? { id: ref } : { name: ref })
-  if (!row) throw new SandglassError('SESSION_NOT_FOUND', { id: ref })
-  return row
+/** GET /v1/sessions/{id}: by id or name, ended sessions included. Of a live one the lease is current, not as last written. */
+export async function getSession(context: SessionContext, ref: string): Promise<SessionRecord> {
+  const record = context.live.get(ref)?.record ?? (await findRecord(context.store, ref))
+  if (!record) throw new SandglassError('SESSION_NOT_FOUND', { id: ref })
+  return record
 }

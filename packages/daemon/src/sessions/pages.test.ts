@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { z } from 'zod'
 import { RunnerStream } from '../runner-link/stream.ts'
 import { MessageReader, writeMessage } from '../runner-link/wire.ts'
-import type { HeldStream } from './inside/ask.ts'
+import type { SessionStream } from './inside/request.ts'
 import type { LiveSession } from './live.ts'
 import { pagesOf } from './pages.ts'
 
@@ -14,7 +14,7 @@ function fixture() {
   const [near, far] = duplexPair()
   near.on('error', () => undefined)
   const connection = { duplex: near, reader: new MessageReader(near) }
-  const live = { row: { id: ID } } as LiveSession
+  const live = { record: { id: ID } } as LiveSession
   const stream = new RunnerStream(connection, { type: 'fs.list' }, cause =>
     Object.assign(new Error('lost', { cause }), { code: 'RUNNER_LOST' }),
   )
@@ -25,7 +25,7 @@ function fixture() {
   }
   const page = (text: string) => writeMessage(far, { type: 'page' }, Buffer.from(text))
   const done = () => writeMessage(far, { type: 'done', truncated: true })
-  const held: HeldStream = { stream, live, close }
+  const held: SessionStream = { stream, live, close }
   return { pages: pagesOf(held, z.object({ n: z.int() })), page, done, far, isClosed: () => isClosed }
 }
 

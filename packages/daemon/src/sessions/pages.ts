@@ -3,7 +3,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
-import type { HeldStream } from './inside/ask.ts'
+import type { SessionStream } from './inside/request.ts'
 import { parsed } from './inside/runner-shapes.ts'
 
 /** The runner's pages are far smaller. SECURITY: the longest text of a sandbox that is parsed at once. */
@@ -24,10 +24,10 @@ const Done = z.object({ truncated: z.boolean() })
 
 /** Closes the stream at its end. */
 export async function* pagesOf<S extends z.ZodType>(
-  { stream, live, close }: HeldStream,
+  { stream, live, close }: SessionStream,
   item: S,
 ): AsyncGenerator<z.output<S>[], { truncated: boolean }, undefined> {
-  const { id } = live.row
+  const { id } = live.record
   try {
     for (let message = await stream.next(); message !== null; message = await stream.next()) {
       if (message.type === 'done') return parsed(id, Done, message)

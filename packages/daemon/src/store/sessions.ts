@@ -1,5 +1,5 @@
 // The rows of sessions. Every change of state and its event are one transaction.
-import { FINAL_STATES, SandglassError, type SessionState } from '@sandglass/contract'
+import { FINAL_STATES, LIVE_STATES, SandglassError, type SessionState } from '@sandglass/contract'
 import { sql, type Transaction } from 'kysely'
 import type { Store } from './open.ts'
 import type { EventRow, IdempotencyRow, SessionRow, Tables } from './tables.ts'
@@ -67,16 +67,13 @@ export async function patchSession(db: Store, id: string, patch: Partial<Session
   await db.updateTable('sessions').set(patch).where('id', '=', id).execute()
 }
 
-/** States in which use of the session moves its end. */
-export const LEASED: readonly SessionState[] = ['running', 'paused']
-
 export type LeaseWrite = { id: string; last_activity_at: number; expires_at: number | null; cwd: string }
 
 /** Many leases in one transaction. A session that has left the states with a lease is not changed. */
 export async function writeLeases(db: Store, writes: readonly LeaseWrite[]): Promise<void> {
   await db.transaction().execute(async trx => {
     for (const { id, ...lease } of writes) {
-      await trx.updateTable('sessions').set(lease).where('id', '=', id).where('status', 'in', LEASED).execute()
+      await trx.updateTable('sessions').set(lease).where('id', '=', id).where('status', 'in', LIVE_STATES).execute()
     }
   })
 }

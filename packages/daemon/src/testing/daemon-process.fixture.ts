@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { existsSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Loaded } from '../config/load.ts'
 
 export const KEY = 'sk-test-0123456789abcdef'
 
@@ -14,7 +15,7 @@ export type DaemonProcess = {
   log(): string
 }
 
-/** Resolves when it listens; rejects with its last words when it ends before. */
+/** Resolves when it listens; rejects with its log when it ends before. */
 export async function spawnDaemon(dataDir: string, machines: string, listen = '127.0.0.1:0'): Promise<DaemonProcess> {
   const logPath = join(machines, '..', `daemon-${process.pid}-${Math.random().toString(36).slice(2)}.log`)
   const log = openSync(logPath, 'a')
@@ -48,6 +49,12 @@ export async function endDaemon({ child }: DaemonProcess, signal: NodeJS.Signals
   return child.exitCode
 }
 
+/** The configuration has no block for the test double: it gets the one of oci. */
+export function withPlainChild(loaded: Loaded): Loaded {
+  const { backends } = loaded.config
+  return { ...loaded, config: { ...loaded.config, backends: Object.assign({ 'plain-child': backends.oci }, backends) } }
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [dataDir = '', machines = '', listen = ''] = process.argv.slice(2)
   const [{ startDaemon }, { PlainChildBackend }, { loadConfig }, { createLogger }] = await Promise.all([
@@ -63,8 +70,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     'backends-oci-allow-unenforced': ['cpu,memory,pids,disk'],
   }
   const runnerPath = fileURLToPath(new URL('../../../../runner/bin/runner', import.meta.url))
+  const loaded = loadConfig({ flags, env: {}, home: dataDir, userId: process.getuid?.() ?? 0 })
   const daemon = await startDaemon({
-    loaded: loadConfig({ flags, env: {}, home: dataDir, userId: process.getuid?.() ?? 0 }),
+    loaded: withPlainChild(loaded),
     backends: () => [new PlainChildBackend({ forTests: true, folder: machines, runnerPath })],
     log: createLogger('info'),
   })

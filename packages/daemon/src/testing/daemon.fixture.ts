@@ -9,6 +9,7 @@ import { RUNNER_PATH } from '../backends/plain-child/plain-child.fixture.ts'
 import { loadConfig } from '../config/load.ts'
 import { type Daemon, startDaemon } from '../daemon.ts'
 import { createLogger } from '../log.ts'
+import { withPlainChild } from './daemon-process.fixture.ts'
 
 export const KEY = 'sk-test-0123456789abcdef'
 
@@ -50,7 +51,7 @@ export async function daemonFixture(options: FixtureOptions = {}): Promise<TestD
   const dataDir = options.dataDir ?? (await temporaryFolder())
   const machines = await temporaryFolder()
   const flags = { ...FLAGS, 'data-dir': [dataDir], ...options.flags }
-  const loaded = loadConfig({ flags, env: {}, home: machines, userId: process.getuid?.() ?? 0 })
+  const loaded = withPlainChild(loadConfig({ flags, env: {}, home: machines, userId: process.getuid?.() ?? 0 }))
   const logged: Record<string, unknown>[] = []
   const log = createLogger('debug', { write: line => void logged.push(JSON.parse(line)) })
   const backends = options.backends ?? (() => [plainChild(machines)])
@@ -90,14 +91,14 @@ export async function daemonFixture(options: FixtureOptions = {}): Promise<TestD
 
 /** Waits for a condition, with a deadline. */
 export async function until<T>(
-  look: () => Promise<T | null | undefined | false> | T | null | undefined | false,
+  condition: () => Promise<T | null | undefined | false> | T | null | undefined | false,
   ms = 10_000,
 ): Promise<T> {
   const deadline = Date.now() + ms
   for (;;) {
-    const found = await look()
+    const found = await condition()
     if (found) return found
-    if (Date.now() > deadline) throw new Error(`not in ${ms} ms: ${look}`)
+    if (Date.now() > deadline) throw new Error(`not in ${ms} ms: ${condition}`)
     await new Promise(resolve => setTimeout(resolve, 10))
   }
 }

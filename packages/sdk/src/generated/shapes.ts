@@ -76,6 +76,8 @@ export type Replies = {
   }
   listPreparations: {
     items: {
+      sessionId: string
+      sessionName: string
       backend: string
       image: string
       /** what is being done, for people */
@@ -675,6 +677,12 @@ export type Queries = {
     limit?: number
     offset?: number
     cursor?: string
+  }
+  listPreparations: {
+    /** only what this session waits for */
+    session?: string
+    /** only what the create with this Idempotency-Key waits for */
+    idempotencyKey?: string
   }
   getSession: {
     /** also the values of the environment variables */

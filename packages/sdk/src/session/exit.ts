@@ -1,12 +1,12 @@
 // Tells when a session has ended, over lost connections and restarts of the daemon.
-import { FINAL_STATES, SandglassError } from '@sandglass/contract/tables'
+import { FINAL_STATES, SandglassError, STARTABLE_STATES } from '@sandglass/contract/tables'
 import { toCamel } from '../transport/case.ts'
 import { follow } from '../transport/follow.ts'
 import { backoff, isTransient, type Transport } from '../transport/transport.ts'
 import type { Cancel, SessionEvent, SessionInfo } from '../wire-types.ts'
 
 /** States without a machine. A session can be started again from the first two. */
-const ENDED: readonly SessionInfo['status'][] = ['stopped', 'failed', ...FINAL_STATES]
+const ENDED: readonly SessionInfo['status'][] = [...STARTABLE_STATES, ...FINAL_STATES]
 /** Steps of the backoff, so about five seconds, while the daemon does not answer. */
 const SLOW = 7
 

@@ -1,7 +1,7 @@
 import { SESSION_NAME } from '@sandglass/contract/tables'
 import type { SandboxClient, Session, SessionOptions } from '@sandglass/sdk'
 import type { Command, Context } from '../../command.ts'
-import { showPreparations } from '../../output/show-progress.ts'
+import { createWithProgress } from '../../output/show-progress.ts'
 import { noteDifferences, showSession } from '../../output/show-session.ts'
 import { oneArgument, usage } from '../../parser/parse.ts'
 import { SESSION_OPTIONS, specFromFlags } from '../../parser/spec-from-flags.ts'
@@ -36,7 +36,7 @@ Prints its name and id; with --shell the name alone, and then it opens a termina
 
 async function make(client: SandboxClient, spec: SessionOptions, context: Context): Promise<Session> {
   using _ = sayWhatStays(spec.name, context)
-  return await showPreparations(client, context, client.createSession(spec))
+  return await createWithProgress(client, spec, context)
 }
 
 /** Ctrl-C ends what is done before there is a session. One that is being made goes on, since others may see it already. */

@@ -6,7 +6,7 @@ import { INTERRUPTED, leave, TERMINATED } from '../../exec/interrupts.ts'
 import { noteNoTerminal } from '../../exec/no-terminal-note.ts'
 import { type Leaving, runProcess } from '../../exec/run-process.ts'
 import { printable } from '../../output/printable.ts'
-import { showPreparations } from '../../output/show-progress.ts'
+import { createWithProgress } from '../../output/show-progress.ts'
 import { noteDifferences } from '../../output/show-session.ts'
 import { parseDuration } from '../../parser/duration.ts'
 import { text, usage } from '../../parser/parse.ts'
@@ -106,7 +106,7 @@ async function makeSession(
   process.once('SIGINT', onInterrupt).once('SIGTERM', onTerminate)
   const release = () => void process.off('SIGINT', onInterrupt).off('SIGTERM', onTerminate)
   try {
-    const session = await showPreparations(client, context, client.createSession(spec))
+    const session = await createWithProgress(client, spec, context)
     const end = async () => {
       release()
       if (isKept) context.say(`kept the session ${shown}\n`)

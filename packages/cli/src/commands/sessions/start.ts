@@ -1,10 +1,10 @@
 import type { Command } from '../../command.ts'
-import { showPreparations } from '../../output/show-progress.ts'
+import { showProgress } from '../../output/show-progress.ts'
 import { changeCommand } from './change-command.ts'
 
 export const command: Command = {
   ...changeCommand('Start a stopped or failed session', (session, _, client, context) =>
-    showPreparations(client, context, session.start()),
+    showProgress(client, { session: session.id }, context, session.start()),
   ),
   event: 'start',
 }

@@ -18,6 +18,7 @@ import type {
   RuntimeReport,
 } from '../backend.ts'
 import { seccompProfile } from '../isolation/seccomp.ts'
+import { openBootLog } from '../machine/boot-log.ts'
 import { checked, isMachineId } from '../machine/paths.ts'
 import { keepLogAlone, sessionFolders } from '../machine/session-folders.ts'
 import { unenforced } from '../machine/unenforced.ts'
@@ -155,6 +156,10 @@ class DockerBackend implements Backend {
   async residents(): Promise<string[]> {
     await mkdir(this.#sessions, { recursive: true, mode: 0o700 })
     return (await sessionFolders(this.#sessions, this.name)).filter(isMachineId)
+  }
+
+  bootLog(id: string): Promise<Readable | null> {
+    return openBootLog(join(this.#folder(id), 'logs', 'boot.log'))
   }
 
   async discard(id: string): Promise<void> {

@@ -2,11 +2,13 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
+import type { Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { KeyedMutex } from '../../lib/keyed-mutex.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import type { Backend, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, Room, RootImage } from '../backend.ts'
 import { DiskRoom } from '../disk/promised-space.ts'
+import { openBootLog } from '../machine/boot-log.ts'
 import { isAlive } from '../machine/process-state.ts'
 import { keepLogAlone, sessionFolders } from '../machine/session-folders.ts'
 import { unsupported } from '../machine/unsupported.ts'
@@ -130,6 +132,10 @@ class MicrovmBackend implements Backend {
 
   async room(isFresh?: boolean): Promise<Room> {
     return await this.#room.read(isFresh)
+  }
+
+  bootLog(id: string): Promise<Readable | null> {
+    return openBootLog(this.#paths.bootLog(id))
   }
 
   async discard(id: string): Promise<void> {

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { LIMITS, SandglassError } from '@sandglass/contract/tables'
 import { type DiskPolicy, NO_OVERCOMMIT } from '../../data-dir/disk-policy.ts'
@@ -19,6 +20,7 @@ import type {
   RuntimeReport,
 } from '../backend.ts'
 import { DiskRoom } from '../disk/promised-space.ts'
+import { openBootLog } from '../machine/boot-log.ts'
 import { isAlive } from '../machine/process-state.ts'
 import { sessionFolders } from '../machine/session-folders.ts'
 import { unenforced } from '../machine/unenforced.ts'
@@ -175,6 +177,10 @@ class OciBackend implements Backend {
 
   async room(isFresh?: boolean): Promise<Room> {
     return await this.#room.read(isFresh)
+  }
+
+  bootLog(id: string): Promise<Readable | null> {
+    return openBootLog(join(this.#paths.session(id), 'logs', 'boot.log'))
   }
 
   async discard(id: string): Promise<void> {

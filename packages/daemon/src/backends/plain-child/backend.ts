@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Duplex } from 'node:stream'
+import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type {
@@ -18,6 +18,7 @@ import type {
   Probe,
   RootImage,
 } from '../backend.ts'
+import { openBootLog } from '../machine/boot-log.ts'
 import type { ProcessId } from './process-tree.ts'
 import { endTree, hasStopped, isAlive, processId, signalTree, treeUsage } from './process-tree.ts'
 
@@ -98,6 +99,10 @@ export class PlainChildBackend implements Backend {
 
   async residents(): Promise<string[]> {
     return await readdir(this.#folder)
+  }
+
+  bootLog(id: string): Promise<Readable | null> {
+    return openBootLog(join(this.#folder, id, 'boot.log'))
   }
 
   async discard(id: string): Promise<void> {

@@ -1,4 +1,4 @@
-import { dialPort, listPorts } from '../../sessions/inside/ports.ts'
+import { dialPort, listPorts } from '../../sessions/inside/processes.ts'
 import type { Api, Handlers } from '../api.ts'
 import { pumpOptions, pumpRaw } from '../streams/channels.ts'
 

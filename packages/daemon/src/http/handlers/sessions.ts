@@ -1,6 +1,4 @@
-import { getSession } from '../../sessions/get.ts'
-import { bootLog } from '../../sessions/inside/boot-log.ts'
-import { sessionStats } from '../../sessions/inside/stats.ts'
+import { bootLog, sessionStats } from '../../sessions/inside/machine.ts'
 import { renewSession } from '../../sessions/lease/renew.ts'
 import { createSession } from '../../sessions/lifecycle/create.ts'
 import { purgeSession, terminateSession } from '../../sessions/lifecycle/destroy.ts'
@@ -9,6 +7,7 @@ import { startSession } from '../../sessions/lifecycle/start.ts'
 import { stopSession } from '../../sessions/lifecycle/stop.ts'
 import { resizeSession } from '../../sessions/limits/resize.ts'
 import { listSessions } from '../../sessions/list.ts'
+import { getSession } from '../../sessions/live.ts'
 import { showSession, showWithEnv } from '../../sessions/show.ts'
 import type { Api, Handlers } from '../api.ts'
 import { createOnce, type Pending } from '../requests/idempotency.ts'
@@ -16,14 +15,15 @@ import { createOnce, type Pending } from '../requests/idempotency.ts'
 export const sessionHandlers = ({ context }: Api) =>
   ({
     createSession: async ({ body, request, signal, log }) => {
-      const create = (pending: Pending | null, stop: AbortSignal) => createSession(context, body, pending, stop, log)
+      const create = (pending: Pending | null, stop: AbortSignal) =>
+        createSession(context, { spec: body, idempotency: pending, signal: stop, log })
       return showSession(await createOnce(context, request, body, create, signal))
     },
     listSessions: ({ query }) => listSessions(context, query),
-    listPreparations: () => ({ items: context.preparations.list() }),
+    listPreparations: ({ query }) => context.preparations.list(query),
     getSession: async ({ params, query, log }) => {
-      const row = await getSession(context, params.id)
-      return query.reveal_env ? showWithEnv(context, row, log) : showSession(row)
+      const record = await getSession(context, params.id)
+      return query.reveal_env ? showWithEnv(context, record, log) : showSession(record)
     },
     deleteSession: async ({ params, query, log }) =>
       showSession(await (query.purge ? purgeSession : terminateSession)(context, params.id, log)),

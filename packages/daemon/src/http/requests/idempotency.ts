@@ -4,9 +4,10 @@ import { SandglassError } from '@sandglass/contract'
 import type { FastifyRequest } from 'fastify'
 import { SingleFlight } from '../../lib/single-flight.ts'
 import type { SessionContext } from '../../sessions/context.ts'
-import { getSession } from '../../sessions/get.ts'
+import { getSession } from '../../sessions/live.ts'
+import type { SessionRecord } from '../../sessions/session-record.ts'
 import { findIdempotency, storeIdempotency } from '../../store/idempotency.ts'
-import type { IdempotencyRow, SessionRow } from '../../store/tables.ts'
+import type { IdempotencyRow } from '../../store/tables.ts'
 
 export type Pending = Omit<IdempotencyRow, 'session_id'>
 
@@ -18,9 +19,9 @@ export function createOnce(
   context: SessionContext,
   request: FastifyRequest,
   body: unknown,
-  create: (pending: Pending | null, stop: AbortSignal) => Promise<SessionRow>,
+  create: (pending: Pending | null, stop: AbortSignal) => Promise<SessionRecord>,
   signal: AbortSignal,
-): Promise<SessionRow> {
+): Promise<SessionRecord> {
   return once(context, request, 'createSession', body, signal, {
     run: create,
     replay: async ({ session_id }) => {

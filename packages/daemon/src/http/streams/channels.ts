@@ -5,7 +5,7 @@ import type { RawData, WebSocket } from 'ws'
 import { z } from 'zod'
 import type { Logger } from '../../log.ts'
 import type { SessionContext } from '../../sessions/context.ts'
-import type { HeldStream } from '../../sessions/inside/ask.ts'
+import type { SessionStream } from '../../sessions/inside/request.ts'
 import { explainLoss } from '../../sessions/lifecycle/explain-loss.ts'
 import { toSandglassError } from '../errors.ts'
 
@@ -26,18 +26,18 @@ export type PumpOptions = {
 /** Ports have no exit code, so `limitHit` is only set for programs. */
 export const pumpOptions = (
   context: SessionContext,
-  { live }: HeldStream,
+  { live }: SessionStream,
   log: Logger,
   limitHit: PumpOptions['limitHit'] = async () => null,
 ): PumpOptions => ({
   slowSeconds: context.config.slow_reader_seconds,
-  explain: error => explainLoss(context, live.row.id, error),
+  explain: error => explainLoss(context, live.record.id, error),
   limitHit,
   log,
 })
 
 /** A shell or process: each message is a channel byte and its payload. */
-export function pumpChannels(socket: WebSocket, held: HeldStream, options: PumpOptions): void {
+export function pumpChannels(socket: WebSocket, held: SessionStream, options: PumpOptions): void {
   const send = sender(socket, options.slowSeconds)
   serve(socket, held, options, {
     receive: data => fromClient(held, data),
@@ -52,14 +52,14 @@ export function pumpChannels(socket: WebSocket, held: HeldStream, options: PumpO
           return
         }
       }
-      throw new SandglassError('RUNNER_LOST', { id: held.live.row.id })
+      throw new SandglassError('RUNNER_LOST', { id: held.live.record.id })
     },
     fail: error => send(framed(CHANNELS.error, Buffer.from(JSON.stringify(error.toWire())))),
   })
 }
 
 /** A port: messages are raw bytes; an empty one from the client ends its direction. */
-export function pumpRaw(socket: WebSocket, held: HeldStream, options: PumpOptions): void {
+export function pumpRaw(socket: WebSocket, held: SessionStream, options: PumpOptions): void {
   const send = sender(socket, options.slowSeconds)
   const raw: Duplex = held.stream.raw()
   serve(socket, held, options, {
@@ -77,7 +77,7 @@ export function pumpRaw(socket: WebSocket, held: HeldStream, options: PumpOption
 type Pump = { receive(data: Buffer): Promise<void>; transmit(): Promise<void>; fail(error: SandglassError): Promise<void> }
 
 /** Runs until the stream ends or the client closes; then both are closed and the lease is let go. */
-function serve(socket: WebSocket, held: HeldStream, { explain, log }: PumpOptions, pump: Pump): void {
+function serve(socket: WebSocket, held: SessionStream, { explain, log }: PumpOptions, pump: Pump): void {
   let isFailing = false
   receiveInOrder(socket, pump, fail)
   const stopPinging = pinging(socket)
@@ -130,7 +130,7 @@ function receiveInOrder(socket: WebSocket, pump: Pump, fail: (error: unknown) =>
 
 const SignalMessage = z.object({ signal: Signal })
 
-async function fromClient({ stream }: HeldStream, data: Buffer): Promise<void> {
+async function fromClient({ stream }: SessionStream, data: Buffer): Promise<void> {
   const [channel] = data
   const payload = data.subarray(1)
   if (channel === CHANNELS.stdin) await stream.send({ type: 'stdin' }, payload)

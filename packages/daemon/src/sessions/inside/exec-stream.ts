@@ -1,4 +1,4 @@
-// POST …/exec/stream: the same command, its output as it comes.
+// POST …/exec/stream: the same command as exec.ts, with its output as it comes.
 import { type ExecChunk, type ExecDone, type ExecRequest, type ExecWait, SandglassError } from '@sandglass/contract'
 import type { z } from 'zod'
 import type { RunnerStream } from '../../runner-link/stream.ts'
@@ -8,23 +8,24 @@ import { type ExecHold, holdForExec } from '../lease/exec-hold.ts'
 import { limitHit } from '../limits/limit-hits.ts'
 import { type LiveSession, runningSession } from '../live.ts'
 import { OutputCleaner } from './clean-output.ts'
-import { cancelExec, execDone, execFields, shellName, whenGone } from './exec.ts'
+import { cancelExec, execDone, execFields, measureExec, shellName, whenGone } from './exec.ts'
 
 export type ExecEvent =
   | { event: 'waiting' | 'started'; data: z.infer<typeof ExecWait> }
   | { event: 'chunk'; data: z.infer<typeof ExecChunk> }
   | { event: 'done'; data: z.infer<typeof ExecDone> }
 
-/** A command that the runner has taken. */
-type Taken = {
+/** A command that the runner has accepted. */
+type Accepted = {
   live: LiveSession
   request: ExecRequest
   fields: ReturnType<typeof execFields>
   hold: ExecHold
+  measured: ReturnType<typeof measureExec>
   stream: RunnerStream
 }
 
-const TOLD = { exec_waiting: 'waiting', exec_started: 'started' } as const
+const EVENTS = { exec_waiting: 'waiting', exec_started: 'started' } as const
 
 /**
  * Refusals that are known before the command runs are thrown at once, so that they are plain replies. `gone` aborts when the client
@@ -40,17 +41,23 @@ export async function execStream(
   const { timeout_ms } = request
   const live = await runningSession(context, ref, 'exec in')
   const hold = holdForExec(context, live, timeout_ms ?? null)
+  const measured = measureExec(context)
   try {
     const stream = await live.link.stream('exec', { ...fields, timeout_ms, stream: true }, { signal: context.closing })
-    return events(context, { live, request, fields, hold, stream }, gone)
+    return events(context, { live, request, fields, hold, measured, stream }, gone)
   } catch (error) {
+    measured('error')
     hold.release()
     throw error
   }
 }
 
-async function* events(context: SessionContext, taken: Taken, gone: AbortSignal): AsyncGenerator<ExecEvent, void, undefined> {
-  const { live, request, fields, hold, stream } = taken
+async function* events(
+  context: SessionContext,
+  accepted: Accepted,
+  gone: AbortSignal,
+): AsyncGenerator<ExecEvent, void, undefined> {
+  const { live, request, fields, hold, measured, stream } = accepted
   const cleaner = new OutputCleaner(request.raw_output === true)
   const timestamp = () => new Date(context.now()).toISOString()
   const chunk = (text: string): ExecEvent[] =>
@@ -65,19 +72,19 @@ async function* events(context: SessionContext, taken: Taken, gone: AbortSignal)
       if (message.type === 'exec_chunk') {
         for await (const bytes of stream.replyBody()) yield* chunk(cleaner.push(bytes))
       } else if (message.type === 'exec_waiting' || message.type === 'exec_started') {
-        yield { event: TOLD[message.type], data: { shell, timestamp: timestamp() } }
+        yield { event: EVENTS[message.type], data: { shell, timestamp: timestamp() } }
       } else if (message.type === 'exec_done') {
         isOver = true
+        const done = doneOf(accepted, message)
         yield* chunk(cleaner.end())
-        const done = execDone(live, fields.shell, request.timeout_ms ?? null, message)
-        context.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
         yield { event: 'done', data: { ...done, limit_hit: await limitHit(context, live, done.exit_code, seen) } }
         return
       }
     }
-    throw new SandglassError('RUNNER_LOST', { id: live.row.id })
+    throw new SandglassError('RUNNER_LOST', { id: live.record.id })
   } catch (error) {
     isOver = true
+    measured('error')
     throw error
   } finally {
     if (isOver) {
@@ -85,21 +92,28 @@ async function* events(context: SessionContext, taken: Taken, gone: AbortSignal)
       hold.release()
     } else {
       cancel()
-      runOn(context, taken)
+      drain(context, accepted)
     }
   }
 }
 
-/** Nobody reads any more: output is dropped, and the end still counts. */
-function runOn(context: SessionContext, { live, request, fields, hold, stream }: Taken): void {
-  const drain = async () => {
-    for await (const { message } of stream)
-      if (message.type === 'exec_done') execDone(live, fields.shell, request.timeout_ms ?? null, message)
+/** Reads on after the client has left: output is dropped, and the end of the command still counts. */
+function drain(context: SessionContext, accepted: Accepted): void {
+  const { live, hold, measured, stream } = accepted
+  const toEnd = async () => {
+    for await (const { message } of stream) if (message.type === 'exec_done') doneOf(accepted, message)
   }
-  drain()
-    .catch(err => context.log.debug({ err, sessionId: live.row.id }, 'a command without a reader was lost'))
+  toEnd()
+    .catch(err => context.log.debug({ err, sessionId: live.record.id }, 'command without a client was lost'))
     .finally(() => {
+      measured('error') // no effect on a command that ended
       stream.close()
       hold.release()
     })
+}
+
+function doneOf({ live, request, fields, measured }: Accepted, message: Message): ReturnType<typeof execDone> {
+  const done = execDone(live, fields.shell, request.timeout_ms ?? null, message)
+  measured(done.timed_out ? 'timed_out' : 'ended')
+  return done
 }

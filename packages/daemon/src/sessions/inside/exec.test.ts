@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { daemonFixture, type TestDaemon } from '../../testing/daemon.fixture.ts'
+import type { LiveSession } from '../live.ts'
+import { boundedCwd, execDone } from './exec.ts'
 
 const exec = (daemon: TestDaemon, id: string, body: object) => daemon.call('POST', `/v1/sessions/${id}/exec`, body)
 
@@ -116,4 +118,21 @@ describe('processes', () => {
       error: { code: 'FILE_NOT_FOUND' },
     })
   })
+})
+
+it('a working directory is kept as it is, and a longer one is cut between characters at the length of a path', () => {
+  for (const cwd of ['/workspace', `/${'x'.repeat(4095)}`, '/é']) expect(boundedCwd(cwd)).toBe(cwd)
+  expect(boundedCwd(`/${'x'.repeat(7_000_000)}`)).toBe(`/${'x'.repeat(4095)}`)
+  expect(boundedCwd('é'.repeat(5000))).toBe('é'.repeat(2048))
+  expect(boundedCwd(`/${'é'.repeat(5000)}`)).toBe(`/${'é'.repeat(2047)}`)
+  expect(boundedCwd(`/${'😀'.repeat(5000)}`)).toBe(`/${'😀'.repeat(1023)}`)
+})
+
+it('a forged working directory of megabytes is in neither the reply nor the record', async () => {
+  const daemon = await daemonFixture()
+  const { id } = await daemon.create()
+  const live = daemon.context.live.get(id) as LiveSession
+  const done = execDone(live, 'main', null, { exit_code: 0, cwd: `/${'x'.repeat(7_000_000)}`, duration_ms: 1 })
+  expect([done.cwd.length, live.record.cwd.length]).toEqual([4096, 4096])
+  expect((await daemon.call('GET', '/v1/sessions')).text.length).toBeLessThan(10_000)
 })

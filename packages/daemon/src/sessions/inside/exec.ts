@@ -1,11 +1,10 @@
-// POST …/exec: a command line in a shell, answered when it ends. The path that has to be fast: no store, no turn, one request to the runner.
+// POST …/exec: runs a command line in a shell and replies when it ends. This path has to be fast: no store, no mutex, one request to the runner.
 import { randomUUID } from 'node:crypto'
 import { DEFAULT_SHELL, type ExecRequest, type ExecResult, LIMITS, SandglassError, SHELL_NAME } from '@sandglass/contract'
 import type { SessionContext } from '../context.ts'
 import { type ExecHold, holdForExec } from '../lease/exec-hold.ts'
 import { limitHit } from '../limits/limit-hits.ts'
 import { type LiveSession, runningSession } from '../live.ts'
-import { boundedCwd } from './bounded-cwd.ts'
 import { cleanOutput } from './clean-output.ts'
 
 /** `gone` aborts when the client leaves: its command is then cancelled, unless it asked for `detach`. */
@@ -24,21 +23,35 @@ export async function execCommand(
   const live = await runningSession(context, ref, 'exec in')
   const hold = holdForExec(context, live, timeoutMs)
   const { seen } = live.limits
-  const timed = context.metrics.execSeconds.startTimer()
+  const measured = measureExec(context)
   try {
     const reply = live.link.request('exec', fields)
     using _ = whenGone(gone, () => cancelExec(context, live, request, fields.key, hold))
     const { message, body } = await reply
     const done = execDone(live, fields.shell, timeoutMs, message)
-    context.metrics.execs.inc({ outcome: done.timed_out ? 'timed_out' : 'ended' })
     const limit_hit = await limitHit(context, live, done.exit_code, seen)
-    return { ...done, limit_hit, output: await cleanOutput(body, request.raw_output === true) }
+    const output = await cleanOutput(body, request.raw_output === true)
+    measured(done.timed_out ? 'timed_out' : 'ended')
+    return { ...done, limit_hit, output }
   } catch (error) {
-    context.metrics.execs.inc({ outcome: 'error' })
+    measured('error')
     throw error
   } finally {
-    timed()
     hold.release()
+  }
+}
+
+type Outcome = 'ended' | 'timed_out' | 'error'
+
+/** Starts to measure a command. The returned function counts it once, with its first outcome. */
+export function measureExec({ metrics }: SessionContext): (outcome: Outcome) => void {
+  const timed = metrics.execSeconds.startTimer()
+  let isCounted = false
+  return outcome => {
+    if (isCounted) return
+    isCounted = true
+    timed()
+    metrics.execs.inc({ outcome })
   }
 }
 
@@ -50,22 +63,19 @@ function blockingTimeout({ config }: SessionContext, { timeout_ms }: ExecRequest
   return timeout_ms
 }
 
-/** What the runner is told of a command in both calls. The key is what it can be cancelled by. */
+/** The fields of a command that both calls send. The key identifies it for a cancel. */
 export function execFields({ cmd, shell = DEFAULT_SHELL, user, cwd, env, stdin_path }: ExecRequest) {
   return { cmd, shell, user, cwd, env, stdin_path, key: randomUUID() }
 }
 
-/** Calls back when the client leaves, at once if it has already. */
+/** Calls back when the client leaves, at once if it has left already. */
 export function whenGone(gone: AbortSignal, callback: () => void): Disposable {
   if (gone.aborted) callback()
   else gone.addEventListener('abort', callback)
   return { [Symbol.dispose]: () => gone.removeEventListener('abort', callback) }
 }
 
-/**
- * Ends a command whose client has left. Clients also lose their connections when the daemon stops: their commands go on, so that a
- * restart loses nothing.
- */
+/** Ends a command whose client has left. Clients also lose their connections when the daemon stops; those commands go on. */
 export function cancelExec(
   context: SessionContext,
   live: LiveSession,
@@ -77,7 +87,7 @@ export function cancelExec(
   hold.cancelled()
   live.link
     .request('exec.cancel', { key })
-    .catch(err => context.log.debug({ err, sessionId: live.row.id }, 'a command could not be cancelled'))
+    .catch(err => context.log.debug({ err, sessionId: live.record.id }, 'command could not be cancelled'))
 }
 
 /** The result's fields. SECURITY: the runner shares a machine with hostile code, so each is checked. */
@@ -89,11 +99,11 @@ export function execDone(
 ): Omit<ExecResult, 'output' | 'limit_hit'> {
   const { exit_code, truncated, timed_out, started, shell_exited, duration_ms } = message
   if (!Number.isInteger(exit_code) || typeof message.cwd !== 'string' || typeof duration_ms !== 'number') {
-    throw new SandglassError('RUNNER_LOST', { id: live.row.id }, { cause: new Error('the result of a command lacks a field') })
+    throw new SandglassError('RUNNER_LOST', { id: live.record.id }, { cause: new Error('the result of a command lacks a field') })
   }
   const cwd = boundedCwd(message.cwd)
   const shell = shellName(message.shell, asked)
-  if (shell === DEFAULT_SHELL) live.row.cwd = cwd
+  if (shell === DEFAULT_SHELL) live.record.cwd = cwd
   return {
     exit_code: exit_code as number,
     shell,
@@ -107,6 +117,19 @@ export function execDone(
   }
 }
 
-/** The shell that the runner chose for a command. */
-export const shellName = (told: unknown, asked: string): string =>
-  typeof told === 'string' && SHELL_NAME.test(told) ? told : asked
+/** The shell that the runner chose for a command; the one asked for if the reply has no valid name. */
+export const shellName = (chosen: unknown, asked: string): string =>
+  typeof chosen === 'string' && SHELL_NAME.test(chosen) ? chosen : asked
+
+/**
+ * The working directory that a shell reports, at most as long as a path may be and cut between characters. SECURITY: a command can forge the
+ * report, and the record and every list carry it.
+ */
+export function boundedCwd(cwd: string): string {
+  const max = LIMITS.path_bytes.max
+  if (Buffer.byteLength(cwd) <= max) return cwd
+  const bytes = Buffer.from(cwd.slice(0, max))
+  let end = Math.min(max, bytes.length)
+  while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--
+  return bytes.toString('utf8', 0, end)
+}

@@ -11,7 +11,7 @@ import {
 import { z } from 'zod'
 import type { SessionContext } from '../context.ts'
 import { PagedReply, pagesOf } from '../pages.ts'
-import { ask, askStream, type HeldStream } from './ask.ts'
+import { request, requestStream, type SessionStream } from './request.ts'
 import { parsed, RunnerEntry } from './runner-shapes.ts'
 
 const WORKSPACE = '.'
@@ -35,8 +35,8 @@ export async function writeFile(
     sync: write.sync ?? false,
     ...as(write.user),
   }
-  const { message, live } = await ask(context, ref, 'write', fields, content)
-  return { ok: true, ...parsed(live.row.id, Written, message) }
+  const { message, live } = await request(context, ref, 'write', fields, content)
+  return { ok: true, ...parsed(live.record.id, Written, message) }
 }
 
 export async function readFile(
@@ -44,8 +44,8 @@ export async function readFile(
   ref: string,
   { path, offset = 0, max_bytes = LIMITS.fs_read_bytes.default, user }: RouteQuery<'fsRead'>,
 ): Promise<RouteReply<'fsRead'>> {
-  const { message, body, live } = await ask(context, ref, 'read', { path, offset, max_bytes, ...as(user) })
-  const { size, truncated } = parsed(live.row.id, z.object({ size: z.int(), truncated: z.boolean().default(false) }), message)
+  const { message, body, live } = await request(context, ref, 'read', { path, offset, max_bytes, ...as(user) })
+  const { size, truncated } = parsed(live.record.id, z.object({ size: z.int(), truncated: z.boolean().default(false) }), message)
   return { path, content_base64: body.toString('base64'), size, truncated }
 }
 
@@ -62,13 +62,13 @@ export async function listFiles(
     stream: true,
     ...as(query.user),
   }
-  const held = await askStream(context, ref, 'fs.list', fields, signal)
+  const held = await requestStream(context, ref, 'fs.list', fields, signal)
   return new PagedReply<RouteReply<'fsList'>>(pathOf(held), pagesOf(held, RunnerEntry))
 }
 
-function pathOf({ stream, live, close }: HeldStream): { path: string } {
+function pathOf({ stream, live, close }: SessionStream): { path: string } {
   try {
-    return parsed(live.row.id, z.object({ path: z.string() }), stream.reply)
+    return parsed(live.record.id, z.object({ path: z.string() }), stream.reply)
   } catch (error) {
     close()
     throw error
@@ -80,8 +80,8 @@ export async function statFile(
   ref: string,
   { path, user }: RouteQuery<'fsStat'>,
 ): Promise<RouteReply<'fsStat'>> {
-  const { message, live } = await ask(context, ref, 'fs.stat', { path, ...as(user) })
-  return parsed(live.row.id, RunnerEntry, message.entry)
+  const { message, live } = await request(context, ref, 'fs.stat', { path, ...as(user) })
+  return parsed(live.record.id, RunnerEntry, message.entry)
 }
 
 export async function makeDirectory(
@@ -89,7 +89,7 @@ export async function makeDirectory(
   ref: string,
   { path, parents, mode: bits, user }: RouteBody<'fsMkdir'>,
 ): Promise<{ ok: true }> {
-  await ask(context, ref, 'fs.mkdir', { path, parents: parents ?? false, ...mode(bits), ...as(user) })
+  await request(context, ref, 'fs.mkdir', { path, parents: parents ?? false, ...mode(bits), ...as(user) })
   return { ok: true }
 }
 
@@ -98,7 +98,7 @@ export async function moveFile(
   ref: string,
   { from, to, overwrite, user }: RouteBody<'fsMove'>,
 ): Promise<{ ok: true }> {
-  await ask(context, ref, 'fs.move', { from, to, overwrite: overwrite ?? false, ...as(user) })
+  await request(context, ref, 'fs.move', { from, to, overwrite: overwrite ?? false, ...as(user) })
   return { ok: true }
 }
 
@@ -107,7 +107,7 @@ export async function removeFile(
   ref: string,
   { path, recursive, user }: RouteBody<'fsRemove'>,
 ): Promise<{ ok: true }> {
-  await ask(context, ref, 'fs.remove', { path, recursive: recursive ?? false, ...as(user) })
+  await request(context, ref, 'fs.remove', { path, recursive: recursive ?? false, ...as(user) })
   return { ok: true }
 }
 
@@ -119,7 +119,7 @@ export async function searchFiles(
 ): Promise<PagedReply<RouteReply<'fsSearch'>>> {
   const max_matches = query.max_matches ?? LIMITS.search_matches.default
   const fields = { ...query, path: query.path ?? WORKSPACE, max_matches, stream: true }
-  const held = await askStream(context, ref, 'fs.search', fields, signal)
+  const held = await requestStream(context, ref, 'fs.search', fields, signal)
   return new PagedReply<RouteReply<'fsSearch'>>({}, pagesOf(held, SearchReply.shape.items.element))
 }
 
@@ -129,7 +129,7 @@ export async function watchFiles(
   query: RouteQuery<'fsWatch'>,
   signal: AbortSignal,
 ): Promise<AsyncGenerator<z.infer<typeof WatchEvent>, void, undefined>> {
-  const held = await askStream(
+  const held = await requestStream(
     context,
     ref,
     'fs.watch',
@@ -139,11 +139,11 @@ export async function watchFiles(
   return changes(held)
 }
 
-async function* changes({ stream, live, close }: HeldStream): AsyncGenerator<z.infer<typeof WatchEvent>, void, undefined> {
+async function* changes({ stream, live, close }: SessionStream): AsyncGenerator<z.infer<typeof WatchEvent>, void, undefined> {
   try {
     for await (const { message } of stream) {
       const { event, ...change } = message
-      yield parsed(live.row.id, WatchEvent, { ...change, type: event })
+      yield parsed(live.record.id, WatchEvent, { ...change, type: event })
     }
   } finally {
     close()

@@ -1,12 +1,12 @@
-// Processes of a session: programs with their own stdin, stdout and stderr.
+// Processes of a session, programs with their own stdin, stdout and stderr, and the TCP ports that are open inside.
 import { type LimitHit, type RouteBody, type RouteReply, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
 import type { SessionContext } from '../context.ts'
-import { processLimitHit, rememberProcess, sharedReading } from '../limits/limit-hits.ts'
+import { limitReading, processLimitHit, rememberProcess } from '../limits/limit-hits.ts'
 import { runningSession } from '../live.ts'
 import { PagedReply, pagesOf } from '../pages.ts'
-import { ask, askStream, type HeldStream, lookStream } from './ask.ts'
-import { parsed, RunnerProcess, RunnerTableRow } from './runner-shapes.ts'
+import { queryStream, request, requestStream, type SessionStream } from './request.ts'
+import { parsed, RunnerPort, RunnerProcess, RunnerTableRow } from './runner-shapes.ts'
 
 export async function startProcess(
   context: SessionContext,
@@ -14,16 +14,16 @@ export async function startProcess(
   spec: RouteBody<'startProcess'>,
 ): Promise<RouteReply<'startProcess'>> {
   const { seen } = (await runningSession(context, ref, 'reach')).limits
-  const { message, live } = await ask(context, ref, 'process.start', spec)
-  const process = parsed(live.row.id, RunnerProcess, message.process)
+  const { message, live } = await request(context, ref, 'process.start', spec)
+  const process = parsed(live.record.id, RunnerProcess, message.process)
   rememberProcess(live, process.pid, seen)
   return { ...process, limit_hit: null }
 }
 
 export async function listProcesses(context: SessionContext, ref: string): Promise<RouteReply<'listProcesses'>> {
-  const { message, live } = await ask(context, ref, 'process.list')
-  const reading = sharedReading(context, live)
-  const items = parsed(live.row.id, z.array(RunnerProcess), message.processes).map(async process => ({
+  const { message, live } = await request(context, ref, 'process.list')
+  const reading = limitReading(context, live)
+  const items = parsed(live.record.id, z.array(RunnerProcess), message.processes).map(async process => ({
     ...process,
     limit_hit: await processLimitHit(context, live, process.pid, process.exit_code, reading),
   }))
@@ -35,13 +35,13 @@ export async function processTable(
   ref: string,
   signal: AbortSignal,
 ): Promise<PagedReply<RouteReply<'processTable'>>> {
-  const held = await lookStream(context, ref, 'process.table', signal)
+  const held = await queryStream(context, ref, 'process.table', signal)
   return new PagedReply<RouteReply<'processTable'>>({}, pagesOf(held, RunnerTableRow))
 }
 
 export async function getProcess(context: SessionContext, ref: string, pid: number): Promise<RouteReply<'getProcess'>> {
-  const { message, live } = await ask(context, ref, 'process.get', { pid })
-  const process = parsed(live.row.id, RunnerProcess, message.process)
+  const { message, live } = await request(context, ref, 'process.get', { pid })
+  const process = parsed(live.record.id, RunnerProcess, message.process)
   return { ...process, limit_hit: await processLimitHit(context, live, pid, process.exit_code) }
 }
 
@@ -51,7 +51,7 @@ export async function signalProcess(
   pid: number,
   { signal, group }: RouteBody<'signalProcess'>,
 ): Promise<{ ok: true }> {
-  await ask(context, ref, 'process.signal', { pid, signal, ...(group === undefined ? {} : { group }) })
+  await request(context, ref, 'process.signal', { pid, signal, ...(group === undefined ? {} : { group }) })
   return { ok: true }
 }
 
@@ -59,24 +59,23 @@ export async function writeStdin(
   context: SessionContext,
   ref: string,
   pid: number,
-  request: RouteBody<'writeStdin'>,
+  input: RouteBody<'writeStdin'>,
 ): Promise<{ ok: true }> {
-  if (request.text !== undefined && request.content_base64 !== undefined)
+  if (input.text !== undefined && input.content_base64 !== undefined)
     throw new SandglassError('INVALID_REQUEST', { issue: 'only one of text and content_base64 may be given' })
-  const data =
-    request.content_base64 === undefined ? Buffer.from(request.text ?? '') : Buffer.from(request.content_base64, 'base64')
-  await ask(context, ref, 'process.stdin', { pid, close: request.close ?? false }, data)
+  const data = input.content_base64 === undefined ? Buffer.from(input.text ?? '') : Buffer.from(input.content_base64, 'base64')
+  await request(context, ref, 'process.stdin', { pid, close: input.close ?? false }, data)
   return { ok: true }
 }
 
-/** `from` are the positions to go on at, of a reader that was here before. */
+/** `from` are the positions at which a reader that comes back goes on. */
 export const attachProcess = (
   context: SessionContext,
   ref: string,
   pid: number,
   from: { stdout_from?: number; stderr_from?: number; follow?: boolean },
   signal: AbortSignal,
-): Promise<HeldStream> => askStream(context, ref, 'process.attach', { pid, ...from }, signal)
+): Promise<SessionStream> => requestStream(context, ref, 'process.attach', { pid, ...from }, signal)
 
 const Output = z.object({ type: z.enum(['stdout', 'stderr']), offset: z.int().min(0) })
 const Exit = z.object({ type: z.literal('exit'), exit_code: z.int(), timed_out: z.boolean().default(false) })
@@ -86,10 +85,10 @@ export type OutputEvent =
   | { id: string; event: 'exit'; data: { exit_code: number; timed_out: boolean; limit_hit: LimitHit | null } }
   | { id: string; event: 'kept'; data: Record<string, never> }
 
-/** Output as events. Each id is the two positions after it, so that a reader can come back with the last one it has seen. */
+/** Output as events. The id of each is the two positions after it, so that a reader can come back with the last one it has seen. */
 export async function* processOutput(
   context: SessionContext,
-  held: HeldStream,
+  held: SessionStream,
   pid: number,
   position: { stdout: number; stderr: number },
 ): AsyncGenerator<OutputEvent, void, undefined> {
@@ -98,7 +97,7 @@ export async function* processOutput(
   try {
     for await (const { message, body } of stream) {
       if (message.type === 'exit') {
-        const { exit_code, timed_out } = parsed(live.row.id, Exit, message)
+        const { exit_code, timed_out } = parsed(live.record.id, Exit, message)
         const limit_hit = await processLimitHit(context, live, pid, exit_code)
         yield { id: id(), event: 'exit', data: { exit_code, timed_out, limit_hit } }
         return
@@ -107,14 +106,14 @@ export async function* processOutput(
         yield { id: id(), event: 'kept', data: {} }
         return
       }
-      const { type, offset } = parsed(live.row.id, Output, message)
+      const { type, offset } = parsed(live.record.id, Output, message)
       position[type] = offset
       for await (const bytes of body) {
         position[type] += bytes.length
         yield { id: id(), event: type, data: { data_base64: bytes.toString('base64') } }
       }
     }
-    throw new SandglassError('RUNNER_LOST', { id: live.row.id })
+    throw new SandglassError('RUNNER_LOST', { id: live.record.id })
   } finally {
     held.close()
   }
@@ -126,3 +125,12 @@ export function parsePosition(lastEventId: string | undefined): { stdout: number
     throw new SandglassError('INVALID_REQUEST', { issue: 'Last-Event-ID: is not one that this stream gave' })
   return { stdout: Number(stdout), stderr: Number(stderr) }
 }
+
+export async function listPorts(context: SessionContext, ref: string): Promise<RouteReply<'listPorts'>> {
+  const { message, live } = await request(context, ref, 'ports')
+  return { items: parsed(live.record.id, z.array(RunnerPort), message.ports) }
+}
+
+/** A connection to a TCP port inside. */
+export const dialPort = (context: SessionContext, ref: string, port: number, signal: AbortSignal): Promise<SessionStream> =>
+  requestStream(context, ref, 'dial', { port }, signal)

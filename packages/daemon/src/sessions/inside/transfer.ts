@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { ArchiveReply, type RouteQuery, type RouteReply, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
 import type { SessionContext } from '../context.ts'
-import { askStream, type HeldStream } from './ask.ts'
+import { requestStream, type SessionStream } from './request.ts'
 import { parsed } from './runner-shapes.ts'
 
 export type Download = {
@@ -28,9 +28,9 @@ export async function putFile(
   source: Upload,
   signal: AbortSignal,
 ): Promise<RouteReply<'putFile'>> {
-  const held = await askStream(context, ref, 'file.put', { make_parents: true, ...options }, signal)
+  const held = await requestStream(context, ref, 'file.put', { make_parents: true, ...options }, signal)
   const done = await upload(held, source)
-  return { ok: true, ...parsed(held.live.row.id, z.object({ path: z.string(), size: z.int() }), done) }
+  return { ok: true, ...parsed(held.live.record.id, z.object({ path: z.string(), size: z.int() }), done) }
 }
 
 export async function putArchive(
@@ -40,14 +40,14 @@ export async function putArchive(
   source: Upload,
   signal: AbortSignal,
 ): Promise<RouteReply<'putArchive'>> {
-  const held = await askStream(context, ref, 'archive.put', { ...query, path: query.path ?? '.' }, signal)
+  const held = await requestStream(context, ref, 'archive.put', { ...query, path: query.path ?? '.' }, signal)
   const done = await upload(held, source)
-  const { entries, size } = parsed(held.live.row.id, z.object({ entries: ArchiveReply.shape.entries, size: z.int() }), done)
+  const { entries, size } = parsed(held.live.record.id, z.object({ entries: ArchiveReply.shape.entries, size: z.int() }), done)
   return { ok: true, entries, bytes: size }
 }
 
 /** A source of known length is sent as one body, so that its bytes are all that travels. */
-async function upload({ stream, close }: HeldStream, { chunks, length }: Upload): Promise<unknown> {
+async function upload({ stream, close }: SessionStream, { chunks, length }: Upload): Promise<unknown> {
   try {
     return await stream.upload(chunks, length)
   } finally {
@@ -64,8 +64,8 @@ export async function getFile(
   range: { offset: number; length?: number },
   signal: AbortSignal,
 ): Promise<Download> {
-  const held = await askStream(context, ref, 'file.get', { ...query, ...range }, signal)
-  const { size, modified_at_ms, bytes } = parsed(held.live.row.id, Got, held.stream.reply)
+  const held = await requestStream(context, ref, 'file.get', { ...query, ...range }, signal)
+  const { size, modified_at_ms, bytes } = parsed(held.live.record.id, Got, held.stream.reply)
   return {
     size,
     length: bytes,
@@ -77,7 +77,7 @@ export async function getFile(
   }
 }
 
-async function* replyChunks({ stream, close }: HeldStream): AsyncGenerator<Buffer, void, undefined> {
+async function* replyChunks({ stream, close }: SessionStream): AsyncGenerator<Buffer, void, undefined> {
   try {
     yield* stream.replyBody()
   } finally {
@@ -91,18 +91,18 @@ export async function getArchive(
   query: RouteQuery<'getArchive'>,
   signal: AbortSignal,
 ): Promise<{ chunks: AsyncGenerator<Buffer, void, undefined>; close: () => void }> {
-  const held = await askStream(context, ref, 'archive.get', { ...query }, signal)
+  const held = await requestStream(context, ref, 'archive.get', { ...query }, signal)
   return { chunks: archiveChunks(held), close: held.close }
 }
 
 /** A tar that ends without `done` is cut: the error breaks the reply off, so that nobody takes it for whole. */
-async function* archiveChunks({ stream, live, close }: HeldStream): AsyncGenerator<Buffer, void, undefined> {
+async function* archiveChunks({ stream, live, close }: SessionStream): AsyncGenerator<Buffer, void, undefined> {
   try {
     for await (const { message, body } of stream) {
       if (message.type === 'done') return
       yield* body
     }
-    throw new SandglassError('RUNNER_LOST', { id: live.row.id })
+    throw new SandglassError('RUNNER_LOST', { id: live.record.id })
   } finally {
     close()
   }

@@ -1,35 +1,50 @@
-// Acts on sessions whose ttl, hard end or retention is over, and removes ended ones. Every query is answered by an index.
+// The reaper's sweep: expires sessions whose ttl, hard end or retention is over, and removes ended ones. Every query uses an index.
 import { LIMITS, type Reason } from '@sandglass/contract'
 import { forEachAtOnce } from '../../lib/for-each-at-once.ts'
+import { Periodic } from '../../lib/periodic.ts'
 import { pruneEvents } from '../../store/events.ts'
 import { pruneIdempotency } from '../../store/idempotency.ts'
-import { deleteSession, dueSessions, nextExpiry, retiredSessions } from '../../store/sessions.ts'
-import type { SessionRow } from '../../store/tables.ts'
+import { deleteSession, dueSessions, nextExpiry } from '../../store/sessions.ts'
 import type { SessionContext } from '../context.ts'
-import { getSession } from '../get.ts'
 import { end } from '../lifecycle/destroy.ts'
 import { discardLeftovers, discardOrRemember } from '../lifecycle/leftovers.ts'
-import { freeze } from '../lifecycle/pause.ts'
+import { setFrozen } from '../lifecycle/pause.ts'
 import { stop } from '../lifecycle/stop.ts'
-import { isUnseen } from '../lifecycle/unseen.ts'
-import { isInUse } from './in-use.ts'
+import { isUnreported } from '../lifecycle/unreported.ts'
+import { getSession } from '../live.ts'
+import { retiredRecords, type SessionRecord } from '../session-record.ts'
+import { renewIfInUse } from './in-use.ts'
 import { flushLeases, hardEnd } from './lease.ts'
 
 const BATCH = 200
 const AT_ONCE = 8
+const SWEEP_EVERY_MS = 30_000
+/** A session that is still due after a sweep failed to expire, or is in use: it is not tried again at once. */
+const RETRY_MS = 1000
 
-/** One sweep; answers with the next end. A failure is logged and the sweep goes on: the next one tries again. */
-export async function sweep(context: SessionContext): Promise<number | null> {
-  for (const task of [expireDue, retire, discardLeftovers, prune, restoreBallast]) {
+/** Sweeps when the next session expires, and every 30 seconds in any case. Not started yet. */
+export function createReaper(context: () => SessionContext): Periodic {
+  return new Periodic({
+    work: () => sweep(context()),
+    onError: err => {
+      context().log.error({ err }, 'sweep failed; retrying')
+      return RETRY_MS
+    },
+    maxMs: SWEEP_EVERY_MS,
+  })
+}
+
+/** Returns the milliseconds until the next session expires. One task that fails does not keep the others from running. */
+export async function sweep(context: SessionContext): Promise<number> {
+  for (const task of [expireDue, removeRetired, discardLeftovers, prune, restoreReservedSpace]) {
     try {
       await task(context)
     } catch (err) {
-      context.log.error({ err, task: task.name }, 'sweep failed; the next one tries again')
+      context.log.error({ err, task: task.name }, 'task of a sweep failed; the next sweep tries again')
     }
   }
   const next = await nextExpiry(context.store)
-  // What is still due failed just now, or is held: it is not tried again at once.
-  return next === null ? null : Math.max(next, context.now() + 1000)
+  return next === null ? SWEEP_EVERY_MS : Math.max(next - context.now(), RETRY_MS)
 }
 
 export async function expireDue(context: SessionContext): Promise<void> {
@@ -48,51 +63,43 @@ export async function expireDue(context: SessionContext): Promise<void> {
 
 async function expireOne(context: SessionContext, id: string): Promise<void> {
   await context.mutex.run(id, async () => {
-    const row = await getSession(context, id)
+    const record = await getSession(context, id)
     const now = context.now()
-    if (row.expires_at === null || row.expires_at > now) return
-    if (isPastHardEnd(row, now)) return expireWith(context, row, 'end', 'hard_timeout')
-    if (row.status === 'stopped') return expireWith(context, row, 'end', 'retention_ended')
+    if (record.expires_at === null || record.expires_at > now) return
+    const lastMoment = hardEnd(record)
+    if (lastMoment !== null && lastMoment <= now) return expireWith(context, record, 'end', 'hard_timeout')
+    if (record.status === 'stopped') return expireWith(context, record, 'end', 'retention_ended')
     const live = context.live.get(id)
-    if (live && (await isInUse(context, live))) return
-    await expireWith(context, row, row.on_expiry, 'idle_ttl')
+    if (live && (await renewIfInUse(context, live))) return
+    await expireWith(context, record, record.on_expiry, 'idle_ttl')
   })
 }
 
 async function expireWith(
   context: SessionContext,
-  row: SessionRow,
-  what: SessionRow['on_expiry'],
+  record: SessionRecord,
+  action: SessionRecord['on_expiry'],
   reason: Reason,
 ): Promise<void> {
-  if (what === 'end') await end(context, row.id, 'expire', reason, context.log)
-  else if (what === 'pause') await freeze(context, row, 'pause', reason, context.log)
-  else await stopUnlessUnseen(context, row, reason)
+  if (action === 'end') await end(context, record.id, 'expire', reason, context.log)
+  else if (action === 'pause') await setFrozen(context, record, 'pause', { reason }, context.log)
+  else if (!isUnreported(context.live.get(record.id))) await stop(context, record, { reason }, context.log)
+  // else: the stop of a machine that its backend cannot report would fail the session. It is stopped once the backend answers.
 }
 
-/** A machine that its backend cannot tell of now would count as failed. It is stopped once the backend answers. */
-async function stopUnlessUnseen(context: SessionContext, row: SessionRow, reason: Reason): Promise<void> {
-  const live = context.live.get(row.id)
-  if (live === undefined || !isUnseen(live)) await stop(context, row, { reason }, context.log)
-}
-
-function isPastHardEnd(row: SessionRow, now: number): boolean {
-  const end = hardEnd(row)
-  return end !== null && end <= now
-}
-
-/** A failed session still has its files; an ended one has nothing but its row. */
-async function retire(context: SessionContext): Promise<void> {
-  for (const row of await retiredSessions(context.store, context.now(), BATCH)) {
-    await context.mutex.run(row.id, async () => {
-      const left = context.leftovers.get(row.id) ?? { backend: row.backend, machine: undefined }
-      if ((await discardOrRemember(context, row.id, left, context.log)) === null) await deleteSession(context.store, row.id)
+/** Removes ended sessions after their retention. A failed one still has its files; any other has nothing but its record. */
+async function removeRetired(context: SessionContext): Promise<void> {
+  for (const record of await retiredRecords(context.store, context.now(), BATCH)) {
+    await context.mutex.run(record.id, async () => {
+      const leftover = context.leftovers.get(record.id) ?? { backend: record.backend, machine: undefined }
+      if ((await discardOrRemember(context, record.id, leftover, context.log)) === null)
+        await deleteSession(context.store, record.id)
     })
   }
 }
 
-async function restoreBallast({ ballast }: SessionContext): Promise<void> {
-  ballast.restore()
+async function restoreReservedSpace({ reservedSpace }: SessionContext): Promise<void> {
+  reservedSpace.reserve()
 }
 
 async function prune(context: SessionContext): Promise<void> {

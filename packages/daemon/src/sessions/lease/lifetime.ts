@@ -1,8 +1,8 @@
-// How long a session may go unused and what happens then, from what a request asks and what its mode stands for.
+// How long a session may go unused and what happens then: what a request says, and the defaults of its mode.
 import { SandglassError, type SessionSpec } from '@sandglass/contract'
-import type { SessionRow } from '../../store/tables.ts'
+import type { SessionRecord } from '../session-record.ts'
 
-export type Lifetime = Pick<SessionRow, 'mode' | 'ttl_seconds' | 'on_expiry' | 'timeout_sec'>
+type Lifetime = Pick<SessionRecord, 'mode' | 'ttl_seconds' | 'on_expiry' | 'timeout_sec'>
 
 export function lifetimeOf(spec: SessionSpec, defaultTtlSeconds: number): Lifetime {
   const mode = modeOf(spec)
@@ -17,7 +17,7 @@ export function lifetimeOf(spec: SessionSpec, defaultTtlSeconds: number): Lifeti
 }
 
 /** An ephemeral session that nobody uses must end some time. */
-export function refuseEndless(mode: SessionRow['mode'], ttlSeconds: number | null): void {
+export function refuseEndless(mode: SessionRecord['mode'], ttlSeconds: number | null): void {
   if (ttlSeconds === null && mode === 'ephemeral')
     throw new SandglassError('INVALID_REQUEST', {
       issue: 'ttl_seconds: only a persistent session can have none',
@@ -25,7 +25,7 @@ export function refuseEndless(mode: SessionRow['mode'], ttlSeconds: number | nul
     })
 }
 
-function modeOf({ persist, mode }: SessionSpec): SessionRow['mode'] {
+function modeOf({ persist, mode }: SessionSpec): SessionRecord['mode'] {
   if (persist !== undefined && mode !== undefined && persist !== (mode === 'persistent')) {
     throw new SandglassError('INVALID_REQUEST', { issue: `persist: ${persist} and mode: ${mode} contradict each other` })
   }

@@ -1,9 +1,8 @@
 // POST …/renew: the ttl starts again from now, with another length if one is given; for a stopped session its retention.
-import { SandglassError } from '@sandglass/contract'
-import { patchSession } from '../../store/sessions.ts'
-import type { SessionRow } from '../../store/tables.ts'
+import { EXPIRABLE_STATES, SandglassError } from '@sandglass/contract'
 import type { SessionContext } from '../context.ts'
-import { getSession } from '../get.ts'
+import { getSession } from '../live.ts'
+import { patchRecord, type SessionRecord } from '../session-record.ts'
 import { dueAt } from './lease.ts'
 import { refuseEndless } from './lifetime.ts'
 
@@ -11,25 +10,22 @@ export async function renewSession(
   context: SessionContext,
   ref: string,
   ttlSeconds: number | null | undefined,
-): Promise<SessionRow> {
+): Promise<SessionRecord> {
   const { id } = await getSession(context, ref)
   return context.mutex.run(id, async () => {
-    const row = await getSession(context, id)
-    if (!['running', 'paused', 'stopped'].includes(row.status))
-      throw new SandglassError('WRONG_STATE', { id, name: row.name, state: row.status, event: 'renew' })
+    const record = await getSession(context, id)
+    if (!EXPIRABLE_STATES.includes(record.status))
+      throw new SandglassError('WRONG_STATE', { id, name: record.name, state: record.status, event: 'renew' })
     const now = context.now()
-    const ttl_seconds = ttlSeconds === undefined ? row.ttl_seconds : ttlSeconds
-    refuseEndless(row.mode, ttl_seconds)
-    const renewed = { ...row, ttl_seconds, last_activity_at: now }
-    renewed.expires_at = dueAt(context, renewed, row.status, now)
-    await patchSession(context.store, id, {
-      ttl_seconds,
-      last_activity_at: now,
-      expires_at: renewed.expires_at,
-    })
+    const ttl_seconds = ttlSeconds === undefined ? record.ttl_seconds : ttlSeconds
+    refuseEndless(record.mode, ttl_seconds)
+    const expires_at = dueAt(context, { ...record, ttl_seconds }, record.status, now)
+    const patch = { ttl_seconds, last_activity_at: now, expires_at }
+    await patchRecord(context.store, id, patch)
+    const renewed = { ...record, ...patch }
     const live = context.live.get(id)
-    if (live) live.row = renewed
-    context.reaper.nudge(renewed.expires_at)
+    if (live) live.record = renewed
+    if (expires_at !== null) context.reaper.wakeIn(expires_at - now)
     return renewed
   })
 }

@@ -104,7 +104,8 @@ test('a request that is sent again under its key is answered, whenever the lost 
 
 test('who leaves takes nothing from another that waits for the same, and who comes later begins after what was given up', async () => {
   const preparations = new Preparations()
-  const about = { backend: 'b', image: 'i', startedAt: 0 }
+  const session = { id: 'sess_0', name: 'box', backend: 'b', image: 'i' }
+  const about = () => ({ session, startedAt: 0 })
   const done: string[] = []
   const first = Promise.withResolvers<void>()
   const [one, two, three] = [new AbortController(), new AbortController(), new AbortController()]
@@ -113,7 +114,7 @@ test('who leaves takes nothing from another that waits for the same, and who com
     done.push(signal.aborted ? 'given up' : 'whole')
   }
   const never = () => Promise.reject(new Error('the work is shared'))
-  const joined = [preparations.join('k', about, work, one.signal), preparations.join('k', about, never, two.signal)]
+  const joined = [preparations.join('k', about(), work, one.signal), preparations.join('k', about(), never, two.signal)]
   one.abort()
   await expect(joined[0]).rejects.toThrow('abort')
   first.resolve()
@@ -125,10 +126,10 @@ test('who leaves takes nothing from another that waits for the same, and who com
     await second.promise
     done.push(signal.aborted ? 'given up' : 'whole')
   }
-  const left = preparations.join('k', about, stubborn, three.signal)
+  const left = preparations.join('k', about(), stubborn, three.signal)
   three.abort()
   await expect(left).rejects.toThrow('abort')
-  const next = preparations.join('k', about, async () => void done.push('next'), new AbortController().signal)
+  const next = preparations.join('k', about(), async () => void done.push('next'), new AbortController().signal)
   second.resolve()
   await next
   expect(done).toEqual(['whole', 'given up', 'next'])

@@ -1,34 +1,34 @@
 // Ends a session for good: DELETE, terminate, and the end of its lease. Twice is the same as once.
-import { FINAL_STATES, type Reason, SandglassError } from '@sandglass/contract'
+import { FINAL_STATES, type Reason } from '@sandglass/contract'
 import type { Logger } from '../../log.ts'
-import { deleteSession, findSession } from '../../store/sessions.ts'
-import type { SessionRow } from '../../store/tables.ts'
+import { deleteSession } from '../../store/sessions.ts'
 import type { SessionContext } from '../context.ts'
-import { getSession } from '../get.ts'
+import { getSession } from '../live.ts'
+import type { SessionRecord } from '../session-record.ts'
 import { release } from './bring-up.ts'
 import { discardOrRemember } from './leftovers.ts'
 import { transition } from './transition.ts'
 
-export async function terminateSession(context: SessionContext, ref: string, log: Logger): Promise<SessionRow> {
+export async function terminateSession(context: SessionContext, ref: string, log: Logger): Promise<SessionRecord> {
   const { id } = await getSession(context, ref)
-  // A start under way ends at once instead of being waited for.
+  // Abort a start under way instead of waiting for it.
   context.starting.get(id)?.abort(new Error('the session was ended while it started'))
   return context.mutex.run(id, () => end(context, id, 'terminate', 'requested', log))
 }
 
-/** Also removes the row and everything that hangs on it. */
-export async function purgeSession(context: SessionContext, ref: string, log: Logger): Promise<SessionRow> {
-  const row = await terminateSession(context, ref, log)
-  // The row is all that tells of a machine that is still there.
-  if (context.leftovers.has(row.id)) return row
-  await context.ballast.whenFull(() => deleteSession(context.store, row.id))
-  log.info({ sessionId: row.id }, 'session purged')
-  return row
+/** Also removes the record and its events. */
+export async function purgeSession(context: SessionContext, ref: string, log: Logger): Promise<SessionRecord> {
+  const record = await terminateSession(context, ref, log)
+  // Only the record says that there still is a machine.
+  if (context.leftovers.has(record.id)) return record
+  await context.reservedSpace.useFor(() => deleteSession(context.store, record.id))
+  log.info({ sessionId: record.id }, 'session purged')
+  return record
 }
 
 /**
- * The caller has the turn. The final state is stored first: if the daemon dies before the machine is gone, reconcile finds a
- * machine whose session has ended and finishes the work.
+ * The caller holds the session's mutex. The final state is stored first: if the daemon dies before the machine is gone, reconcile finds a
+ * machine whose session has ended and removes it.
  */
 export async function end(
   context: SessionContext,
@@ -36,14 +36,13 @@ export async function end(
   event: 'terminate' | 'expire',
   reason: Reason,
   log: Logger,
-): Promise<SessionRow> {
+): Promise<SessionRecord> {
   const live = context.live.get(id)
-  const row = live?.row ?? (await findSession(context.store, { id }))
-  if (!row) throw new SandglassError('SESSION_NOT_FOUND', { id })
-  const left = context.leftovers.get(id)
-  if (FINAL_STATES.includes(row.status) && !left) return row
-  const ended = left ? row : await transition(context, row, event, { reason }, log)
+  const record = await getSession(context, id)
+  const leftover = context.leftovers.get(id)
+  if (FINAL_STATES.includes(record.status) && !leftover) return record
+  const ended = leftover ? record : await transition(context, record, event, { reason }, log)
   if (live) release(context, live)
-  const error_message = await discardOrRemember(context, id, left ?? { backend: row.backend, machine: live?.machine }, log)
-  return { ...ended, error_message }
+  const machine = leftover ?? { backend: record.backend, machine: live?.machine }
+  return { ...ended, error_message: await discardOrRemember(context, id, machine, log) }
 }

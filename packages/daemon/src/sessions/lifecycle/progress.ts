@@ -1,34 +1,80 @@
-// What sessions that are being made wait for: an image that is copied, unpacked or loaded. Shown to whoever asks why it takes so long.
+// Prepares the image of a create or start, and shows what each of them waits for: an image that is copied, unpacked or loaded.
+import type { PreparationQuery, RouteReply } from '@sandglass/contract'
 import { SingleFlight } from '../../lib/single-flight.ts'
+import type { SessionContext } from '../context.ts'
+import type { SessionPlan } from '../placement/plan.ts'
+import type { SessionRecord } from '../session-record.ts'
 
-export type Preparation = { readonly backend: string; readonly image: string; readonly startedAt: number }
-type Shown = Preparation & { step: string; end(): void }
-type Work = (signal: AbortSignal, say: (step: string) => void) => Promise<void>
+/** Creates and starts that need the same image of the same backend share one preparation of it. */
+export async function prepareImage(
+  context: SessionContext,
+  { session, backend, image }: SessionPlan,
+  signal: AbortSignal,
+  idempotencyKey?: string,
+): Promise<void> {
+  const key = `${backend.name} ${session.image_id ?? 'host'}`
+  const waiting = { session, idempotencyKey, startedAt: context.now() }
+  await context.preparations.join(key, waiting, (stop, report) => backend.prepare(image, stop, report), signal)
+  signal.throwIfAborted()
+}
+
+/** A create or start that waits. */
+type Waiting = {
+  readonly session: Pick<SessionRecord, 'id' | 'name' | 'backend' | 'image'>
+  /** Of a create that has one. */
+  readonly idempotencyKey?: string | undefined
+  readonly startedAt: number
+}
+type Step = { text: string; end(): void }
+type Work = (signal: AbortSignal, report: (step: string) => void) => Promise<void>
 
 export class Preparations {
-  readonly #flights = new SingleFlight<void, Shown>()
+  readonly #flights = new SingleFlight<void, Step>()
+  readonly #waiting = new Map<Waiting, Step>()
 
-  /** Those who need the same, told by its key, wait for one piece of work. It is given up when the last of them is gone. */
-  async join(key: string, about: Preparation, work: Work, signal: AbortSignal): Promise<void> {
+  /** The work is aborted when the last create or start that waits for it is gone. */
+  async join(key: string, waiting: Waiting, work: Work, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     const flight = this.#flights.start(
       key,
-      () => ({ ...about, step: '', end: () => undefined }),
-      async (progress, stop) => {
+      () => ({ text: '', end: () => undefined }),
+      async (step, stop) => {
         stop.throwIfAborted()
-        await work(stop, step => {
-          progress.step = step
+        await work(stop, text => {
+          step.text = text
         })
       },
     )
-    await flight.join(signal)
+    this.#waiting.set(waiting, flight.progress)
+    try {
+      await flight.join(signal)
+    } finally {
+      this.#waiting.delete(waiting)
+    }
   }
 
-  /** Those that have said something. */
-  list(): { backend: string; image: string; step: string; started_at: string }[] {
-    return [...this.#flights.values()]
-      .map(({ progress }) => progress)
-      .filter(({ step }) => step !== '')
-      .map(({ backend, image, step, startedAt }) => ({ backend, image, step, started_at: new Date(startedAt).toISOString() }))
+  /** One item for each create or start that waits for a step that was reported, oldest first. The query selects one of them. */
+  list({ session, idempotency_key }: PreparationQuery = {}): RouteReply<'listPreparations'> {
+    const items = [...this.#waiting]
+      .filter(([, step]) => step.text !== '')
+      .filter(([waiting]) => session === undefined || session === waiting.session.id || session === waiting.session.name)
+      .filter(([waiting]) => idempotency_key === undefined || idempotency_key === waiting.idempotencyKey)
+      .map(
+        ([
+          {
+            session: { id, name, backend, image },
+            startedAt,
+          },
+          step,
+        ]) => ({
+          session_id: id,
+          session_name: name,
+          backend,
+          image,
+          step: step.text,
+          started_at: new Date(startedAt).toISOString(),
+        }),
+      )
+    return { items }
   }
 }

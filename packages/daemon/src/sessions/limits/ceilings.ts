@@ -1,4 +1,4 @@
-// The most that a session may ask for, which is the operator's to set.
+// The upper bounds that the operator sets for the limits of a session.
 import { CEILINGS, type Config, LIMITS, SandglassError, unitOf } from '@sandglass/contract'
 
 type Asked = { readonly [Name in (typeof CEILINGS)[number]]?: number | undefined }

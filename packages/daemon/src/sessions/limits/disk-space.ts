@@ -1,4 +1,4 @@
-// Free disk space minus dirty pages that sessions wrote and the kernel has not flushed: those take their blocks later, even of a paused session.
+// Free disk space after the kernel has flushed its dirty pages. Pages that sessions have written take their blocks later, even of a paused session.
 import { readFileSync } from 'node:fs'
 import { forEachAtOnce } from '../../lib/for-each-at-once.ts'
 import type { SessionContext } from '../context.ts'
@@ -6,25 +6,25 @@ import type { LiveSession } from '../live.ts'
 
 const READS_AT_ONCE = 16
 
-/** `free` less unwritten bytes. Sessions are asked only where the answer could be less than `needed`. */
-export async function freeAfterWrites({ live }: SessionContext, free: number, needed: number): Promise<number> {
-  const least = free - heldByKernel()
+/** `free` less the dirty bytes of sessions. Sessions are read only where the result could be less than `needed`. */
+export async function freeAfterFlush({ live }: SessionContext, free: number, needed: number): Promise<number> {
+  const least = free - hostDirtyBytes()
   if (least >= needed) return least
-  const unwritten = await unwrittenBytes(live.all())
-  return free - [...unwritten.values()].reduce((sum, bytes) => sum + bytes, 0)
+  const dirty = await dirtyBytes(live.all())
+  return free - [...dirty.values()].reduce((sum, bytes) => sum + bytes, 0)
 }
 
-/** By session. */
-export async function unwrittenBytes(sessions: readonly LiveSession[]): Promise<Map<string, number>> {
+/** By session id. */
+export async function dirtyBytes(sessions: readonly LiveSession[]): Promise<Map<string, number>> {
   const found = new Map<string, number>()
-  await forEachAtOnce([...sessions], READS_AT_ONCE, async ({ row, machine }) => {
-    found.set(row.id, (await machine.unwritten?.()) ?? 0)
+  await forEachAtOnce([...sessions], READS_AT_ONCE, async ({ record, machine }) => {
+    found.set(record.id, (await machine.unwritten?.()) ?? 0)
   })
   return found
 }
 
-/** Bytes of files that are written in memory and not yet to a disk, of the whole host: sessions have no more. */
-export function heldByKernel(): number {
+/** Dirty bytes of the whole host: an upper bound for those of sessions. */
+export function hostDirtyBytes(): number {
   const text = readFileSync('/proc/meminfo', 'utf8')
   const kib = (name: string) => Number(new RegExp(`^${name}: +(\\d+) kB$`, 'm').exec(text)?.[1] ?? 0)
   return (kib('Dirty') + kib('Writeback')) * 1024

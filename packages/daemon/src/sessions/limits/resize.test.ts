@@ -50,7 +50,7 @@ describe('resize', () => {
     })
     expect(taken).toEqual([1024, 512])
     expect(await shown(daemon)).toMatchObject({ memory_mb: 512 })
-    expect(daemon.context.live.get('demo')?.row.resizing).toBe(null)
+    expect(daemon.context.live.get('demo')?.record.resizing).toBe(null)
   })
 
   it('of a session that is over is refused', async () => {

@@ -1,14 +1,12 @@
-// POST …/resize: other limits for a session, which a machine that runs takes at once and any other at its next start.
-import { type ResizeRequest, SandglassError } from '@sandglass/contract'
+// POST …/resize: changes the limits of a session, at once if its machine is up, else at its next start.
+import { LIVE_STATES, type ResizeRequest, SandglassError, STARTABLE_STATES } from '@sandglass/contract'
 import type { Machine, MachineLimits } from '../../backends/backend.ts'
 import type { Logger } from '../../log.ts'
-import { patchSession } from '../../store/sessions.ts'
-import type { SessionRow } from '../../store/tables.ts'
 import type { SessionContext } from '../context.ts'
-import { getSession } from '../get.ts'
+import { getSession } from '../live.ts'
+import { patchRecord, type ResizableLimits, type SessionRecord } from '../session-record.ts'
 import { refuseAboveCeiling } from './ceilings.ts'
 
-type Limits = Pick<SessionRow, 'cpu_cores' | 'memory_mb' | 'pids_limit'>
 const MiB = 1024 * 1024
 
 export async function resizeSession(
@@ -16,58 +14,63 @@ export async function resizeSession(
   ref: string,
   wanted: ResizeRequest,
   log: Logger,
-): Promise<SessionRow> {
+): Promise<SessionRecord> {
   refuseAboveCeiling(context.config, wanted)
   const { id } = await getSession(context, ref)
   return context.mutex.run(id, async () => {
-    const row = await getSession(context, id)
-    const limits = { ...limitsOf(row), ...wanted }
-    if (row.status === 'running' || row.status === 'paused') await resizeMachine(context, row, limits, log)
-    else if (row.status === 'stopped' || row.status === 'failed') await patchSession(context.store, id, limits)
-    else throw new SandglassError('WRONG_STATE', { id, name: row.name, state: row.status, event: 'resize' })
-    log.info({ sessionId: id, from: limitsOf(row), to: limits }, 'session resized')
+    const record = await getSession(context, id)
+    const limits = { ...limitsOf(record), ...wanted }
+    if (LIVE_STATES.includes(record.status)) await resizeMachine(context, record, limits, log)
+    else if (STARTABLE_STATES.includes(record.status)) await patchRecord(context.store, id, limits)
+    else throw new SandglassError('WRONG_STATE', { id, name: record.name, state: record.status, event: 'resize' })
+    log.info({ sessionId: id, from: limitsOf(record), to: limits }, 'session resized')
     const live = context.live.get(id)
-    if (live) live.row = { ...live.row, ...limits }
+    if (live) live.record = { ...live.record, ...limits }
     return getSession(context, id)
   })
 }
 
 /**
- * The wanted limits are stored before the machine is touched, and become the session's once the machine has them. A daemon that dies in between
- * leaves them stored, and the next one finishes the change.
+ * The wanted limits are stored as `resizing` before the machine is changed, and become the session's limits once the machine has them. If the
+ * daemon dies in between, reconcile finishes the change.
  */
-async function resizeMachine(context: SessionContext, row: SessionRow, limits: Limits, log: Logger): Promise<void> {
-  const machine = context.live.get(row.id)?.machine
-  if (!machine) throw new SandglassError('RUNNER_LOST', { id: row.id })
+async function resizeMachine(
+  context: SessionContext,
+  record: SessionRecord,
+  limits: ResizableLimits,
+  log: Logger,
+): Promise<void> {
+  const machine = context.live.get(record.id)?.machine
+  if (!machine) throw new SandglassError('RUNNER_LOST', { id: record.id })
   const { resize } = machine
   if (!resize)
     throw new SandglassError('UNSUPPORTED', {
-      what: `resize of a session that runs on ${row.backend}`,
-      next: `\`sandglass stop ${row.name}\`, resize it, and start it again`,
+      what: `resize of a session that runs on ${record.backend}`,
+      next: `\`sandglass stop ${record.name}\`, resize it, and start it again`,
     })
-  if (limits.memory_mb < row.memory_mb) await refuseBelowUse(machine, row.name, limits.memory_mb)
-  await patchSession(context.store, row.id, { resizing: JSON.stringify(limits) })
+  if (limits.memory_mb < record.memory_mb) await refuseBelowUse(machine, record.name, limits.memory_mb)
+  await patchRecord(context.store, record.id, { resizing: limits })
   try {
     await resize(machineLimits(limits))
   } catch (error) {
-    await undo(context, row, resize, log)
-    throw error instanceof SandglassError ? error : failed(row, error)
+    await undo(context, record, resize, log)
+    throw error instanceof SandglassError ? error : failed(record, error)
   }
-  await patchSession(context.store, row.id, { ...limits, resizing: null })
+  await patchRecord(context.store, record.id, { ...limits, resizing: null })
 }
 
-/** What could not be undone stays stored for the next daemon. */
+/** If this fails, `resizing` stays stored, and reconcile finishes the change. */
 async function undo(
   context: SessionContext,
-  row: SessionRow,
+  record: SessionRecord,
   resize: NonNullable<Machine['resize']>,
   log: Logger,
 ): Promise<void> {
   try {
-    await resize(machineLimits(row))
-    await patchSession(context.store, row.id, { resizing: null })
+    await resize(machineLimits(record))
+    await patchRecord(context.store, record.id, { resizing: null })
   } catch (err) {
-    log.error({ err, sessionId: row.id }, 'limits of a session could not be set back')
+    log.error({ err, sessionId: record.id }, 'limits of a session could not be restored after a failed resize')
   }
 }
 
@@ -77,45 +80,51 @@ async function refuseBelowUse(machine: Machine, name: string, memory_mb: number)
 }
 
 /**
- * After a restart of the daemon: a change that it was in the middle of is finished, or undone where the machine does not take it. Where neither
- * works it stays stored, and the session goes on.
+ * For reconcile: finishes a resize that the end of the daemon interrupted, or undoes it if the machine refuses the limits. If neither works,
+ * `resizing` stays stored, and the session goes on.
  */
-export async function finishResize(context: SessionContext, row: SessionRow, machine: Machine | undefined): Promise<SessionRow> {
-  if (row.resizing === null) return row
-  const wanted: Limits = JSON.parse(row.resizing)
+export async function finishResize(
+  context: SessionContext,
+  record: SessionRecord,
+  machine: Machine | undefined,
+): Promise<SessionRecord> {
+  if (record.resizing === null) return record
+  const wanted = record.resizing
   try {
-    const limits = machine?.resize ? await firstTaken(context, row.id, machine.resize, [wanted, limitsOf(row)]) : limitsOf(row)
-    await patchSession(context.store, row.id, { ...limits, resizing: null })
-    context.log.info({ sessionId: row.id, limits }, 'interrupted resize settled')
-    return { ...row, ...limits, resizing: null }
+    const limits = machine?.resize
+      ? await firstAccepted(context, record.id, machine.resize, [wanted, limitsOf(record)])
+      : limitsOf(record)
+    await patchRecord(context.store, record.id, { ...limits, resizing: null })
+    context.log.info({ sessionId: record.id, limits }, 'interrupted resize finished or undone')
+    return { ...record, ...limits, resizing: null }
   } catch (err) {
-    context.log.error({ err, sessionId: row.id }, 'interrupted resize could not be settled')
-    return row
+    context.log.error({ err, sessionId: record.id }, 'interrupted resize could be neither finished nor undone')
+    return record
   }
 }
 
-async function firstTaken(
+async function firstAccepted(
   context: SessionContext,
   id: string,
   resize: NonNullable<Machine['resize']>,
-  [wanted, before]: [Limits, Limits],
-): Promise<Limits> {
+  [wanted, before]: [ResizableLimits, ResizableLimits],
+): Promise<ResizableLimits> {
   try {
     await resize(machineLimits(wanted))
     return wanted
   } catch (err) {
-    context.log.warn({ err, sessionId: id }, 'interrupted resize is undone')
+    context.log.warn({ err, sessionId: id }, 'interrupted resize could not be finished; undoing it')
     await resize(machineLimits(before))
     return before
   }
 }
 
-const failed = ({ name }: SessionRow, error: unknown) =>
+const failed = ({ name }: SessionRecord, error: unknown) =>
   new SandglassError('RESIZE_FAILED', { name, why: (error as Error).message }, { cause: error })
 
-const limitsOf = ({ cpu_cores, memory_mb, pids_limit }: SessionRow): Limits => ({ cpu_cores, memory_mb, pids_limit })
+const limitsOf = ({ cpu_cores, memory_mb, pids_limit }: SessionRecord): ResizableLimits => ({ cpu_cores, memory_mb, pids_limit })
 
-const machineLimits = ({ cpu_cores, memory_mb, pids_limit }: Limits): MachineLimits => ({
+const machineLimits = ({ cpu_cores, memory_mb, pids_limit }: ResizableLimits): MachineLimits => ({
   cpuCores: cpu_cores,
   memoryMb: memory_mb,
   pidsLimit: pids_limit,

@@ -1,35 +1,38 @@
-// Admission by disk space. SECURITY: a disk takes its place only as the sandbox writes. How much more is promised than there is, the operator
-// decides (`overcommit.disk`); what keeps the host's disk from running full then is disk-watch.ts.
+// Admission by disk space. SECURITY: a session's disk takes space only as the sandbox writes. The operator decides how much more is promised than
+// exists (`overcommit.disk`); disk-watch.ts then keeps the host's disk from running full.
 import { SandglassError } from '@sandglass/contract'
-import { diskLines, diskPolicy, reservedBytes } from '../../data-dir/disk-policy.ts'
-import type { SessionRow } from '../../store/tables.ts'
+import { diskPolicy, diskThresholds, reservedBytes } from '../../data-dir/disk-policy.ts'
 import type { SessionContext } from '../context.ts'
-import { freeAfterWrites } from '../limits/disk-space.ts'
+import { freeAfterFlush } from '../limits/disk-space.ts'
+import type { SessionRecord } from '../session-record.ts'
 import { backendOf } from './choose-backend.ts'
 
 const MiB = 1024 * 1024
 
-/** Throws HOST_FULL where a first start would now: making its image ready takes time, and room as well. */
-export async function requireRoom(context: SessionContext, disk: Disk): Promise<void> {
-  await ownBytes(context, disk)
+/** Throws HOST_FULL if a start would be refused now. Checked before an image is pulled and prepared, which takes time and space. */
+export async function requireDiskSpace(context: SessionContext, session: SessionRecord): Promise<void> {
+  await admittedBytes(context, session)
 }
 
-/** Does the work of a start with the session's disk promised to it, or throws HOST_FULL. */
-export async function withRoom<T>(context: SessionContext, row: SessionRow, work: () => Promise<T>): Promise<T> {
-  await context.mutex.run('room on the disk', () => promise(context, row))
+/** Runs the start of a session with its disk space promised to it, or throws HOST_FULL. */
+export async function withDiskSpace<T>(context: SessionContext, session: SessionRecord, start: () => Promise<T>): Promise<T> {
+  await context.mutex.run('disk admission', async () => {
+    const bytes = await admittedBytes(context, session)
+    if (bytes !== null) context.promised.set(session.id, bytes)
+  })
   try {
-    return await work()
+    return await start()
   } finally {
-    context.promised.delete(row.id)
+    context.promised.delete(session.id)
   }
 }
 
-/** Throws HOST_FULL while a session that writes would be paused. */
-export async function requireFreeDisk(context: SessionContext, { backend }: Pick<SessionRow, 'backend'>): Promise<void> {
-  const room = await backendOf(context, backend).room?.()
-  if (!room) return
-  const { pause } = diskLines(diskPolicy(context.config, backend), room.total)
-  const free = await freeAfterWrites(context, room.free, pause)
+/** Throws HOST_FULL while free space is below the threshold at which sessions that write are paused. */
+export async function requireSpaceToWrite(context: SessionContext, { backend }: SessionRecord): Promise<void> {
+  const space = await backendOf(context, backend).room?.()
+  if (!space) return
+  const { pause } = diskThresholds(diskPolicy(context.config, backend), space.total)
+  const free = await freeAfterFlush(context, space.free, pause)
   if (free < pause) throw new SandglassError('HOST_FULL', { what: shortage(free, pause) })
 }
 
@@ -37,33 +40,24 @@ export async function requireFreeDisk(context: SessionContext, { backend }: Pick
 export const shortage = (free: number, pause: number) =>
   `${Math.max(0, Math.floor(free / MiB))} MiB of disk are free; sessions need at least ${inMb(pause)} to write`
 
-type Disk = Pick<SessionRow, 'id' | 'backend' | 'disk_mb'>
-
-async function promise(context: SessionContext, row: Disk): Promise<void> {
-  const bytes = await ownBytes(context, row)
-  if (bytes !== null) context.promised.set(row.id, bytes)
-}
-
-/** What a session's disk may still take, if there is room for that. Null where the backend has its disks elsewhere. */
-async function ownBytes(context: SessionContext, row: Disk): Promise<number | null> {
-  const room = await backendOf(context, row.backend).room?.()
-  if (!room) return null
-  // One that starts afresh has no disk yet, and one that starts again has promised its own already.
-  const own = room.promised.get(row.id) ?? row.disk_mb * MiB
-  // Of one that is being started the folder may be there before the disk: what it was promised counts, not what is seen.
-  const promised = new Map([...room.promised, ...context.promised, [row.id, own]])
-  const policy = diskPolicy(context.config, row.backend)
-  const needed = reservedBytes(policy, room.total, promised.values())
-  const free = await freeAfterWrites(context, room.free, needed)
-  if (needed > free) {
-    const { pause } = diskLines(policy, room.total)
-    const what =
-      free < pause
-        ? shortage(free, pause)
-        : `${inMb(free)} MiB of disk are free; ${inMb(needed)} are needed with overcommit.disk ${policy.overcommit}`
-    throw new SandglassError('HOST_FULL', { what })
-  }
-  return own
+/** By how many bytes the session's disk may still grow, if that fits. Null where the backend's disks are not on this host's data folder. */
+async function admittedBytes(context: SessionContext, session: SessionRecord): Promise<number | null> {
+  const space = await backendOf(context, session.backend).room?.()
+  if (!space) return null
+  // A session that starts again already has a disk with a promise of its own.
+  const own = space.promised.get(session.id) ?? session.disk_mb * MiB
+  // A start under way may have its folder before its disk: its admission counts, not what the backend sees of it.
+  const promised = new Map([...space.promised, ...context.promised, [session.id, own]])
+  const policy = diskPolicy(context.config, session.backend)
+  const needed = reservedBytes(policy, space.total, promised.values())
+  const free = await freeAfterFlush(context, space.free, needed)
+  if (needed <= free) return own
+  const { pause } = diskThresholds(policy, space.total)
+  const what =
+    free < pause
+      ? shortage(free, pause)
+      : `${inMb(free)} MiB of disk are free; ${inMb(needed)} are needed with overcommit.disk ${policy.overcommit}`
+  throw new SandglassError('HOST_FULL', { what })
 }
 
 const inMb = (bytes: number) => Math.ceil(bytes / MiB)

@@ -2,59 +2,67 @@
 import { SandglassError } from '@sandglass/contract'
 import type { Backend, MachineWishes } from '../../backends/backend.ts'
 import { unenforced } from '../../backends/machine/unenforced.ts'
+import { allowedUnenforced } from '../../config/allowed-unenforced.ts'
 import type { SessionContext } from '../context.ts'
-import { allowedUnenforced } from './allowed-limits.ts'
+import type { SessionRecord } from '../session-record.ts'
 
 /**
- * The named one, or for `auto` the first that this host can run with every limit and every wish: a session never gets weaker isolation
- * because it did not say. When none can, the error is that of the first that was there at all, with what the others say where all refuse
- * the wish: one that names another backend is no help if that one refuses it, too.
+ * The named backend, or for `auto` the first one that enforces every limit and meets every requirement on this host: a session never gets
+ * weaker isolation because it did not name a backend. If none does, the error is that of the first available one. If all of them reject the
+ * requirements as unsupported, the error lists every reason, because "use another backend" would not help.
  */
-export async function chooseBackend(context: SessionContext, name: string, wishes: MachineWishes): Promise<Backend> {
-  const candidates = name === 'auto' ? worthAsking([...context.backends.values()], wishes) : [backendOf(context, name)]
-  const absent: string[] = []
+export async function chooseBackend(context: SessionContext, name: string, requirements: MachineWishes): Promise<Backend> {
+  const candidates = name === 'auto' ? withRuntimes([...context.backends.values()], requirements) : [backendOf(context, name)]
+  const unavailable: string[] = []
   const refusals: SandglassError[] = []
   for (const backend of candidates) {
     const probe = await backend.probe()
     if (!probe.available) {
-      absent.push([`${backend.name}: ${probe.why ?? 'not available'}`, probe.fix].filter(Boolean).join('; '))
+      unavailable.push([`${backend.name}: ${probe.why ?? 'not available'}`, probe.fix].filter(Boolean).join('; '))
       continue
     }
     try {
-      // First what nothing changes: who would accept a limit for it should not learn of it afterwards.
-      await backend.refuse?.(wishes)
+      // First what no configuration changes: nobody should accept an unenforced limit and then be refused all the same.
+      await backend.refuse?.(requirements)
       unenforced(backend.name, probe, allowedUnenforced(context.config, backend.name))
       return backend
     } catch (error) {
       if (!(error instanceof SandglassError)) throw error
-      // One that knows the runtime and cannot use it is what was meant: another backend's of the same name may isolate less.
-      if (wishes.runtime !== null && error.is('BACKEND_UNAVAILABLE')) throw error
+      // SECURITY: this backend knows the runtime and cannot use it. A runtime of the same name in another backend may isolate less.
+      if (requirements.runtime !== null && error.is('BACKEND_UNAVAILABLE')) throw error
       refusals.push(error)
     }
   }
   if (refusals[0]) throw joined(refusals) ?? refusals[0]
-  throw new SandglassError('BACKEND_UNAVAILABLE', { backend: candidates.map(b => b.name).join(', '), why: absent.join('; ') })
+  throw new SandglassError('BACKEND_UNAVAILABLE', {
+    backend: candidates.map(b => b.name).join(', '),
+    why: unavailable.join('; '),
+  })
 }
 
-/** A backend that has no OCI runtimes cannot give one, and why is not worth telling while another has them. */
-function worthAsking(backends: Backend[], { runtime }: MachineWishes): Backend[] {
+/** If a session names an OCI runtime, only backends that have runtimes are asked, as long as there is one. */
+function withRuntimes(backends: Backend[], { runtime }: MachineWishes): Backend[] {
   const able = runtime === null ? backends : backends.filter(backend => backend.runtimes !== undefined)
   return able.length > 0 ? able : backends
 }
 
-/** Who names a backend gets nested virtualisation only where the host has it; the session says whether it has. `auto` looks for one that does. */
-export async function grantedWishes(context: SessionContext, name: string, wishes: MachineWishes): Promise<MachineWishes> {
-  if (!wishes.nestedVirt || name === 'auto') return wishes
-  const backend = backendOf(context, name)
-  return backend.hasNested === undefined ? wishes : { ...wishes, nestedVirt: await backend.hasNested() }
+/** A named backend gives nested virtualisation only if the host has it; the session shows whether it does. `auto` requires it. */
+export async function grantNestedVirt(
+  context: SessionContext,
+  backendName: string,
+  session: SessionRecord,
+): Promise<SessionRecord> {
+  if (!session.nested_virt || backendName === 'auto') return session
+  const backend = backendOf(context, backendName)
+  return backend.hasNested === undefined ? session : { ...session, nested_virt: await backend.hasNested() }
 }
 
-/** Null unless all say that it is not supported. A way out that leads to another backend is none here. */
+/** One error with the reasons of all, or null unless every refusal is UNSUPPORTED. A hint to use another backend is left out. */
 function joined(refusals: readonly SandglassError[]): SandglassError | null {
   const details = refusals.filter(refusal => refusal.is('UNSUPPORTED')).map(({ detail }) => detail)
   if (details.length < 2 || details.length < refusals.length) return null
   const what = [...new Set(details.map(detail => detail.what))].join('; ')
-  const next = details.map(detail => detail.next ?? '').find(way => way !== '' && !way.startsWith('use --backend'))
+  const next = details.map(detail => detail.next ?? '').find(hint => hint !== '' && !hint.startsWith('use --backend'))
   return new SandglassError('UNSUPPORTED', next === undefined ? { what } : { what, next })
 }
 

@@ -1,7 +1,7 @@
 // Folders of the host that a session asks to see.
 import { lstat, realpath } from 'node:fs/promises'
 import { posix } from 'node:path'
-import { type Config, SandglassError, type SessionSpec } from '@sandglass/contract'
+import { type Config, SandglassError } from '@sandglass/contract'
 import type { HostMount } from '../../backends/backend.ts'
 
 /** Places that are the sandbox's own; a mount on or above them would take them away. */
@@ -27,7 +27,7 @@ type Roots = { readonly config: Pick<Config, 'mount_roots'>; readonly dataDir: s
  * The mounts with the paths that they lead to, or a refusal. SECURITY: only what lies below a configured root is ever shown, links
  * followed first: a session that may write below a root could put a link there for the next one.
  */
-export async function allowedMounts(context: Roots, wanted: SessionSpec['mounts'] = []): Promise<HostMount[]> {
+export async function allowedMounts(context: Roots, wanted: readonly HostMount[]): Promise<HostMount[]> {
   if (wanted.length === 0) return []
   const roots = await Promise.all(context.config.mount_roots.map(root => realpath(root).catch(() => null)))
   const own = await realpath(context.dataDir)
@@ -56,7 +56,7 @@ export async function allowedMounts(context: Roots, wanted: SessionSpec['mounts'
 
 /** The mounts of a session that starts again. SECURITY: a link that is in place of a folder by now is not followed. */
 export async function stillAllowedMounts(context: Roots, stored: readonly HostMount[]): Promise<HostMount[]> {
-  const mounts = await allowedMounts(context, [...stored])
+  const mounts = await allowedMounts(context, stored)
   for (const [i, { source }] of stored.entries())
     if (mounts[i]?.source !== source) throw refused(`a mount of ${source}: a link is in its place`)
   return mounts

@@ -1,4 +1,5 @@
-// One small request to a running session's runner, with the lease held while it runs.
+// inside/ is what the API does in a running sandbox; the runner does the work. This file sends it one request: `request` and `requestStream`
+// count as use of the session and hold its lease while they run, `query` and `queryStream` do not.
 import type { Reply } from '../../runner-link/control.ts'
 import type { RunnerStream } from '../../runner-link/stream.ts'
 import type { Fields } from '../../runner-link/wire.ts'
@@ -6,9 +7,9 @@ import type { SessionContext } from '../context.ts'
 import { hold } from '../lease/lease.ts'
 import { type LiveSession, runningSession } from '../live.ts'
 
-export type Answer = Reply & { live: LiveSession }
+type Answer = Reply & { live: LiveSession }
 
-export async function ask(
+export async function request(
   context: SessionContext,
   ref: string,
   type: string,
@@ -24,27 +25,26 @@ export async function ask(
   }
 }
 
-/** The same for a question that is no use of the session: it does not move the lease. */
-export async function look(context: SessionContext, ref: string, type: string): Promise<Answer> {
+export async function query(context: SessionContext, ref: string, type: string): Promise<Answer> {
   const live = await runningSession(context, ref, 'reach')
   return { ...(await live.link.request(type)), live }
 }
 
-export type HeldStream = {
+export type SessionStream = {
   stream: RunnerStream
   live: LiveSession
-  /** Closes the stream and lets go of the lease. Idempotent. */
+  /** Closes the stream and releases the lease if it is held. Idempotent. */
   close: () => void
 }
 
-/** A stream of its own. Whoever takes it closes it. */
-export async function askStream(
+/** The caller closes the stream. */
+export async function requestStream(
   context: SessionContext,
   ref: string,
   type: string,
   fields: Fields,
   signal?: AbortSignal,
-): Promise<HeldStream> {
+): Promise<SessionStream> {
   const live = await runningSession(context, ref, 'reach')
   const release = hold(context, live)
   try {
@@ -63,8 +63,13 @@ export async function askStream(
   }
 }
 
-/** A stream that does not hold the lease. */
-export async function lookStream(context: SessionContext, ref: string, type: string, signal: AbortSignal): Promise<HeldStream> {
+/** The caller closes the stream. */
+export async function queryStream(
+  context: SessionContext,
+  ref: string,
+  type: string,
+  signal: AbortSignal,
+): Promise<SessionStream> {
   const live = await runningSession(context, ref, 'reach')
   const stream = await live.link.stream(type, {}, { signal })
   return { stream, live, close: () => stream.close() }
