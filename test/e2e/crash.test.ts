@@ -1,4 +1,4 @@
-// kill -9 of the daemon at arbitrary moments: the next start makes the world right.
+// kill -9 of the daemon at arbitrary moments: the next daemon finishes or fails what was interrupted.
 import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => daemon.remove())
 
-/** Starts `work`, kills the daemon `ms` after it `began`, starts it again. What the call answered is of no interest: its caller lost it. */
+/** Starts `work`, kills the daemon `ms` after it `began`, and starts it again. A call that fails has lost its daemon. */
 async function killDuring(
   work: () => Promise<unknown>,
   ms: number,
@@ -40,15 +40,23 @@ async function endAll(): Promise<void> {
 }
 
 test('during create: every session either runs and answers, or is failed with a reason', async () => {
+  let interrupted = 0
   for (let round = 0; round < ROUNDS; round++) {
-    await killDuring(() => Promise.all([daemon.create(), daemon.create()]), round * 6)
+    const answered: string[] = []
+    const create = async () => void answered.push((await daemon.create()).id)
+    const isStored = () => deadline('a session is stored', async () => (await sessions()).length > 0)
+    // Every other round kills the daemon at a moment when a create is known to be under way or over.
+    const began = round % 2 === 0 ? isStored : async () => undefined
+    await killDuring(() => Promise.allSettled([create(), create()]), round * 6, began)
     for (const session of await sessions()) {
+      if (!answered.includes(session.id)) interrupted++
       if (session.status === 'running') expect((await daemon.exec(session.id, 'echo alive')).output.trim()).toBe('alive')
       else
         expect(session).toMatchObject({ status: 'failed', reason: expect.stringMatching(/interrupted_create|machine_missing/) })
     }
     await endAll()
   }
+  expect(interrupted).toBeGreaterThan(0)
 })
 
 test('during exec: the command goes on and the shell keeps its state', async () => {

@@ -136,3 +136,34 @@ it('a forged working directory of megabytes is in neither the reply nor the reco
   expect([done.cwd.length, live.record.cwd.length]).toEqual([4096, 4096])
   expect((await daemon.call('GET', '/v1/sessions')).text.length).toBeLessThan(10_000)
 })
+
+it('a streaming command counts in the metrics as a plain one does', async () => {
+  const daemon = await daemonFixture()
+  const { id } = await daemon.create()
+  const stream = async (body: object) =>
+    (
+      await daemon.fetch(`/v1/sessions/${id}/exec/stream`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+    ).text()
+  const metric = async (name: string) => {
+    const { text } = await daemon.call('GET', '/metrics')
+    return Number(
+      text
+        .split('\n')
+        .find(line => line.startsWith(`${name} `))
+        ?.split(' ')
+        .at(-1) ?? 0,
+    )
+  }
+  await exec(daemon, id, { cmd: 'true' })
+  await stream({ cmd: 'true' })
+  await stream({ cmd: 'sleep 20', timeout_ms: 100 })
+  await stream({ cmd: 'true', shell: 'no-such-shell', cwd: '/no-such-folder' })
+  expect(await metric('sandglass_execs_total{outcome="timed_out"}')).toBe(1)
+  const counted =
+    (await metric('sandglass_execs_total{outcome="ended"}')) + (await metric('sandglass_execs_total{outcome="error"}'))
+  expect([counted, await metric('sandglass_exec_seconds_count')]).toEqual([3, 4])
+})

@@ -199,12 +199,15 @@ describe('kill -9 of the daemon at any moment', () => {
     let daemon = await start()
     const witness = await create(daemon, { name: 'witness' })
     await exec(daemon, 'witness', 'export COUNT=0')
+    let interrupted = 0
     for (let round = 0; round < ROUNDS; round++) {
       const victim = await create(daemon)
       const deadline = Math.random() * 60
+      const answered = [witness.id, victim.id]
+      const createAnother = async (from: DaemonProcess) => void answered.push((await create(from)).id)
       const work = Promise.allSettled([
-        create(daemon),
-        create(daemon),
+        createAnother(daemon),
+        createAnother(daemon),
         exec(daemon, victim.id, 'sleep 0.05; echo x'),
         daemon.call('POST', `/v1/sessions/witness/fs/write`, { path: 'f', text: `${round}\n`.repeat(20_000) }),
         daemon.call('DELETE', `/v1/sessions/${victim.id}`),
@@ -215,21 +218,23 @@ describe('kill -9 of the daemon at any moment', () => {
       daemon = await start()
 
       const { items } = (await daemon.call('GET', '/v1/sessions?all=true&limit=200')).body as { items: Shown[] }
+      interrupted += items.filter(({ id }) => !answered.includes(id)).length
       for (const session of items) expect(['running', 'failed', 'terminated'], JSON.stringify(session)).toContain(session.status)
       const running = items.filter(s => s.status === 'running').map(s => s.id)
       const failed = items.filter(s => s.status === 'failed')
       for (const session of failed) expect(session.reason).toBe('interrupted_create')
       for (const id of running) expect(await exec(daemon, id, 'echo alive')).toMatchObject({ output: 'alive\n' })
       const kept = new Set([...running])
-      // What is left over goes while requests are taken.
+      // Leftovers are removed while requests are accepted.
       await until(async () => (await readdir(machines)).every(id => kept.has(id)))
       await until(async () => (await processes(machines)).every(id => !id.startsWith('sess_') || kept.has(id)))
-      // A write is whole or was never made.
+      // A write happened as a whole or not at all.
       const file = await exec(daemon, 'witness', 'test ! -e f || sort -u f | wc -l')
       expect(['', '1\n']).toContain(file.output)
       expect(await exec(daemon, 'witness', 'COUNT=$((COUNT+1)); echo $COUNT')).toMatchObject({ output: `${round + 1}\n` })
       for (const { id } of items) if (id !== witness.id) await daemon.call('DELETE', `/v1/sessions/${id}?purge=true`)
     }
     expect(await readdir(machines)).toEqual([witness.id])
+    expect(interrupted).toBeGreaterThan(0)
   }, 400_000)
 })

@@ -77,3 +77,13 @@ it('what the configuration forbids is forbidden on every backend', async () => {
     expect(refused.body).toMatchObject({ error: { code: 'UNSUPPORTED' } })
   }
 })
+
+it('a backend without a block in the configuration is not allowed what another one is', async () => {
+  const named = (name: string) => (folder: string) => [Object.defineProperty(plainChild(folder), 'name', { value: name })]
+  const unknown = await daemonFixture({ backends: named('unknown') })
+  expect((await unknown.call('POST', '/v1/sessions', {})).body).toMatchObject({
+    error: { code: 'LIMIT_UNENFORCEABLE', detail: { backend: 'unknown', limits: ['cpu', 'memory', 'pids', 'disk'] } },
+  })
+  const oci = await daemonFixture({ backends: named('oci') })
+  expect((await oci.call('POST', '/v1/sessions', {})).status).toBe(201)
+})
