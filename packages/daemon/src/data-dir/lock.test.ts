@@ -13,7 +13,7 @@ async function sharedFolder(): Promise<{ path: string; victim: string }> {
 }
 
 describe('a lock in a folder that others write to', () => {
-  it('is for its owner alone', async () => {
+  it('is accessible to its owner alone', async () => {
     const { path } = await sharedFolder()
     const lock = acquireLock(path, 'x')
     onTestFinished(() => lock.release())
@@ -39,7 +39,7 @@ describe('a lock in a folder that others write to', () => {
     },
   )
 
-  it('tells a pid of the other daemon and nothing else that stands there', async () => {
+  it('shows only a pid of the file’s content', async () => {
     const { path } = await sharedFolder()
     const lock = acquireLock(path, 'x')
     onTestFinished(() => lock.release())

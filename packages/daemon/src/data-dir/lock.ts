@@ -1,14 +1,14 @@
-// One daemon per data folder. The lock is SQLite's exclusive lock on a small file: the kernel holds it for the process and
-// lets go when the process dies, however it dies, so there is no stale lock to judge and no race to lose.
+// One daemon per data folder. The lock is SQLite's exclusive lock on a small file: the kernel releases it when the process dies, however
+// it dies, so there are no stale locks and no races about them.
 import { closeSync, constants, fstatSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { SandglassError } from '@sandglass/contract'
 import Database from 'better-sqlite3'
 
 export type Lock = { release(): void }
 
-/** Throws DATA_DIR_LOCKED when another process has it. `owner` is what the other daemon is told about: the folder or socket. */
+/** Throws DATA_DIR_LOCKED when another process has the lock. `owner` is the locked folder or socket, for the message. */
 export function acquireLock(path: string, owner: string): Lock {
-  makeOwn(path)
+  requireOwnFile(path)
   const db = new Database(path, { timeout: 0 })
   try {
     db.pragma('locking_mode = EXCLUSIVE')
@@ -22,8 +22,8 @@ export function acquireLock(path: string, owner: string): Lock {
   }
 }
 
-/** SECURITY: the folder may be one that others write to. What they planted under this name is neither followed nor used. */
-function makeOwn(path: string): void {
+/** SECURITY: others may be able to write to the folder. A link or file that they put under this name is neither followed nor used. */
+function requireOwnFile(path: string): void {
   let fd: number
   try {
     fd = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
@@ -42,13 +42,13 @@ function makeOwn(path: string): void {
 const notOurs = (path: string) =>
   new SandglassError('CONFIG_INVALID', { source: path, issue: 'is a link or belongs to somebody else: look at it and remove it' })
 
-/** SECURITY: always a fresh file, since writing to one that is there could be writing through a link. */
+/** SECURITY: always a new file, because an existing one could be a link to another. */
 function writePid(path: string): void {
   rmSync(path, { force: true })
   writeFileSync(path, String(process.pid), { mode: 0o600, flag: 'wx' })
 }
 
-/** For the message only: the lock itself is the truth. */
+/** For the message only; the lock decides. */
 function holderOf(path: string): string {
   try {
     const text = readFileSync(`${path}.pid`, { encoding: 'utf8', flag: constants.O_RDONLY | constants.O_NOFOLLOW })

@@ -6,7 +6,7 @@ import { endDaemon, spawnDaemon } from '../testing/daemon-process.fixture.ts'
 import { openDataDir } from './open.ts'
 
 describe('the data folder', () => {
-  it('is for its owner alone, with its key', async () => {
+  it('is accessible to its owner alone, as is its key', async () => {
     const path = join(await temporaryFolder(), 'new')
     const { apiKey, lock } = openDataDir(path)
     expect(apiKey()).toMatch(/^sk-sandglass-.{40,}/)
@@ -18,7 +18,7 @@ describe('the data folder', () => {
     again.lock.release()
   })
 
-  it('whose key others could read is refused', async () => {
+  it('with a key that others can read is refused', async () => {
     const path = await temporaryFolder()
     const { apiKey, lock } = openDataDir(path)
     apiKey()
@@ -29,7 +29,7 @@ describe('the data folder', () => {
     again.lock.release()
   })
 
-  it('that cannot be written is refused, saying why', async () => {
+  it('that cannot be written is refused with the reason', async () => {
     const folder = await temporaryFolder()
     await writeFile(join(folder, 'file'), '')
     await expect(daemonFixture({ dataDir: join(folder, 'file', 'data') })).rejects.toMatchObject({ code: 'DATA_DIR_UNWRITABLE' })

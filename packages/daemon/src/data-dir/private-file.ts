@@ -1,9 +1,9 @@
-// Keys in files that nobody else may read.
+// Files with keys, which only their owner may read.
 import { closeSync, fstatSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { SandglassError } from '@sandglass/contract'
 
-/** What the file holds, or what `make` gives, stored first. A crash while storing leaves no half-written key: the name appears with its content. */
+/** The content of the file. If there is none, stores what `make` returns: fsync, then rename, so that a crash leaves no half-written key. */
 export function readOrCreatePrivate(path: string, make: () => Buffer): Buffer {
   const found = readPrivate(path)
   if (found !== null) return found
@@ -21,7 +21,7 @@ export function readOrCreatePrivate(path: string, make: () => Buffer): Buffer {
   return content
 }
 
-/** What is stored next may depend on the name being there after a power cut. */
+/** Makes the rename durable: data that is encrypted with the key may be stored next. */
 function syncFolder(path: string): void {
   const fd = openSync(path, 'r')
   try {
@@ -43,7 +43,7 @@ export function readPrivate(path: string): Buffer | null {
   }
   try {
     const { mode } = fstatSync(fd)
-    // SECURITY: a key that others could read is no key any more.
+    // SECURITY: a key that others can read counts as compromised.
     if ((mode & 0o077) !== 0) throw new SandglassError('CONFIG_INSECURE', { path, mode: (mode & 0o777).toString(8) })
     return readFileSync(fd)
   } finally {

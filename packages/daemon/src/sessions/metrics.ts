@@ -1,4 +1,4 @@
-// What /metrics shows. One registry per daemon, so that tests can run several.
+// The metrics of GET /metrics. Each daemon has its own registry, so that tests can run several.
 import { SESSION_STATES } from '@sandglass/contract'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Store } from '../store/open.ts'

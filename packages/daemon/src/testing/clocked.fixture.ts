@@ -1,5 +1,4 @@
-// For tests: a daemon whose clock stands still until it is moved.
-
+// For tests: a daemon whose clock only moves when the test advances it.
 import { expireDue } from '../sessions/lease/expire.ts'
 import { daemonFixture, type FixtureOptions, type TestDaemon } from './daemon.fixture.ts'
 

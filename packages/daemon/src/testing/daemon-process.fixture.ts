@@ -1,4 +1,4 @@
-// For tests: a daemon as a process of its own, which can be killed. The program is this same file.
+// For tests: a daemon in a process of its own, which can be killed. The program of that process is this same file.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, openSync, readFileSync } from 'node:fs'

@@ -18,7 +18,7 @@ export type TestDaemon = Daemon & {
   url: string
   dataDir: string
   logged: Record<string, unknown>[]
-  /** A JSON request; the body is parsed where it is JSON. */
+  /** Sends a JSON request; the body of the reply is parsed if it is JSON. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply>
   create(spec?: object): Promise<{ id: string; name: string; expires_at: string }>
   fetch(path: string, init?: RequestInit): Promise<Response>

@@ -1,4 +1,4 @@
-// A disk whose power can be cut: what had not been written to it by then is lost.
+// For tests: a disk whose power can be cut. What was not flushed by then is lost.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -11,7 +11,7 @@ export const canCutPower = process.getuid?.() === 0
 
 export interface CuttableDisk {
   readonly folder: string
-  /** The folder as it is after the power was cut now, and came back. */
+  /** The folder as it is after a power cut at this moment. */
   cut(): Promise<string>
 }
 
@@ -25,7 +25,7 @@ export async function cuttableDisk(): Promise<CuttableDisk> {
   return {
     folder,
     async cut() {
-      // Names reach a disk before what is in the files: they do with whatever else is written.
+      // The journal commits names before the content of the files is flushed; any fsync commits it.
       await using other = await open(join(folder, 'other'), 'w')
       await other.sync()
       copyFileSync(image, `${image}-after`)
@@ -35,7 +35,7 @@ export async function cuttableDisk(): Promise<CuttableDisk> {
   }
 }
 
-/** The kernel writes nothing by itself for ten minutes. */
+/** The kernel commits nothing by itself for ten minutes. */
 function mount(image: string, folder: string): void {
   execFileSync('mount', ['-o', 'loop,commit=600', image, folder])
   onTestFinished(() => {

@@ -17,7 +17,7 @@ function inPieces(bytes: Uint8Array, cuts: number[], isRaw: boolean): string {
 }
 
 describe('clean output', () => {
-  it('undoes the line ends of the terminal and keeps returns that the program printed', () => {
+  it('converts the terminal’s line ends and keeps carriage returns that the program printed', () => {
     expect(clean('a\r\nb\r\n')).toBe('a\nb\n')
     expect(clean('10%\r20%\r\n')).toBe('10%\r20%\n')
     expect(clean('dos\r\r\n')).toBe('dos\r\n')
@@ -29,7 +29,7 @@ describe('clean output', () => {
     expect(clean('\x1bP1$r0m\x1b\\after')).toBe('after')
   })
 
-  it('does not lose what follows an escape that never ends', () => {
+  it('keeps the text after an unterminated escape sequence', () => {
     expect(clean('\x1b]0;no end\r\nimportant\r\n')).toBe(']0;no end\nimportant\n')
     expect(clean(`\x1b]${'x'.repeat(5000)}!`)).toBe(`]${'x'.repeat(5000)}!`)
     expect(clean('\x1b[12\nx')).toBe('[12\nx')
@@ -75,7 +75,7 @@ describe('clean output', () => {
     )
     .map(parts => Buffer.from(parts.join('')))
 
-  it('gives the same text however the bytes are cut', () => {
+  it('gives the same text however the bytes are split', () => {
     fc.assert(
       fc.property(
         fc.oneof(hostile, fc.uint8Array({ maxLength: 200 })),
@@ -89,7 +89,7 @@ describe('clean output', () => {
     )
   })
 
-  it('gives the same text when a long control string is cut', () => {
+  it('gives the same text when a long control string is split', () => {
     fc.assert(
       fc.property(fc.nat(4200), fc.nat(4200), fc.boolean(), (length, cut, ends) => {
         const bytes = Buffer.from(`a\x1b]${'x'.repeat(length)}${ends ? '\x07' : ''}b\x1b[0m`)
@@ -99,13 +99,13 @@ describe('clean output', () => {
     )
   })
 
-  it('drops the 8-bit controls, which some terminals obey', () => {
+  it('removes the 8-bit controls, which some terminals obey', () => {
     expect(clean('a\u009b31mb\u009d0;t\u009cc\u0085d\u00a0é')).toBe('a31mb0;tcd\u00a0é')
     expect(clean('\x1b]no \u009b end\n')).toBe(']no  end\n')
   })
 
   it.each(['\x1b', '\x1b[', '\x1b]0;', '\x1b]\x1b', '\u009b', 'x'])(
-    'of a megabyte of %j looks at each character once and gives others their turn',
+    'of a megabyte of %j takes linear time and does not block the event loop',
     async piece => {
       const bytes = Buffer.from(piece.repeat(2 ** 20 / piece.length))
       let turns = 0

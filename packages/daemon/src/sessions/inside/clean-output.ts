@@ -1,30 +1,30 @@
-// Terminal output as text: the terminal's line ends undone, escape sequences and C1 controls removed, and bytes that are not UTF-8
-// replaced by U+FFFD. It works on pieces: however the bytes are cut, the text is the same.
-// SECURITY: a sandbox chooses these bytes. Each character is looked at once, and a long output gives others their turn in between.
-import { setImmediate as turn } from 'node:timers/promises'
+// Converts terminal output to text: \r\n becomes \n, escape sequences and C1 controls are removed, and bytes that are not UTF-8 are
+// replaced by U+FFFD. It is a streaming parser: the text does not depend on where the bytes are split.
+// SECURITY: a sandbox chooses these bytes. Each character is read once, and a long output yields to the event loop in between.
+import { setImmediate as yieldToOthers } from 'node:timers/promises'
 
-/** A longer control string is taken for text that happens to follow an escape. */
+/** A longer control string is treated as text. */
 const LONGEST_SEQUENCE = 4096
-/** How many bytes are cleaned before everyone else has a turn. */
+/** How many bytes are cleaned before the event loop runs other work. */
 const AT_ONCE = 256 * 1024
 
 const [BEL, CR, ESC, BACKSLASH] = [0x07, 0x0d, 0x1b, 0x5c]
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this file is about
-const REMARKABLE = /[\x1b\x80-\x9f]/
+const CONTROLS = /[\x1b\x80-\x9f]/
 
 export async function cleanOutput(bytes: Uint8Array, isRaw: boolean): Promise<string> {
   const cleaner = new OutputCleaner(isRaw)
   let text = ''
   for (let at = 0; at < bytes.length; at += AT_ONCE) {
-    if (at > 0) await turn()
+    if (at > 0) await yieldToOthers()
     text += cleaner.push(bytes.subarray(at, at + AT_ONCE))
   }
   return text + cleaner.end()
 }
 
 /**
- * What the character after those held can be. `escape`: ESC was the last, or ESC and intermediates. `csi`: ESC [ and parameters;
- * `csiEnd`: its intermediates have begun. `string`: ESC ] P X ^ _ and text, up to BEL or ESC \. `stringEnd`: the ESC of that.
+ * The state of the parser. `escape`: after ESC and intermediates. `csi`: after ESC [ and parameters; `csiEnd`: after its first
+ * intermediate. `string`: after ESC ] P X ^ or _ and text, which BEL or ESC \ ends. `stringEnd`: after the ESC of that.
  */
 type State = 'text' | 'escape' | 'csi' | 'csiEnd' | 'string' | 'stringEnd'
 
@@ -32,9 +32,9 @@ export class OutputCleaner {
   readonly #isRaw: boolean
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   #state: State = 'text'
-  /** A sequence that is not complete yet, without its ESC: it is text after all if it never gets to be one. */
+  /** The characters of an incomplete sequence, without its ESC. They become text if the sequence turns out to be invalid. */
   readonly #held: number[] = []
-  /** What this piece comes to, with room for a sequence of an earlier one that is text after all. */
+  /** Output for the current piece, with space for an invalid sequence that an earlier piece began. */
   #kept = new Uint16Array(0)
   #keptLength = 0
   /** A carriage return whose line feed may still come. */
@@ -48,7 +48,7 @@ export class OutputCleaner {
     return this.#cleaned(this.#decoder.decode(bytes, { stream: true }))
   }
 
-  /** What was held back. A sequence that never ended is dropped, as a terminal would. */
+  /** The rest of the text. An incomplete sequence is dropped, as a terminal would. */
   end(): string {
     const rest = this.#cleaned(this.#decoder.decode())
     return this.#hasReturn ? `${rest}\r` : rest
@@ -59,7 +59,7 @@ export class OutputCleaner {
   }
 
   #withoutControls(text: string): string {
-    if (this.#state === 'text' && !REMARKABLE.test(text)) return text
+    if (this.#state === 'text' && !CONTROLS.test(text)) return text
     if (this.#kept.length < text.length + LONGEST_SEQUENCE) this.#kept = new Uint16Array(text.length + LONGEST_SEQUENCE)
     this.#keptLength = 0
     for (let at = 0; at < text.length; at++) this.#take(text.charCodeAt(at))
@@ -70,7 +70,7 @@ export class OutputCleaner {
     while (this.#state !== 'text') {
       const next = following(this.#state, code, this.#held.length)
       if (next === null || (next !== 'text' && this.#held.length >= LONGEST_SEQUENCE - 2)) {
-        this.#giveBack()
+        this.#keepAsText()
         continue
       }
       if (next === 'text') this.#become('text')
@@ -89,8 +89,8 @@ export class OutputCleaner {
     this.#held.length = 0
   }
 
-  /** It is no sequence: only its ESC goes. If it ended in another ESC, that one begins the next. */
-  #giveBack(): void {
+  /** The sequence is invalid: only its ESC is removed. If its last character is another ESC, that begins the next sequence. */
+  #keepAsText(): void {
     const endsInEscape = this.#state === 'stringEnd'
     if (endsInEscape) this.#held.pop()
     for (const code of this.#held) this.#keep(code)
@@ -102,7 +102,7 @@ export class OutputCleaner {
     if (code < 0x80 || code > 0x9f) this.#kept[this.#keptLength++] = code
   }
 
-  /** The terminal turned each \n into \r\n; a \r of the program's own stays. */
+  /** The terminal turned each \n into \r\n; a \r that the program printed stays. */
   #withoutReturns(piece: string): string {
     if (piece === '') return ''
     let text = this.#hasReturn ? `\r${piece}` : piece

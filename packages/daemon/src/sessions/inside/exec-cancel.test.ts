@@ -96,7 +96,7 @@ describe('interrupt', () => {
   const interrupt = async (daemon: TestDaemon, id: string, shell: string) =>
     (await daemon.call('POST', `/v1/sessions/${id}/shells/${shell}/interrupt`)).body
 
-  it('ends what runs in a shell, and says when nothing does', async () => {
+  it('ends the command of a shell, and reports when there is none', async () => {
     const { daemon, id } = await session()
     expect(await interrupt(daemon, id, 'main')).toEqual({ interrupted: false })
     const { reply } = begin(daemon, id, 'exec', { cmd: 'touch up; sleep 60' })
@@ -109,7 +109,7 @@ describe('interrupt', () => {
 })
 
 describe('the time of a command', () => {
-  it('counts from the request: one whose time is up while it waits never runs', async () => {
+  it('counts from the request: a command whose timeout passes while it waits never runs', async () => {
     const { daemon, id } = await session()
     const first = begin(daemon, id, 'exec', { cmd: 'touch up; until test -e go; do sleep 0.02; done' })
     await until(() => isThere(daemon, id, 'up'))
@@ -122,7 +122,7 @@ describe('the time of a command', () => {
     expect(await isThere(daemon, id, 'late')).toBe(false)
   })
 
-  it('has no maximum in a stream, and none unless asked for', async () => {
+  it('is unlimited in a stream unless the request sets it', async () => {
     const { daemon, id } = await session()
     for (const [timeout_ms, applied] of [
       [86_400_000 * 365, 86_400_000 * 365],
@@ -137,7 +137,7 @@ describe('the time of a command', () => {
 })
 
 describe('settings of a command', () => {
-  it('are for it alone: folder, variables and stdin', async () => {
+  it('apply to that command alone: folder, variables and stdin', async () => {
     const { daemon, id } = await session()
     const cmd = 'pwd; echo "$A"; cat'
     await exec(daemon, id, { cmd: 'echo input > /tmp/in-$$; cp /tmp/in-$$ in; cd /' })
@@ -148,7 +148,7 @@ describe('settings of a command', () => {
     expect(await exec(daemon, id, { cmd: 'pwd; echo "[$A]"; cat' })).toMatchObject({ output: '/\n[]\n' })
   })
 
-  it('that cannot be had are refused by both calls, and nothing runs', async () => {
+  it('that are invalid are refused by both calls, and nothing runs', async () => {
     const { daemon, id } = await session()
     for (const call of CALLS) {
       const refused = async (body: object) =>
@@ -162,7 +162,7 @@ describe('settings of a command', () => {
     expect(await isThere(daemon, id, 'ran')).toBe(false)
   })
 
-  it('with another user run in a shell of that user, which leaves the session’s folder alone', async () => {
+  it('with another user run in a shell of that user, which does not change the session’s folder', async () => {
     const { daemon, id } = await session()
     const { cwd } = (await daemon.call('GET', `/v1/sessions/${id}`)).body as { cwd: string }
     expect(await exec(daemon, id, { cmd: 'echo "[$KEPT]"; cd /usr', user: 'root' })).toMatchObject({

@@ -6,7 +6,7 @@ import { boundedCwd, execDone } from './exec.ts'
 const exec = (daemon: TestDaemon, id: string, body: object) => daemon.call('POST', `/v1/sessions/${id}/exec`, body)
 
 describe('exec', () => {
-  it('cleans what the terminal adds, and leaves it when asked', async () => {
+  it('removes what the terminal adds, unless raw output is requested', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const cmd = String.raw`printf '\033[31mred\033[0m\n\377\n'`
@@ -14,7 +14,7 @@ describe('exec', () => {
     expect((await exec(daemon, id, { cmd, raw_output: true })).body).toMatchObject({ output: '\x1b[31mred\x1b[0m\r\n\ufffd\r\n' })
   })
 
-  it('past its timeout answers 200 with what was printed, and the shell lives on', async () => {
+  it('past its timeout replies 200 with the output so far, and the shell goes on', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     await exec(daemon, id, { cmd: 'export KEPT=1' })
@@ -33,7 +33,7 @@ describe('exec', () => {
     expect((await exec(daemon, id, { cmd: 'true' })).status).toBe(200)
   })
 
-  it('cuts the middle of long output and says so', async () => {
+  it('cuts the middle of long output and marks it as truncated', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const { body } = await exec(daemon, id, {
@@ -45,7 +45,7 @@ describe('exec', () => {
     expect(output.length).toBeLessThan(1200)
   })
 
-  it('in the main shell moves the session’s working directory; in another it does not', async () => {
+  it('in the main shell changes the session’s working directory; in another shell it does not', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const cwd = async () => ((await daemon.call('GET', `/v1/sessions/${id}`)).body as { cwd: string }).cwd
@@ -55,7 +55,7 @@ describe('exec', () => {
     expect(await cwd()).toBe('/usr')
   })
 
-  it('that ends its own shell says so, and the next one has a fresh shell', async () => {
+  it('that ends its own shell reports it, and the next command gets a new shell', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     expect((await exec(daemon, id, { cmd: 'kill -9 $$' })).body).toMatchObject({ shell_exited: true })
@@ -76,7 +76,7 @@ describe('exec', () => {
 })
 
 describe('shells', () => {
-  it('are made, listed and ended', async () => {
+  it('are created, listed and removed', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const base = `/v1/sessions/${id}/shells`
@@ -96,7 +96,7 @@ describe('shells', () => {
 })
 
 describe('processes', () => {
-  it('are started, listed, written to, signalled and shown when they ended', async () => {
+  it('are started, listed, written to, signalled, and shown after they ended', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const base = `/v1/sessions/${id}/processes`

@@ -1,4 +1,4 @@
-// Files of a session. The runner resolves every path inside the sandbox; nothing here touches one on the host.
+// Files of a session. SECURITY: the runner resolves every path inside the sandbox; none of them is opened on the host.
 import {
   LIMITS,
   type RouteBody,

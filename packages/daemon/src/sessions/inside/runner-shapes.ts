@@ -1,5 +1,5 @@
-// What the runner answers, parsed into what the API shows. SECURITY: the runner shares a machine with hostile code, so
-// nothing it says is passed on unparsed.
+// The runner's replies, parsed into the shapes of the API. SECURITY: the runner shares a machine with hostile code, so
+// none of its values is passed on unparsed.
 import { FileInfo, Port, Process, ProcessTableRow, SandglassError, Shell } from '@sandglass/contract'
 import { z } from 'zod'
 
@@ -17,7 +17,7 @@ export const RunnerProcess = Process.omit({ created_at: true, ended_at: true, ta
   .extend({
     tag: z.string().nullish(),
     exit_code: z.int().nullish(),
-    // A session that an earlier version started has a runner that does not say.
+    // The runner of a session that an earlier version started does not send these.
     stdin_open: z.boolean().default(false),
     detached: z.boolean().default(false),
     created_at_ms: time,
@@ -49,12 +49,12 @@ export const RunnerStats = z.object({
   uptime_ms: z.number().transform(Math.round),
   disk_used_bytes: z.int(),
   disk_limit_bytes: z.int(),
-  // A runner that an earlier daemon started may not tell these.
+  // The runner of a session that an earlier version started does not send these.
   disk_free_bytes: z.int().optional(),
   disk_free_files: z.int().optional(),
 })
 
-/** Parses a field of a reply; a runner that answers something else is as good as lost. */
+/** Parses a field of a reply. A runner whose reply is invalid counts as lost. */
 export function parsed<S extends z.ZodType>(id: string, schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value)
   if (!result.success) throw new SandglassError('RUNNER_LOST', { id }, { cause: result.error })

@@ -1,4 +1,4 @@
-// Bodies of any size, in and out, passed on as they arrive: whole files and tar archives.
+// Files and tar archives of any size, streamed in and out of a session.
 import type { Readable } from 'node:stream'
 import { ArchiveReply, type RouteQuery, type RouteReply, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
@@ -12,9 +12,9 @@ export type Download = {
   offset: number
   modifiedAt: Date
   chunks: AsyncGenerator<Buffer, void, undefined>
-  /** Takes back a chunk that is needed no more. */
+  /** Returns a chunk to the pool of buffers once it was sent. */
   recycle: (chunk: Uint8Array) => void
-  /** For a download that is not read to its end. */
+  /** Ends a download that is not read to its end. */
   close: () => void
 }
 
@@ -46,7 +46,7 @@ export async function putArchive(
   return { ok: true, entries, bytes: size }
 }
 
-/** A source of known length is sent as one body, so that its bytes are all that travels. */
+/** A source of known length is sent as one body, without the overhead of chunks. */
 async function upload({ stream, close }: SessionStream, { chunks, length }: Upload): Promise<unknown> {
   try {
     return await stream.upload(chunks, length)
@@ -95,7 +95,7 @@ export async function getArchive(
   return { chunks: archiveChunks(held), close: held.close }
 }
 
-/** A tar that ends without `done` is cut: the error breaks the reply off, so that nobody takes it for whole. */
+/** A tar that ends without `done` is truncated: the error breaks the reply off, so that the client does not take it for complete. */
 async function* archiveChunks({ stream, live, close }: SessionStream): AsyncGenerator<Buffer, void, undefined> {
   try {
     for await (const { message, body } of stream) {

@@ -10,7 +10,7 @@ async function session() {
 }
 
 describe('a command', () => {
-  it('whose reply never comes holds the lease for its own time and no longer', async () => {
+  it('whose reply never comes holds the lease until its timeout and no longer', async () => {
     const { context, live } = await session()
     const { release } = holdForExec(context, live, 30, 0)
     expect(live.holds).toBe(1)
@@ -29,7 +29,7 @@ describe('a command', () => {
     expect(live.holds).toBe(0)
   })
 
-  it('that ends gives back what it held', async () => {
+  it('that ends releases the lease once', async () => {
     const { context, live } = await session()
     const { release } = holdForExec(context, live, 600_000)
     release()

@@ -1,16 +1,16 @@
-// How long a command holds the lease: while it runs, but no longer than its timeout allows. The timeout counts from the request, so
-// the commands ahead of it in its shell are part of that time.
+// How long a command holds the lease: while it runs, but no longer than its timeout allows. The timeout counts from the request, so it
+// includes the commands ahead of it in its shell.
 //
-// SECURITY: a sandbox may keep the reply to a command from ever coming, by what it does to its own shell. A command with a timeout lets go
-// of the lease all the same. One without lets go when the client leaves and the runner had its time to end it. What is left is a client that
-// stays, or one that asked for `detach`: it holds the session as a command that never ends would. The hard end of a session and its
-// removal hold against both, and end the call.
+// SECURITY: a sandbox can damage its own shell so that the reply to a command never comes. A command with a timeout releases the lease
+// after that time. A command without one releases it when the client has left and the runner had time to end the command. A client that
+// stays, or one that asked for `detach`, holds the lease as long as a command that never ends would. The hard end of a session and its
+// removal end the call in both cases.
 
 import type { SessionContext } from '../context.ts'
 import type { LiveSession } from '../live.ts'
 import { hold } from './lease.ts'
 
-/** For ending a command that does not want to, and for the way there and back. */
+/** Time for the runner to kill a command that ignores signals, and for the messages. */
 const GRACE_MS = 10_000
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
@@ -23,18 +23,18 @@ export type ExecHold = {
 
 /** `timeoutMs` is null for a command without one. */
 export function holdForExec(context: SessionContext, live: LiveSession, timeoutMs: number | null, graceMs = GRACE_MS): ExecHold {
-  const letGo = hold(context, live)
+  const release = hold(context, live)
   let timer: NodeJS.Timeout | undefined
-  const letGoAfter = (ms: number) => {
+  const releaseAfter = (ms: number) => {
     clearTimeout(timer)
-    timer = setTimeout(letGo, Math.min(ms, LONGEST_TIMER_MS)).unref()
+    timer = setTimeout(release, Math.min(ms, LONGEST_TIMER_MS)).unref()
   }
-  if (timeoutMs !== null) letGoAfter(timeoutMs + graceMs)
+  if (timeoutMs !== null) releaseAfter(timeoutMs + graceMs)
   return {
-    cancelled: () => letGoAfter(graceMs),
+    cancelled: () => releaseAfter(graceMs),
     release() {
       clearTimeout(timer)
-      letGo()
+      release()
     },
   }
 }

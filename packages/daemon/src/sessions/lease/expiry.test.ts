@@ -59,7 +59,7 @@ describe('when its ttl ends', () => {
     if (status === 'stopped') expect(await readAfter(daemon, id, 'start')).toBe('kept\n')
   })
 
-  it.each(['requested', 'idle_ttl'])('a session that pauses then and is paused already (%s) stays so', async reason => {
+  it.each(['requested', 'idle_ttl'])('a session with on_expiry pause that is already paused (%s) stays paused', async reason => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create({ ttl_seconds: 60, on_expiry: 'pause' })
     if (reason === 'requested') await post(daemon, id, 'pause')
@@ -79,7 +79,7 @@ describe('when its ttl ends', () => {
     expect((await post(daemon, id, verb)).body).toMatchObject({ status: 'running', expires_at: '2030-01-01T00:02:40.000Z' })
   })
 
-  it('a session without one goes on, whatever time passes, and its use is still remembered', async () => {
+  it('a session without a ttl never expires, and its last activity is still stored', async () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create({ persist: true, ttl_seconds: null })
     await pass(30 * DAY)
@@ -108,7 +108,7 @@ describe('when its ttl ends', () => {
   })
 })
 
-it('a session whose backend cannot tell of its machine is stopped later, and does not fail', async () => {
+it('a session whose backend cannot report its machine is stopped later, and does not fail', async () => {
   const [dataDir, machines] = [await temporaryFolder(), await temporaryFolder()]
   const first = await clocked({ dataDir, backends: () => [plainChild(machines)] })
   const { id } = await first.daemon.create({ persist: true, ttl_seconds: 60 })
@@ -202,7 +202,7 @@ describe('the hard end', () => {
 })
 
 describe('renew', () => {
-  it('takes null for a persistent session and a number again', async () => {
+  it('accepts null for a persistent session, and a number again', async () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create({ persist: true, ttl_seconds: 60 })
     expect((await post(daemon, id, 'renew', { ttl_seconds: null })).body).toMatchObject({ ttl_seconds: null, expires_at: null })

@@ -38,7 +38,7 @@ describe('a lease', () => {
     })
   })
 
-  it('is not moved by looking', async () => {
+  it('is not renewed by reading about the session', async () => {
     const { daemon, pass } = await clocked()
     const { id, expires_at } = await daemon.create({ ttl_seconds: 60 })
     await pass(30)
@@ -103,7 +103,7 @@ describe('a lease', () => {
     })
   })
 
-  it('is not held by a process that nobody asked to detach', async () => {
+  it('is not held by a process that is not detached', async () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create({ ttl_seconds: 1 })
     await daemon.call('POST', `/v1/sessions/${id}/processes`, { argv: ['sleep', '1000'] })
@@ -111,7 +111,7 @@ describe('a lease', () => {
     expect((await get(daemon, id)).status).toBe('timeout')
   })
 
-  it('of a session with a detached process ends at the hard end all the same', async () => {
+  it('of a session with a detached process still ends at the hard end', async () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create({ ttl_seconds: 60, timeout_sec: 100 })
     await daemon.call('POST', `/v1/sessions/${id}/processes`, { argv: ['sleep', '1000'], detach: true })
@@ -146,7 +146,7 @@ describe('a lease', () => {
     expect((await get(daemon, id)).expires_at).toBe('2030-01-01T00:10:30.000Z')
   })
 
-  it('costs the store nothing per command, and is written within a second', async () => {
+  it('causes no write per command, and is written within a second', async () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create()
     await pass(100)
@@ -157,7 +157,7 @@ describe('a lease', () => {
     expect((await stored(daemon, id)).cwd).toBe('/')
   })
 
-  it('that was written late does not bring an ended session back', async () => {
+  it('that is written late does not revive an ended session', async () => {
     const { daemon } = await clocked()
     const { id } = await daemon.create()
     await exec(daemon, id, 'true')
@@ -168,7 +168,7 @@ describe('a lease', () => {
 })
 
 describe('retention', () => {
-  it('keeps ended and failed sessions for a week, then nothing is left of them', async () => {
+  it('keeps ended and failed sessions for a week, then removes them', async () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create()
     await daemon.call('DELETE', `/v1/sessions/${id}`)

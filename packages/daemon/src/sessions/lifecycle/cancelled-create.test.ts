@@ -1,4 +1,4 @@
-// A client that leaves while its session is being prepared. The backend prepares until it is let go or told to stop.
+// A client that leaves while the image of its session is being prepared. The backend prepares until the test lets it finish or it is aborted.
 import { expect, test } from 'vitest'
 import { PlainChildBackend } from '../../backends/plain-child/backend.ts'
 import { RUNNER_PATH } from '../../backends/plain-child/plain-child.fixture.ts'
@@ -42,27 +42,24 @@ function create({ fetch }: TestDaemon, name: string, key?: string) {
 
 const total = async ({ call }: TestDaemon) => ((await call('GET', '/v1/sessions')).body as { total: number }).total
 
-test.each([undefined, 'key-1'])(
-  'a create with the key %s is given up when its client leaves, and can be asked for again',
-  async key => {
-    const { daemon, backend } = await slowDaemon()
-    const first = create(daemon, 'box', key)
-    await until(() => backend.begun.length === 1)
-    first.leave()
-    expect(await first.reply).toBe('left')
-    await until(() => backend.stopped === 1)
-    await until(() => daemon.logged.some(({ msg }) => msg === 'the client left before its answer'))
-    expect(daemon.logged.filter(({ level }) => level === 'error')).toEqual([])
-    expect(await total(daemon)).toBe(0)
-    const second = create(daemon, 'box', key)
-    await until(() => backend.begun.length === 2)
-    backend.begun[1]?.resolve()
-    expect(await second.reply).toBe(201)
-    expect(await total(daemon)).toBe(1)
-  },
-)
+test.each([undefined, 'key-1'])('a create with the key %s is aborted when its client leaves, and can be repeated', async key => {
+  const { daemon, backend } = await slowDaemon()
+  const first = create(daemon, 'box', key)
+  await until(() => backend.begun.length === 1)
+  first.leave()
+  expect(await first.reply).toBe('left')
+  await until(() => backend.stopped === 1)
+  await until(() => daemon.logged.some(({ msg }) => msg === 'the client left before its answer'))
+  expect(daemon.logged.filter(({ level }) => level === 'error')).toEqual([])
+  expect(await total(daemon)).toBe(0)
+  const second = create(daemon, 'box', key)
+  await until(() => backend.begun.length === 2)
+  backend.begun[1]?.resolve()
+  expect(await second.reply).toBe(201)
+  expect(await total(daemon)).toBe(1)
+})
 
-test('a start whose image is not ready is given up when its client leaves, and the session is as it was', async () => {
+test('a start whose image is not ready is aborted when its client leaves, and the session is unchanged', async () => {
   const { daemon, backend } = await slowDaemon()
   const made = create(daemon, 'box')
   await until(() => backend.begun.length === 1)
@@ -82,7 +79,7 @@ test('a start whose image is not ready is given up when its client leaves, and t
   expect(await again).toMatchObject({ status: 200, body: { status: 'running' } })
 })
 
-test('a request that is sent again under its key is answered, whenever the lost one is given up', async () => {
+test('a request that is repeated with its key is answered, whenever the lost one is aborted', async () => {
   const { daemon, backend } = await slowDaemon()
   const lost = create(daemon, 'box', 'key-2')
   await until(() => backend.begun.length === 1)
@@ -102,7 +99,7 @@ test('a request that is sent again under its key is answered, whenever the lost 
   expect(await total(daemon)).toBe(1)
 })
 
-test('who leaves takes nothing from another that waits for the same, and who comes later begins after what was given up', async () => {
+test('a caller that leaves does not disturb others that wait for the same preparation, and a later one starts after an aborted one has ended', async () => {
   const preparations = new Preparations()
   const session = { id: 'sess_0', name: 'box', backend: 'b', image: 'i' }
   const about = () => ({ session, startedAt: 0 })
@@ -111,7 +108,7 @@ test('who leaves takes nothing from another that waits for the same, and who com
   const [one, two, three] = [new AbortController(), new AbortController(), new AbortController()]
   const work = async (signal: AbortSignal) => {
     await first.promise
-    done.push(signal.aborted ? 'given up' : 'whole')
+    done.push(signal.aborted ? 'aborted' : 'whole')
   }
   const never = () => Promise.reject(new Error('the work is shared'))
   const joined = [preparations.join('k', about(), work, one.signal), preparations.join('k', about(), never, two.signal)]
@@ -124,7 +121,7 @@ test('who leaves takes nothing from another that waits for the same, and who com
   const second = Promise.withResolvers<void>()
   const stubborn = async (signal: AbortSignal) => {
     await second.promise
-    done.push(signal.aborted ? 'given up' : 'whole')
+    done.push(signal.aborted ? 'aborted' : 'whole')
   }
   const left = preparations.join('k', about(), stubborn, three.signal)
   three.abort()
@@ -132,5 +129,5 @@ test('who leaves takes nothing from another that waits for the same, and who com
   const next = preparations.join('k', about(), async () => void done.push('next'), new AbortController().signal)
   second.resolve()
   await next
-  expect(done).toEqual(['whole', 'given up', 'next'])
+  expect(done).toEqual(['whole', 'aborted', 'next'])
 })

@@ -51,7 +51,7 @@ async function attached(daemon: TestDaemon): Promise<{ told: Promise<unknown> }>
   return { told }
 }
 
-it('a command whose sandbox dies is told of the session by its name, with the reason', async () => {
+it('a command whose sandbox dies fails with the session’s name and the reason', async () => {
   const daemon = await daemonWithDemo()
   const reply = daemon.call('POST', '/v1/sessions/demo/exec', { cmd: 'sleep 30' })
   await killSandbox(daemon)
@@ -73,14 +73,14 @@ it.each([
   expect(JSON.parse(data)).toMatchObject(OUT_OF_MEMORY)
 })
 
-it('what is attached is told the reason when the sandbox dies', async () => {
+it('an attached terminal gets the reason when the sandbox dies', async () => {
   const daemon = await daemonWithDemo()
   const { told } = await attached(daemon)
   await killSandbox(daemon)
   expect(await told).toMatchObject([1011, 'RUNNER_LOST', OUT_OF_MEMORY])
 })
 
-it('what is attached to a session that somebody ends is told so', async () => {
+it('an attached terminal gets the reason when the session is ended', async () => {
   const daemon = await daemonWithDemo()
   const { told } = await attached(daemon)
   await isHeld(daemon)
@@ -95,7 +95,7 @@ it('what is attached to a session that somebody ends is told so', async () => {
   ])
 })
 
-it('a sandbox that still runs is told of as lost, and nobody waits for longer than the watch looks', async () => {
+it('a sandbox that still runs is reported as lost after a bounded wait', async () => {
   const daemon = await daemonWithDemo()
   const live = daemon.context.live.get('demo')
   if (live) Object.assign(live.machine, { isRunning: async () => true })

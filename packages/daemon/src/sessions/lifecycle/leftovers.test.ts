@@ -19,7 +19,7 @@ async function stubborn() {
 }
 
 describe('a machine that cannot be removed', () => {
-  it('is told of by DELETE and by the row until a sweep has removed it', async () => {
+  it('is reported by DELETE and by the session until a sweep has removed it', async () => {
     const { moods, backend } = await stubborn()
     const daemon = await daemonFixture({ backends: () => [backend] })
     const { id } = await daemon.create()
@@ -36,7 +36,7 @@ describe('a machine that cannot be removed', () => {
     expect(await backend.residents()).toEqual([])
   })
 
-  it('keeps its row through a purge, and a second DELETE tries again', async () => {
+  it('keeps its session through a purge, and a second DELETE tries again', async () => {
     const { moods, backend } = await stubborn()
     const daemon = await daemonFixture({ backends: () => [backend] })
     const { id } = await daemon.create()
@@ -49,7 +49,7 @@ describe('a machine that cannot be removed', () => {
     expect(await backend.residents()).toEqual([])
   })
 
-  it('because its records are lost still counts as running', async () => {
+  it('because its records are lost is still treated as running', async () => {
     const { moods, backend } = await stubborn()
     const daemon = await daemonFixture({ backends: () => [backend] })
     const { id } = await daemon.create()
@@ -60,7 +60,7 @@ describe('a machine that cannot be removed', () => {
     moods.forgets = false
   })
 
-  it('does not keep others from being removed', async () => {
+  it('does not prevent the removal of others', async () => {
     const { moods, backend } = await stubborn()
     const daemon = await daemonFixture({ backends: () => [backend] })
     const ids = [(await daemon.create()).id, (await daemon.create()).id]
@@ -75,7 +75,7 @@ describe('a machine that cannot be removed', () => {
     Object.assign(backend, { discard })
   })
 
-  it('does not keep the next daemon from answering', async () => {
+  it('does not prevent the next daemon from answering', async () => {
     const { moods, backend } = await stubborn()
     const dataDir = await temporaryFolder()
     const first = await daemonFixture({ dataDir, backends: () => [backend] })

@@ -71,7 +71,7 @@ describe('the lifecycle over HTTP', () => {
       }
     })
 
-    it(`${state}: only a running session takes commands, and anything can be ended, twice if need be`, async () => {
+    it(`${state}: only a running session accepts commands, and ending a session twice is the same as once`, async () => {
       const daemon = await daemonFixture()
       const id = await reach(daemon)
       const exec = await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'true' })
@@ -106,7 +106,7 @@ describe('the lifecycle over HTTP', () => {
     })
   })
 
-  it('a failed session says why, can be started again with its files, and a restart clears its retention', async () => {
+  it('a failed session shows the reason, can be started again with its files, and loses its retention then', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo kept > f' })
@@ -128,7 +128,7 @@ describe('the lifecycle over HTTP', () => {
     expect((await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'cat f' })).body).toMatchObject({ output: 'kept\n' })
   })
 
-  it('a command whose runner is killed ends with an error and not with silence', async () => {
+  it('a command whose runner is killed ends with an error', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const exec = daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo $PPID > /dev/null; sleep 30' })
@@ -137,7 +137,7 @@ describe('the lifecycle over HTTP', () => {
     expect([(await exec).status, ((await exec).body as { error: { code: string } }).error.code]).toEqual([502, 'RUNNER_LOST'])
   })
 
-  it('purge removes the row and everything else', async () => {
+  it('purge removes the record and everything else', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create({ labels: { a: 'b' } })
     const [backend] = daemon.context.backends.values()
@@ -161,7 +161,7 @@ describe('the lifecycle over HTTP', () => {
     expect((await daemon.call('GET', '/v1/sessions/steady-fox')).body).toMatchObject({ id: again.id })
   })
 
-  it('made-up names are names', async () => {
+  it('a session without a name gets a valid one', async () => {
     const daemon = await daemonFixture()
     expect((await daemon.create({ start: false })).name).toMatch(/^[a-z]+-[a-z]+-[a-z0-9]{4}$/)
   })
@@ -200,12 +200,12 @@ describe('create', () => {
     expect((await lenient.call('POST', '/v1/sessions', {})).body).toMatchObject({ unenforced: ['cpu', 'memory', 'pids', 'disk'] })
   })
 
-  it('without a usable backend says what is missing', async () => {
+  it('without a usable backend fails and says what is missing', async () => {
     const daemon = await daemonFixture({ backends: () => [] })
     expect((await daemon.call('POST', '/v1/sessions', {})).body).toMatchObject({ error: { code: 'BACKEND_UNAVAILABLE' } })
   })
 
-  it('keeps a session that did not start, with the reason, and can be repeated', async () => {
+  it('keeps a session that did not start, with the reason, and it can be started again', async () => {
     const daemon = await daemonFixture()
     const [backend] = daemon.context.backends.values()
     if (!backend) throw new Error('no backend')
@@ -251,7 +251,7 @@ describe('create', () => {
     expect(existsSync(`${daemon.dataDir}/secret.key`)).toBe(true)
   })
 
-  it('sent twice with one Idempotency-Key makes one session, also at the same time', async () => {
+  it('sent twice with one Idempotency-Key creates one session, also at the same time', async () => {
     const daemon = await daemonFixture()
     const headers = { 'idempotency-key': 'k-1' }
     const replies = await Promise.all([1, 2, 3].map(() => daemon.call('POST', '/v1/sessions', { labels: { a: '1' } }, headers)))
@@ -287,7 +287,7 @@ describe('different sessions', () => {
     expect((await waiting).body).toMatchObject({ exit_code: 0, timed_out: false })
   })
 
-  it('verbs of one session take turns', async () => {
+  it('verbs of one session run one after another', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const replies = await Promise.all(

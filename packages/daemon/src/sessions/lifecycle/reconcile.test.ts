@@ -50,7 +50,7 @@ async function processes(machines: string): Promise<string[]> {
 }
 
 describe('the next daemon', () => {
-  it('leaves a session running whose lease ended meanwhile, as long as a detached process runs in it', async () => {
+  it('keeps a session with an expired lease as long as a detached process runs in it', async () => {
     const { start } = await ground()
     const first = await start()
     const [idle, busy] = [await create(first, { ttl_seconds: 1 }), await create(first, { ttl_seconds: 1 })]
@@ -65,7 +65,7 @@ describe('the next daemon', () => {
   })
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'after %s finds shells, directories, environment, jobs and processes as they were',
+    'after %s finds shells, directories, environment, jobs and processes unchanged',
     async signal => {
       const { start } = await ground()
       const first = await start()
@@ -86,7 +86,7 @@ describe('the next daemon', () => {
     },
   )
 
-  it('keeps a session’s own ttl and what is left of its lease', async () => {
+  it('keeps a session’s own ttl and the rest of its lease', async () => {
     const { start } = await ground()
     const first = await start()
     const { id } = await create(first, { ttl_seconds: 77 })
@@ -96,7 +96,7 @@ describe('the next daemon', () => {
     expect(await get(second, id)).toMatchObject({ expires_at: before.expires_at, ttl_seconds: 77 })
   })
 
-  it('fails sessions whose machine is gone, with the reason, and removes machines that belong to nobody', async () => {
+  it('fails sessions whose machine is gone, with the reason, and removes machines without a session', async () => {
     const { start, machines } = await ground()
     const first = await start()
     const [gone, dead, ended] = [await create(first), await create(first), await create(first)]
@@ -120,7 +120,7 @@ describe('the next daemon', () => {
     await until(async () => (await backend.residents()).toSorted().join() === [dead.id, ended.id].toSorted().join())
   })
 
-  it('lets a paused session run that cannot be stopped again', async () => {
+  it('resumes a paused session whose machine runs and cannot be paused again', async () => {
     const [dataDir, machines] = [await temporaryFolder(), await temporaryFolder()]
     const first = await daemonFixture({ dataDir, backends: () => [plainChild(machines)] })
     const { id } = await first.create()
@@ -135,7 +135,7 @@ describe('the next daemon', () => {
     expect((await second.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'echo runs' })).body).toMatchObject({ output: 'runs\n' })
   })
 
-  it('keeps a paused session paused, and it resumes with its shell', async () => {
+  it('keeps a paused session paused, and its shell survives the resume', async () => {
     const { start } = await ground()
     const first = await start()
     const { id } = await create(first)
@@ -148,7 +148,7 @@ describe('the next daemon', () => {
     expect(await exec(second, id, 'echo $A')).toMatchObject({ output: '1\n' })
   })
 
-  it('ends what expired while no daemon ran', async () => {
+  it('ends sessions that expired while no daemon ran', async () => {
     const { start, machines } = await ground()
     const first = await start()
     const { id, expires_at } = await create(first, { ttl_seconds: 1 })
@@ -161,7 +161,7 @@ describe('the next daemon', () => {
 })
 
 describe('a daemon that is asked to stop', () => {
-  it('ends in time with a command, a stream and a terminal open, and the command is not disturbed', async () => {
+  it('ends in time with a command, a stream and a terminal open, and the command runs on', async () => {
     const { start } = await ground()
     const first = await start()
     const { id } = await create(first)

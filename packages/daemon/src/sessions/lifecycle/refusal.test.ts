@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import type { Backend } from '../../backends/backend.ts'
 import { daemonFixture, plainChild } from '../../testing/daemon.fixture.ts'
 
-it('a wish that no machine of the host can have is refused before there is a session, started or not', async () => {
+it('a requirement that no machine of the host can meet is refused before a session is stored, started or not', async () => {
   const daemon = await daemonFixture({
     backends: folder => {
       const backend: Backend = plainChild(folder)
@@ -21,7 +21,7 @@ it('a wish that no machine of the host can have is refused before there is a ses
   expect((await daemon.call('POST', '/v1/sessions', { name: 'demo' })).status).toBe(201)
 })
 
-it('what the host can never give is told before a limit that it cannot enforce', async () => {
+it('a requirement that the host can never meet is reported before a limit that it cannot enforce', async () => {
   const daemon = await daemonFixture({
     flags: { 'backends-oci-allow-unenforced': [] },
     backends: folder => {

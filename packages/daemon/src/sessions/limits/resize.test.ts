@@ -21,7 +21,7 @@ async function resizable(take: (limits: MachineLimits) => void): Promise<TestDae
 }
 
 describe('resize', () => {
-  it('is refused while a machine runs whose limits are fixed, and taken once it is stopped', async () => {
+  it('is refused while a machine with fixed limits runs, and accepted once it is stopped', async () => {
     const daemon = await daemonFixture()
     await daemon.create({ name: 'demo', persist: true })
     expect((await resize(daemon, { memory_mb: 1024 })).body).toMatchObject({
@@ -32,14 +32,14 @@ describe('resize', () => {
     expect((await daemon.call('POST', '/v1/sessions/demo/start')).body).toMatchObject({ status: 'running', memory_mb: 1024 })
   })
 
-  it('gives the machine all its limits, those that stay as well', async () => {
+  it('sets all limits of the machine, the unchanged ones too', async () => {
     const taken: MachineLimits[] = []
     const daemon = await resizable(limits => void taken.push(limits))
     expect((await resize(daemon, { pids_limit: 128 })).body).toMatchObject({ pids_limit: 128, memory_mb: 512 })
     expect(taken).toEqual([{ cpuCores: 0.5, memoryMb: 512, pidsLimit: 128 }])
   })
 
-  it('that a machine does not take leaves the session and the machine with what they had', async () => {
+  it('that the machine refuses leaves the limits of session and machine unchanged', async () => {
     const taken: number[] = []
     const daemon = await resizable(({ memoryMb }) => {
       taken.push(memoryMb)
@@ -53,7 +53,7 @@ describe('resize', () => {
     expect(daemon.context.live.get('demo')?.record.resizing).toBe(null)
   })
 
-  it('of a session that is over is refused', async () => {
+  it('of an ended session is refused', async () => {
     const daemon = await daemonFixture()
     await daemon.create({ name: 'demo' })
     await daemon.call('DELETE', '/v1/sessions/demo')

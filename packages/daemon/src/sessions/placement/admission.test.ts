@@ -46,13 +46,13 @@ async function smallDaemon() {
   return { backend, daemon: await daemonFixture({ backends: () => [backend], flags }) }
 }
 
-it('what a session was promised counts while its disk is made', async () => {
+it('the disk space of a session is reserved while its disk is being created', async () => {
   const { daemon } = await smallDaemon()
   const replies = await Promise.all([1, 2].map(() => daemon.call('POST', '/v1/sessions', { disk_mb: 1024 })))
   expect(replies.map(({ status }) => status).toSorted()).toEqual([201, 503])
 })
 
-it('a session that there is no room for is refused before its image is made ready, unless it is not to start', async () => {
+it('a session that does not fit on the disk is refused before its image is prepared, unless it is created without start', async () => {
   const { backend, daemon } = await smallDaemon()
   backend.bothCame.resolve()
   const refused = await daemon.call('POST', '/v1/sessions', { disk_mb: 2048 })
@@ -61,7 +61,7 @@ it('a session that there is no room for is refused before its image is made read
   expect((await daemon.call('POST', '/v1/sessions', { disk_mb: 2048, start: false })).status).toBe(201)
 })
 
-it('with overcommit.disk more is promised than is free, and a session that does not fit says what is needed', async () => {
+it('with overcommit.disk more space is promised than is free, and the refusal says how much is needed', async () => {
   const backend = new SmallBackend({ forTests: true, folder: await temporaryFolder(), runnerPath: RUNNER_PATH })
   const flags = { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] }
   const daemon = await daemonFixture({ backends: () => [backend], flags })

@@ -13,7 +13,7 @@ async function twoBackends(flags: Record<string, string[]>) {
   return await daemonFixture({ flags, backends: folder => [oci, plainChild(folder)] })
 }
 
-it('auto passes over a backend that cannot give what is asked, and takes the next that can', async () => {
+it('auto skips a backend that does not meet the requirements, and takes the next one that does', async () => {
   const daemon = await twoBackends({ 'allow-bridge': ['true'] })
   const bridged = await daemon.call('POST', '/v1/sessions', { name: 'bridged', network: 'bridge', start: false })
   expect(bridged.body).toMatchObject({ backend: 'plain-child', network: 'bridge' })
@@ -21,7 +21,7 @@ it('auto passes over a backend that cannot give what is asked, and takes the nex
   expect(plain.body).toMatchObject({ backend: 'oci', network: 'none', runtime: null, mounts: [], nested_virt: false })
 })
 
-it('a backend that is named is never replaced by another', async () => {
+it('a named backend is never replaced by another', async () => {
   const daemon = await twoBackends({ 'allow-bridge': ['true'] })
   for (const wish of [{ network: 'bridge' }, { nested_virt: true }, { runtime: 'no-such' }]) {
     const refused = await daemon.call('POST', '/v1/sessions', { backend: 'oci', ...wish })
@@ -30,7 +30,7 @@ it('a backend that is named is never replaced by another', async () => {
   expect((await daemon.call('GET', '/v1/sessions?all=true')).body).toMatchObject({ items: [] })
 })
 
-it('auto says why each backend refuses when all do, and the way out that is one', async () => {
+it('when every backend refuses, auto shows each reason and the hint that helps', async () => {
   const oci = await openOci({ dataDir: await temporaryFolder(), runtime: 'auto', runnerPath })
   const daemon = await daemonFixture({
     backends: folder => {
@@ -55,7 +55,7 @@ it('auto says why each backend refuses when all do, and the way out that is one'
   })
 })
 
-it('a reason that every backend has is said once', async () => {
+it('a reason that all backends share is shown once', async () => {
   const daemon = await daemonFixture({
     backends: folder =>
       ['one', 'two'].map(name => {

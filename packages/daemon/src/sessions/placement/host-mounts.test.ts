@@ -19,7 +19,7 @@ async function folders() {
   return { folder, context }
 }
 
-it('allows what is below a configured root, and gives where it really is', async () => {
+it('allows a folder below a configured root, and resolves links in its path', async () => {
   const { folder, context } = await folders()
   expect(await allowedMounts(context, mount(join(folder, 'root/inner')))).toEqual(mount(join(folder, 'root/project')))
 })
@@ -32,7 +32,7 @@ it.each(['secret', 'root/link', 'root/../secret', 'rootless', 'root/file', 'root
   },
 )
 
-it('refuses a folder that is not there, and every folder where no root is configured', async () => {
+it('refuses a missing folder, and every folder where no root is configured', async () => {
   const { folder, context } = await folders()
   const none = join(folder, 'root/none')
   await expect(allowedMounts(context, mount(none))).rejects.toMatchObject({
@@ -46,7 +46,7 @@ it('refuses a folder that is not there, and every folder where no root is config
 })
 
 it.each(['/', '/workspace', '/home', '/proc/x', '/.sandglass', '/.sandglass-run', '/etc', '/mnt/../usr'])(
-  'refuses the target %s, which is the sandbox’s own',
+  'refuses the target %s, which the sandbox itself uses',
   async target => {
     const { folder, context } = await folders()
     await expect(allowedMounts(context, mount(join(folder, 'root/project'), target))).rejects.toMatchObject({
@@ -55,7 +55,7 @@ it.each(['/', '/workspace', '/home', '/proc/x', '/.sandglass', '/.sandglass-run'
   },
 )
 
-it('refuses at a later start what is not allowed any more, and a link in place of the folder', async () => {
+it('refuses at a later start a folder that is no longer allowed, and a link in place of the folder', async () => {
   const { folder, context } = await folders()
   const project = join(folder, 'root/project')
   expect(await stillAllowedMounts(context, mount(project))).toEqual(mount(project))

@@ -1,11 +1,11 @@
-// Folders of the host that a session asks to see.
+// Folders of the host that a session asks to mount.
 import { lstat, realpath } from 'node:fs/promises'
 import { posix } from 'node:path'
 import { type Config, SandglassError } from '@sandglass/contract'
 import type { HostMount } from '../../backends/backend.ts'
 
-/** Places that are the sandbox's own; a mount on or above them would take them away. */
-const TAKEN = [
+/** Paths that the sandbox itself uses; a mount on or above them would hide them. */
+const RESERVED = [
   '/',
   '/proc',
   '/sys',
@@ -24,8 +24,8 @@ const TAKEN = [
 type Roots = { readonly config: Pick<Config, 'mount_roots'>; readonly dataDir: string }
 
 /**
- * The mounts with the paths that they lead to, or a refusal. SECURITY: only what lies below a configured root is ever shown, links
- * followed first: a session that may write below a root could put a link there for the next one.
+ * The mounts with their sources resolved, or UNSUPPORTED. SECURITY: links are followed first, and only a folder below a configured root is
+ * ever mounted: a session that may write below a root could put a link there for the next one.
  */
 export async function allowedMounts(context: Roots, wanted: readonly HostMount[]): Promise<HostMount[]> {
   if (wanted.length === 0) return []
@@ -44,7 +44,7 @@ export async function allowedMounts(context: Roots, wanted: readonly HostMount[]
     if (isBelow(source, own) || isBelow(own, source)) throw refused(`a mount of ${source}: the daemon keeps its own files there`)
     if (!(await lstat(source)).isDirectory()) throw refused(`a mount of ${source}: it is not a folder`)
     if (
-      TAKEN.some(place => `${place}/`.startsWith(`${target === '/' ? '' : target}/`)) ||
+      RESERVED.some(path => `${path}/`.startsWith(`${target === '/' ? '' : target}/`)) ||
       target.startsWith('/.sandglass') ||
       /^\/(proc|sys|dev)\//.test(target)
     )
@@ -54,7 +54,7 @@ export async function allowedMounts(context: Roots, wanted: readonly HostMount[]
   return mounts
 }
 
-/** The mounts of a session that starts again. SECURITY: a link that is in place of a folder by now is not followed. */
+/** The stored mounts of a session that starts. SECURITY: a link that has taken the place of a folder since then is not followed. */
 export async function stillAllowedMounts(context: Roots, stored: readonly HostMount[]): Promise<HostMount[]> {
   const mounts = await allowedMounts(context, stored)
   for (const [i, { source }] of stored.entries())
