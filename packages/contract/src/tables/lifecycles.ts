@@ -2,7 +2,7 @@
 import { SandglassError } from '../errors/sandglass-error.ts'
 
 export const SESSION_LIFECYCLE = {
-  creating: { ready: 'running', hold: 'stopped', fail: 'failed', terminate: 'terminated' },
+  creating: { ready: 'running', skip_start: 'stopped', fail: 'failed', terminate: 'terminated' },
   running: {
     pause: 'paused',
     stop: 'stopping',

@@ -58,7 +58,7 @@ async function create(context: SessionContext, request: CreateRequest): Promise<
 
 async function storeStopped(context: SessionContext, plan: SessionPlan, request: CreateRequest): Promise<SessionRecord> {
   const { session } = await store(context, plan, request)
-  return transition(context, session, 'hold', { reason: 'created_without_start' }, request.log)
+  return transition(context, session, 'skip_start', { reason: 'created_without_start' }, request.log)
 }
 
 async function storeAndStart(context: SessionContext, planned: SessionPlan, request: CreateRequest): Promise<SessionRecord> {

@@ -23,8 +23,8 @@ it('auto skips a backend that does not meet the requirements, and takes the next
 
 it('a named backend is never replaced by another', async () => {
   const daemon = await twoBackends({ 'allow-bridge': ['true'] })
-  for (const wish of [{ network: 'bridge' }, { nested_virt: true }, { runtime: 'no-such' }]) {
-    const refused = await daemon.call('POST', '/v1/sessions', { backend: 'oci', ...wish })
+  for (const requirement of [{ network: 'bridge' }, { nested_virt: true }, { runtime: 'no-such' }]) {
+    const refused = await daemon.call('POST', '/v1/sessions', { backend: 'oci', ...requirement })
     expect(refused).toMatchObject({ body: { error: { code: 'UNSUPPORTED' } } })
   }
   expect((await daemon.call('GET', '/v1/sessions?all=true')).body).toMatchObject({ items: [] })
@@ -72,8 +72,8 @@ it('a reason that all backends share is shown once', async () => {
 
 it('what the configuration forbids is forbidden on every backend', async () => {
   const daemon = await twoBackends({})
-  for (const wish of [{ network: 'bridge' }, { mounts: [{ source: '/srv', target: '/mnt/x' }] }]) {
-    const refused = await daemon.call('POST', '/v1/sessions', wish)
+  for (const requirement of [{ network: 'bridge' }, { mounts: [{ source: '/srv', target: '/mnt/x' }] }]) {
+    const refused = await daemon.call('POST', '/v1/sessions', requirement)
     expect(refused.body).toMatchObject({ error: { code: 'UNSUPPORTED' } })
   }
 })
