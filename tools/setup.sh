@@ -96,6 +96,7 @@ ip iproute2
 git git
 xz xz-utils
 sqlite3 sqlite3
+mariadbd mariadb-server-core
 javac default-jdk-headless
 fincore util-linux-extra
 chromium chromium'

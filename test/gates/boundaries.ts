@@ -96,7 +96,7 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: `${DAEMON}/store/`,
-    may: [`${CONTRACT}/`, 'node:', 'kysely', 'better-sqlite3'],
+    may: [`${CONTRACT}/`, 'node:', 'kysely', 'better-sqlite3', 'mysql2'],
     because: 'the store keeps rows; decisions are made in sessions/',
   },
   {

@@ -93,7 +93,7 @@ async function openContext(
   dataDir: DataDir,
   closing: AbortSignal,
 ): Promise<SessionContext> {
-  const store = await openStore(loaded.storePath)
+  const store = await openStore({ engine: 'sqlite', path: loaded.storePath })
   const secretKey = await openKey(store, loaded, dataDir)
   await removeUnplaced(join(dataDir.path, 'sessions'))
   const context: SessionContext = {

@@ -7,6 +7,7 @@ import Database from 'better-sqlite3'
 import { describe, expect, it } from 'vitest'
 import { credential } from '../secrets/credential.ts'
 import { revealSecret } from '../secrets/stored.ts'
+import { downgradeSessions } from '../store/old-schema.fixture.ts'
 import { daemonFixture, type TestDaemon, temporaryFolder } from '../testing/daemon.fixture.ts'
 import { endDaemon, spawnDaemon } from '../testing/daemon-process.fixture.ts'
 
@@ -255,9 +256,7 @@ describe('after a restart', () => {
     const first = await spawnDaemon(dataDir, machines)
     await first.call('POST', '/v1/sessions', { name: 'box', env: { TOKEN: VALUE }, start: false })
     await endDaemon(first, 'SIGTERM')
-    const older =
-      "alter table sessions drop column limit_hit; alter table sessions drop column resizing; alter table sessions drop column on_expiry; drop table image_builds; drop table secrets; delete from meta where name = 'secret_key'; update meta set value = 2 where name = 'schema'"
-    new Database(join(dataDir, 'sandglass.db')).exec(older).close()
+    downgradeSessions(join(dataDir, 'sandglass.db'), 2)
     const second = await spawnDaemon(dataDir, machines)
     expect((await second.call('PUT', '/v1/secrets/a', { value: VALUE })).status).toBe(200)
     expect((await second.call('GET', '/v1/sessions/box?reveal_env=true')).body).toMatchObject({ env: { TOKEN: VALUE } })

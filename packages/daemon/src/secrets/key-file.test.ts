@@ -9,7 +9,7 @@ import { putSecret } from './stored.ts'
 async function folderFixture(): Promise<{ path: string; store: Store; open: () => Promise<Buffer> }> {
   const folder = await temporaryFolder()
   const path = join(folder, 'secret.key')
-  const store = await openStore(join(folder, 'x.db'))
+  const store = await openStore({ engine: 'sqlite', path: join(folder, 'x.db') })
   onTestFinished(() => store.destroy())
   return { path, store, open: () => openSecretKey(path, store, 'x.db') }
 }

@@ -1,4 +1,4 @@
-// Follows the state changes of one session or of all, from where the reader was.
+// Streams the state changes of one session or of all sessions, starting after the last event that the client has seen.
 import { FINAL_STATES, type SessionEventRecord } from '@sandglass/contract'
 import { eventsAfter, lastEventId } from '../store/events.ts'
 import type { SessionContext } from './context.ts'
@@ -7,7 +7,7 @@ import { showEvent } from './show.ts'
 
 const PAGE = 500
 
-/** All sessions: what happens from now on, or after `lastId`. */
+/** Events of all sessions after `lastId`; without it, only those that follow. */
 export async function followAll(
   context: SessionContext,
   lastId: number | null,
@@ -16,7 +16,7 @@ export async function followAll(
   return follow(context, lastId ?? (await lastEventId(context.store)), null, signal)
 }
 
-/** One session: its whole history, or what came after `lastId`; ends with the session. */
+/** Events of one session after `lastId`; without it, from its creation. The stream ends when the session has ended. */
 export async function followSession(
   context: SessionContext,
   ref: string,
@@ -27,7 +27,7 @@ export async function followSession(
   return follow(context, lastId ?? 0, id, signal)
 }
 
-/** The store is the queue: a reader that is slow or comes back reads on there, and nothing is kept for it in memory. */
+/** Reads from the store, which is the queue: a slow or returning client costs no memory here. */
 async function* follow(
   context: SessionContext,
   after: number,
@@ -37,7 +37,7 @@ async function* follow(
   let last = after
   while (!signal.aborted) {
     const changed = context.changes.next(signal)
-    const rows = await eventsAfter(context.store, last, sessionId, PAGE)
+    const rows = await eventsAfter(context.store, last, sessionEvents(sessionId), PAGE)
     for (const row of rows) {
       last = row.id
       yield showEvent(row)
@@ -47,9 +47,11 @@ async function* follow(
   }
 }
 
-/** Ended, and every event of it was read. */
+const sessionEvents = (id: string | null) => ({ resource_kind: 'session', resource_id: id ?? undefined }) as const
+
+/** True if the session has ended and the client has got all of its events. */
 async function hasEnded(context: SessionContext, id: string, last: number): Promise<boolean> {
   if (context.live.get(id)) return false
   const { status } = await getSession(context, id).catch(() => ({ status: 'terminated' as const }))
-  return FINAL_STATES.includes(status) && (await eventsAfter(context.store, last, id, 1)).length === 0
+  return FINAL_STATES.includes(status) && (await eventsAfter(context.store, last, sessionEvents(id), 1)).length === 0
 }

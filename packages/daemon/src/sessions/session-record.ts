@@ -2,10 +2,11 @@
 // Field names are those of the API; times are milliseconds since the epoch. What the row holds as JSON text or as 0 and 1 is parsed here.
 import { FINAL_STATES, type LimitHit, SESSION_ID, type SessionState } from '@sandglass/contract'
 import type { HostMount, LimitKind } from '../backends/backend.ts'
+import type { PendingRequest } from '../store/idempotency.ts'
 import * as listRows from '../store/list.ts'
 import type { Store } from '../store/open.ts'
 import * as rows from '../store/sessions.ts'
-import type { IdempotencyRow, SessionRow } from '../store/tables.ts'
+import { DEFAULT_TENANT, type SessionRow } from '../store/tables.ts'
 
 type Parsed = {
   /** The limit that ended the session. */
@@ -21,7 +22,7 @@ type Parsed = {
 }
 
 /** Columns that follow from others and serve only the store's indexes. */
-type Derived = 'live_name' | 'is_final'
+type Derived = 'tenant' | 'live_name' | 'is_final'
 
 export type SessionRecord = Omit<SessionRow, keyof Parsed | Derived> & Parsed
 
@@ -30,7 +31,7 @@ export type ResizableLimits = Pick<SessionRow, 'cpu_cores' | 'memory_mb' | 'pids
 const JSON_COLUMNS = ['limit_hit', 'resizing', 'mounts', 'unenforced', 'env_names', 'labels'] as const
 const FLAG_COLUMNS = ['readonly_rootfs', 'nested_virt'] as const
 
-export function fromRow({ live_name: _, is_final: __, ...row }: SessionRow): SessionRecord {
+export function fromRow({ tenant: _, live_name: __, is_final: ___, ...row }: SessionRow): SessionRecord {
   const json = JSON_COLUMNS.map(name => [name, row[name] === null ? null : JSON.parse(row[name])])
   const flags = FLAG_COLUMNS.map(name => [name, row[name] === 1])
   return { ...row, ...Object.fromEntries([...json, ...flags]) }
@@ -38,7 +39,13 @@ export function fromRow({ live_name: _, is_final: __, ...row }: SessionRow): Ses
 
 export function toRow(record: SessionRecord): SessionRow {
   const is_final = FINAL_STATES.includes(record.status) ? 1 : 0
-  return { ...record, ...toColumns(record), is_final, live_name: is_final === 1 ? null : record.name } as SessionRow
+  return {
+    ...record,
+    ...toColumns(record),
+    tenant: DEFAULT_TENANT,
+    is_final,
+    live_name: is_final === 1 ? null : record.name,
+  } as SessionRow
 }
 
 type Columns = Partial<Omit<SessionRow, Derived>>
@@ -57,13 +64,9 @@ export async function findRecord(store: Store, ref: string): Promise<SessionReco
   return row && fromRow(row)
 }
 
-/** `idempotency` is stored in the same transaction. Throws NAME_TAKEN. */
-export async function insertRecord(
-  store: Store,
-  record: SessionRecord,
-  idempotency: Omit<IdempotencyRow, 'session_id'> | null,
-): Promise<void> {
-  await rows.insertSession(store, toRow(record), idempotency && { ...idempotency, session_id: record.id })
+/** `request` is stored in the same transaction. Throws NAME_TAKEN. */
+export async function insertRecord(store: Store, record: SessionRecord, request: PendingRequest | null): Promise<void> {
+  await rows.insertSession(store, toRow(record), request)
 }
 
 /** Stores a new state with its event; throws if the stored state is not that of `record` any more. */

@@ -62,8 +62,8 @@ export function showWithEnv(context: SessionContext, record: SessionRecord, log:
 export const sessionEnv = ({ secretKey }: SessionContext, { id, env_sealed }: SessionRecord): Record<string, string> =>
   env_sealed ? unsealEnv(secretKey, id, env_sealed) : {}
 
-export function showEvent(row: EventRow): SessionEventRecord {
-  return { ...row, created_at: iso(row.created_at) }
+export function showEvent({ id, resource_id, type, status, reason, error_message, created_at }: EventRow): SessionEventRecord {
+  return { id, session_id: resource_id, type, status, reason, error_message, created_at: iso(created_at) }
 }
 
 const iso = (ms: number) => new Date(ms).toISOString()

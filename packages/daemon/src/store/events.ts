@@ -1,21 +1,49 @@
-// State changes in the order they were stored; a follower reads on from the last id it has seen.
+// Events: the state changes of resources, in the order of their commits. A follower reads on from the last id it has seen.
+import type { Kysely, Transaction } from 'kysely'
 import type { Store } from './open.ts'
-import type { EventRow } from './tables.ts'
+import { DEFAULT_TENANT, type EventRow, type Resource, type Tables } from './tables.ts'
 
-export function eventsAfter(db: Store, after: number, sessionId: string | null, limit: number): Promise<EventRow[]> {
-  let query = db.selectFrom('events').selectAll().where('id', '>', after).orderBy('id').limit(limit)
-  if (sessionId !== null) query = query.where('session_id', '=', sessionId)
-  return query.execute()
+/**
+ * Appends an event inside the transaction that changes the resource. The row of the sequence stays locked until the commit, so that
+ * events become visible in the order of their ids: a follower would miss an event that appears below an id it has read already.
+ */
+export async function appendEvent(trx: Transaction<Tables>, event: Omit<EventRow, 'id'>): Promise<EventRow> {
+  await trx
+    .updateTable('sequences')
+    .set(eb => ({ value: eb('value', '+', 1) }))
+    .where('name', '=', 'events')
+    .execute()
+  const row = { id: await lastEventId(trx), ...event }
+  await trx.insertInto('events').values(row).execute()
+  return row
 }
 
-export async function lastEventId(db: Store): Promise<number> {
-  const row = await db.selectFrom('events').select('id').orderBy('id', 'desc').limit(1).executeTakeFirst()
-  return row?.id ?? 0
+/** The events of one resource or, without `resource_id`, of every resource of the kind. */
+export function eventsAfter(
+  db: Store,
+  after: number,
+  { resource_kind, resource_id }: { resource_kind: Resource['resource_kind']; resource_id?: string | undefined },
+  limit: number,
+): Promise<EventRow[]> {
+  const query = db
+    .selectFrom('events')
+    .selectAll()
+    .where('tenant', '=', DEFAULT_TENANT)
+    .where('resource_kind', '=', resource_kind)
+  const of = resource_id === undefined ? query : query.where('resource_id', '=', resource_id)
+  return of.where('id', '>', after).orderBy('id').limit(limit).execute()
 }
 
+export async function lastEventId(db: Kysely<Tables>): Promise<number> {
+  const row = await db.selectFrom('sequences').select('value').where('name', '=', 'events').executeTakeFirstOrThrow()
+  return row.value
+}
+
+/** Keeps the latest `keep` events of all tenants. */
 export async function pruneEvents(db: Store, keep: number): Promise<void> {
+  const last = await lastEventId(db)
   await db
     .deleteFrom('events')
-    .where('id', '<=', (await lastEventId(db)) - keep)
+    .where('id', '<=', last - keep)
     .execute()
 }

@@ -1,66 +1,70 @@
-// The rows of images and the names that lead to them.
-import { SandglassError } from '@sandglass/contract'
+// Images, the references that name them, and the cache of builds.
+import type { Kysely } from 'kysely'
+import { cutPage, dateCursor, olderThan, type Page } from './cursor.ts'
 import type { Store } from './open.ts'
-import type { ImageBuildRow, ImageRow } from './tables.ts'
+import { DEFAULT_TENANT, type ImageBuildRow, type ImageRow, type Tables } from './tables.ts'
 
 export type NamedImage = ImageRow & { references: string[] }
-export type ImagePage = { limit: number; offset: number; cursor?: string | undefined }
 
-/** Stores an image, in place of the same one if it is there, and makes these names lead to it. Names that led elsewhere move. */
+const images = (db: Kysely<Tables>) => db.selectFrom('images').selectAll('images').where('images.tenant', '=', DEFAULT_TENANT)
+const imageReferences = (db: Kysely<Tables>) =>
+  db.selectFrom('image_references').where('image_references.tenant', '=', DEFAULT_TENANT)
+
+/** Stores the image, or updates the stored one, and points the references to it. A reference to another image moves. */
 export async function admitImage(db: Store, row: ImageRow, references: readonly string[]): Promise<void> {
-  await db.transaction().execute(async trx => {
-    await trx
-      .insertInto('images')
-      .values(row)
-      .onConflict(conflict =>
-        conflict.column('id').doUpdateSet({ layers: row.layers, size_bytes: row.size_bytes, last_used_at: row.last_used_at }),
-      )
-      .execute()
-    for (const reference of references)
-      await trx.replaceInto('image_references').values({ reference, image_id: row.id, resolved_at: row.last_used_at }).execute()
+  const { layers, size_bytes, last_used_at } = row
+  await db.transact(async trx => {
+    try {
+      await trx
+        .insertInto('images')
+        .values({ ...row, tenant: DEFAULT_TENANT })
+        .execute()
+    } catch (error) {
+      if (!db.engine.isUniqueViolation(error)) throw error
+      await updateImage(trx, row.id, { layers, size_bytes, last_used_at })
+    }
+    for (const reference of references) {
+      const named = { tenant: DEFAULT_TENANT, reference, image_id: row.id, resolved_at: last_used_at }
+      await trx.replaceInto('image_references').values(named).execute()
+    }
   })
 }
 
+async function updateImage(db: Kysely<Tables>, id: string, change: Partial<ImageRow>): Promise<void> {
+  await db.updateTable('images').set(change).where('tenant', '=', DEFAULT_TENANT).where('id', '=', id).execute()
+}
+
 export const findImage = (db: Store, id: string): Promise<ImageRow | undefined> =>
-  db.selectFrom('images').selectAll().where('id', '=', id).executeTakeFirst()
+  images(db).where('id', '=', id).executeTakeFirst()
 
 export const findImageNamed = (db: Store, reference: string): Promise<ImageRow | undefined> =>
-  db
-    .selectFrom('image_references')
-    .innerJoin('images', 'images.id', 'image_references.image_id')
-    .selectAll('images')
+  images(db)
+    .innerJoin('image_references', join =>
+      join.onRef('image_references.tenant', '=', 'images.tenant').onRef('image_references.image_id', '=', 'images.id'),
+    )
     .where('image_references.reference', '=', reference)
     .executeTakeFirst()
 
-/** Two at most: whether there is more than one is all that matters. `hex` is the beginning of an id. */
+/** `hex` is a prefix of the digest. Finds two images at most, which is enough to see that the prefix is ambiguous. */
 export const findImagesByPrefix = (db: Store, hex: string): Promise<ImageRow[]> =>
-  db.selectFrom('images').selectAll().where('id', '>=', `sha256:${hex}`).where('id', '<', `sha256:${hex}g`).limit(2).execute()
+  images(db).where('id', '>=', `sha256:${hex}`).where('id', '<', `sha256:${hex}g`).limit(2).execute()
 
 export async function referencesOf(db: Store, id: string): Promise<string[]> {
-  const rows = await db
-    .selectFrom('image_references')
-    .select('reference')
-    .where('image_id', '=', id)
-    .orderBy('reference')
-    .execute()
+  const rows = await imageReferences(db).select('reference').where('image_id', '=', id).orderBy('reference').execute()
   return rows.map(row => row.reference)
 }
 
-/** The names of all images. */
 export async function allReferences(db: Store): Promise<string[]> {
-  return (await db.selectFrom('image_references').select('reference').execute()).map(row => row.reference)
+  return (await imageReferences(db).select('reference').execute()).map(row => row.reference)
 }
 
 /** Newest first. */
 export async function listImages(
   db: Store,
-  page: ImagePage,
+  page: Page,
 ): Promise<{ rows: NamedImage[]; total: number; nextCursor: string | null }> {
-  let query = db.selectFrom('images').selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc')
-  if (page.cursor !== undefined) {
-    const { createdAt, id } = parseCursor(page.cursor)
-    query = query.where(eb => eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(createdAt, id)))
-  }
+  let query = images(db).orderBy('created_at', 'desc').orderBy('id', 'desc')
+  if (page.cursor !== undefined) query = query.where(olderThan(page.cursor))
   const found = await query
     .limit(page.limit + 1)
     .offset(page.offset)
@@ -68,72 +72,68 @@ export async function listImages(
   const { n } = await db
     .selectFrom('images')
     .select(eb => eb.fn.countAll<number>().as('n'))
+    .where('tenant', '=', DEFAULT_TENANT)
     .executeTakeFirstOrThrow()
-  const last = found.length > page.limit ? found[page.limit - 1] : undefined
-  const rows = await Promise.all(
-    found.slice(0, page.limit).map(async row => ({ ...row, references: await referencesOf(db, row.id) })),
-  )
-  return { rows, total: Number(n), nextCursor: last ? cursorOf(last) : null }
+  const { rows, nextCursor } = cutPage(found, page.limit, dateCursor)
+  const named = await Promise.all(rows.map(async row => ({ ...row, references: await referencesOf(db, row.id) })))
+  return { rows: named, total: Number(n), nextCursor }
 }
 
-/** When a name was last found to lead where it leads. */
+/** When the reference was last resolved. */
 export async function referenceAge(db: Store, reference: string): Promise<number | undefined> {
-  const row = await db.selectFrom('image_references').select('resolved_at').where('reference', '=', reference).executeTakeFirst()
+  const row = await imageReferences(db).select('resolved_at').where('reference', '=', reference).executeTakeFirst()
   return row?.resolved_at
 }
 
 export const findBuild = (db: Store, key: string): Promise<ImageBuildRow | undefined> =>
-  db.selectFrom('image_builds').selectAll().where('key', '=', key).executeTakeFirst()
+  db.selectFrom('image_builds').selectAll().where('tenant', '=', DEFAULT_TENANT).where('key', '=', key).executeTakeFirst()
 
 export async function recordBuild(db: Store, row: ImageBuildRow): Promise<void> {
-  await db.replaceInto('image_builds').values(row).execute()
+  await db
+    .replaceInto('image_builds')
+    .values({ ...row, tenant: DEFAULT_TENANT })
+    .execute()
 }
 
-/** Ids of built images that no name leads to, newest first. */
+/** Ids of built images without a reference, newest first. */
 export async function namelessBuilds(db: Store, since: number, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('image_builds')
     .select('image_id')
+    .where('tenant', '=', DEFAULT_TENANT)
     .where('built_at', '>', since)
-    .where('image_id', 'not in', eb => eb.selectFrom('image_references').select('image_id'))
+    .where('image_id', 'not in', imageReferences(db).select('image_id'))
     .orderBy('built_at', 'desc')
     .limit(limit)
     .execute()
   return rows.map(row => row.image_id)
 }
 
+/** The images of all tenants: their blobs are in one folder. */
 export const allImages = (db: Store): Promise<ImageRow[]> => db.selectFrom('images').selectAll().execute()
 
-/** Images that no name leads to. */
+/** Images without a reference. */
 export const namelessImages = (db: Store): Promise<ImageRow[]> =>
-  db
-    .selectFrom('images')
-    .selectAll()
-    .where('id', 'not in', eb => eb.selectFrom('image_references').select('image_id'))
-    .execute()
+  images(db).where('id', 'not in', imageReferences(db).select('image_id')).execute()
 
-/** Names of the sessions that have not ended and started from this image. */
+/** Names of the sessions that have not ended and were created from this image. */
 export async function sessionsUsing(db: Store, id: string): Promise<string[]> {
-  const rows = await db.selectFrom('sessions').select('name').where('image_id', '=', id).where('is_final', '=', 0).execute()
+  const rows = await db
+    .selectFrom('sessions')
+    .select('name')
+    .where('tenant', '=', DEFAULT_TENANT)
+    .where('image_id', '=', id)
+    .where('is_final', '=', 0)
+    .execute()
   return rows.map(row => row.name)
 }
 
-export async function touchImage(db: Store, id: string, now: number): Promise<void> {
-  await db.updateTable('images').set({ last_used_at: now }).where('id', '=', id).execute()
-}
+export const touchImage = (db: Store, id: string, now: number): Promise<void> => updateImage(db, id, { last_used_at: now })
 
 export async function removeReferences(db: Store, references: readonly string[]): Promise<void> {
-  await db.deleteFrom('image_references').where('reference', 'in', references).execute()
+  await db.deleteFrom('image_references').where('tenant', '=', DEFAULT_TENANT).where('reference', 'in', references).execute()
 }
 
 export async function deleteImage(db: Store, id: string): Promise<void> {
-  await db.deleteFrom('images').where('id', '=', id).execute()
-}
-
-const cursorOf = (row: ImageRow) => Buffer.from(`${row.created_at}.${row.id}`).toString('base64url')
-
-function parseCursor(cursor: string): { createdAt: number; id: string } {
-  const [, createdAt, id] = /^(\d{1,15})\.(sha256:[0-9a-f]{64})$/.exec(Buffer.from(cursor, 'base64url').toString()) ?? []
-  if (!createdAt || !id) throw new SandglassError('INVALID_REQUEST', { issue: 'cursor: is not one that a list gave' })
-  return { createdAt: Number(createdAt), id }
+  await db.deleteFrom('images').where('tenant', '=', DEFAULT_TENANT).where('id', '=', id).execute()
 }

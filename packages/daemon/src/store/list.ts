@@ -1,10 +1,11 @@
-// Pages of sessions, newest first. Each filter walks an index in list order, and totals are kept by triggers,
-// so that a page costs the same however many sessions have ended before.
-import { FINAL_STATES, SandglassError, type SessionState } from '@sandglass/contract'
+// Pages of sessions, newest first. An index has each filter's rows in list order, and session_counts has the totals, so the cost of a page
+// does not grow with the number of ended sessions.
+import { FINAL_STATES, type SessionState } from '@sandglass/contract'
 import type { SelectQueryBuilder } from 'kysely'
+import { cutPage, dateCursor, olderThan, type Page } from './cursor.ts'
 import type { Store } from './open.ts'
 import { countByState } from './sessions.ts'
-import type { SessionRow, Tables } from './tables.ts'
+import { DEFAULT_TENANT, type SessionRow, type Tables } from './tables.ts'
 
 export type SessionFilter = {
   status?: SessionState | undefined
@@ -12,41 +13,31 @@ export type SessionFilter = {
   label?: { name: string; value: string } | undefined
   all: boolean
 }
-export type Page = { limit: number; offset: number; cursor?: string | undefined }
 
 export async function listSessions(
   db: Store,
   filter: SessionFilter,
   page: Page,
 ): Promise<{ rows: SessionRow[]; total: number; nextCursor: string | null }> {
-  let query = filtered(db, filter).selectAll('sessions').orderBy('sessions.created_at', 'desc').orderBy('sessions.id', 'desc')
-  if (page.cursor !== undefined) {
-    const { createdAt, id } = parseCursor(page.cursor)
-    query = query.where(eb => eb(eb.refTuple('sessions.created_at', 'sessions.id'), '<', eb.tuple(createdAt, id)))
-  }
+  let query = filtered(db, filter).selectAll().orderBy('created_at', 'desc').orderBy('id', 'desc')
+  if (page.cursor !== undefined) query = query.where(olderThan(page.cursor))
   const rows = await query
     .limit(page.limit + 1)
     .offset(page.offset)
     .execute()
-  const last = rows.length > page.limit ? rows[page.limit - 1] : undefined
-  return { rows: rows.slice(0, page.limit), total: await totalOf(db, filter), nextCursor: last ? cursorOf(last) : null }
+  return { ...cutPage(rows, page.limit, dateCursor), total: await totalOf(db, filter) }
 }
 
 type Query = SelectQueryBuilder<Tables, 'sessions', object>
 
-function filtered(db: Store, filter: SessionFilter): Query {
-  let query: Query = db.selectFrom('sessions')
-  if (filter.status) query = query.where('sessions.status', '=', filter.status)
-  else if (!filter.all) query = query.where('sessions.is_final', '=', 0)
-  if (filter.name !== undefined) query = query.where('sessions.name', '=', filter.name)
-  const { label } = filter
+function filtered(db: Store, { status, all, name, label }: SessionFilter): Query {
+  let query: Query = db.selectFrom('sessions').where('tenant', '=', DEFAULT_TENANT)
+  if (status) query = query.where('status', '=', status)
+  else if (!all) query = query.where('is_final', '=', 0)
+  if (name !== undefined) query = query.where('name', '=', name)
   if (label) {
-    query = query.where('sessions.id', 'in', eb =>
-      eb
-        .selectFrom('session_labels')
-        .select('session_id')
-        .where('session_labels.name', '=', label.name)
-        .where('session_labels.value', '=', label.value),
+    query = query.where('id', 'in', eb =>
+      eb.selectFrom('session_labels').select('session_id').where('name', '=', label.name).where('value', '=', label.value),
     )
   }
   return query
@@ -64,12 +55,4 @@ async function totalOf(db: Store, filter: SessionFilter): Promise<number> {
     if (filter.status ? status === filter.status : filter.all || !FINAL_STATES.includes(status)) total += n
   }
   return total
-}
-
-const cursorOf = (row: SessionRow) => Buffer.from(`${row.created_at}.${row.id}`).toString('base64url')
-
-function parseCursor(cursor: string): { createdAt: number; id: string } {
-  const [, createdAt, id] = /^(\d{1,15})\.(sess_[a-z0-9]{16})$/.exec(Buffer.from(cursor, 'base64url').toString()) ?? []
-  if (!createdAt || !id) throw new SandglassError('INVALID_REQUEST', { issue: 'cursor: is not one that a list gave' })
-  return { createdAt: Number(createdAt), id }
 }

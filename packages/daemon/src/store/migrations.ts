@@ -1,118 +1,40 @@
-// The schema, as numbered steps. A step that has been released never changes; a new one is added below it.
+// Brings the schema of a database up to date. A step that has been released never changes; a new one goes at the end.
 import { type Kysely, sql } from 'kysely'
+import type { Store } from './open.ts'
+import { createStatements, createTable } from './schema.ts'
+import { rebuildTables, SQLITE_HISTORY } from './sqlite-history.ts'
 import type { Tables } from './tables.ts'
 
-const FIRST = [
-  `create table sessions (
-    id text primary key, name text not null, live_name text, template_id text not null, image text not null,
-    backend text not null, container_id text, status text not null, is_final integer not null, reason text not null,
-    error_message text, mode text not null, agent_id text, cwd text not null, cpu_cores real not null,
-    memory_mb integer not null, disk_mb integer not null, pids_limit integer not null, network text not null,
-    readonly_rootfs integer not null, unenforced text not null, env_names text not null, env_sealed blob,
-    labels text not null, ttl_seconds integer not null, timeout_sec integer, created_at integer not null,
-    started_at integer, last_activity_at integer not null, expires_at integer, terminated_at integer, delete_at integer
-  ) strict`,
-  'create unique index sessions_live_name on sessions (live_name) where live_name is not null',
-  'create index sessions_name on sessions (name, created_at)',
-  'create index sessions_page on sessions (created_at, id)',
-  'create index sessions_live_page on sessions (is_final, created_at, id)',
-  'create index sessions_status_page on sessions (status, created_at, id)',
-  'create index sessions_expires on sessions (expires_at) where expires_at is not null',
-  'create index sessions_delete on sessions (delete_at) where delete_at is not null',
-  `create table session_labels (
-    session_id text not null references sessions (id) on delete cascade, name text not null, value text not null,
-    primary key (name, value, session_id)
-  ) strict, without rowid`,
-  'create index session_labels_session on session_labels (session_id)',
-  // Totals of lists come from here, so that they do not count history.
-  'create table session_counts (status text primary key, n integer not null) strict, without rowid',
-  `create trigger sessions_counted after insert on sessions begin
-    insert into session_counts values (new.status, 1) on conflict (status) do update set n = n + 1; end`,
-  `create trigger sessions_uncounted after delete on sessions begin
-    update session_counts set n = n - 1 where status = old.status; end`,
-  `create trigger sessions_recounted after update of status on sessions when new.status <> old.status begin
-    update session_counts set n = n - 1 where status = old.status;
-    insert into session_counts values (new.status, 1) on conflict (status) do update set n = n + 1; end`,
-  `create table events (
-    id integer primary key autoincrement, session_id text not null references sessions (id) on delete cascade,
-    type text not null, status text not null, reason text not null, error_message text, created_at integer not null
-  ) strict`,
-  'create index events_session on events (session_id, id)',
-  `create table idempotency (
-    key text not null, route text not null, request_hash text not null,
-    session_id text references sessions (id) on delete cascade, response text, created_at integer not null,
-    primary key (key, route)
-  ) strict, without rowid`,
-  'create index idempotency_age on idempotency (created_at)',
-  'create index idempotency_session on idempotency (session_id)',
-]
+/** The first schema that both engines have. A new database starts with it; schemas before it exist in SQLite files alone. */
+const FIRST_SHARED = SQLITE_HISTORY.length + 1
 
-const IMAGES = [
-  `create table images (
-    id text primary key, manifest_digest text not null, source text not null, architecture text not null, config text not null,
-    layers text not null, size_bytes integer not null, created_at integer not null, last_used_at integer not null
-  ) strict`,
-  `create table image_references (
-    reference text primary key, image_id text not null references images (id) on delete cascade, resolved_at integer not null
-  ) strict, without rowid`,
-  'create index image_references_image on image_references (image_id)',
-  'alter table sessions add column image_id text',
-  'alter table sessions add column runtime text',
-  'alter table sessions add column nested_virt integer not null default 0',
-  "alter table sessions add column mounts text not null default '[]'",
-]
-
-const SECRETS = [
-  `create table secrets (
-    name text primary key, ciphertext blob not null, nonce blob not null, created_at integer not null, updated_at integer not null
-  ) strict`,
-]
-
-const BUILDS = [
-  `create table image_builds (
-    key text primary key, image_id text not null references images (id) on delete cascade, built_at integer not null
-  ) strict, without rowid`,
-  'create index image_builds_image on image_builds (image_id)',
-  'create index image_builds_age on image_builds (built_at)',
-]
-
-const LIFETIMES = [
-  // SQLite cannot drop the constraint `not null` from a column, so a second column takes its place.
-  'alter table sessions add column ttl integer',
-  'update sessions set ttl = ttl_seconds',
-  'alter table sessions drop column ttl_seconds',
-  'alter table sessions rename column ttl to ttl_seconds',
-  "alter table sessions add column on_expiry text not null default 'end'",
-  "update sessions set on_expiry = 'stop' where mode = 'persistent'",
-  // Stopped sessions no longer expire; ephemeral ones are kept for a week after their last use.
-  `update sessions set expires_at = min(last_activity_at + 604800000, ifnull(created_at + timeout_sec * 1000, 9007199254740991))
-    where status = 'stopped' and mode = 'ephemeral'`,
-  "update sessions set delete_at = null where status = 'failed' and mode = 'persistent'",
-]
-
-const LIMIT_CHANGES = ['alter table sessions add column limit_hit text', 'alter table sessions add column resizing text']
-
-const MIGRATIONS: readonly (readonly string[])[] = [FIRST, IMAGES, SECRETS, BUILDS, LIFETIMES, LIMIT_CHANGES]
-
-/** Brings the schema up to date, each step in a transaction; refuses a database that a later version wrote. */
-export async function migrate(db: Kysely<Tables>): Promise<void> {
-  await sql`create table if not exists meta (name text primary key, value text not null) strict`.execute(db)
+/** Refuses a database that a later version wrote. */
+export async function migrate(db: Store): Promise<void> {
+  const { tableOptions } = db.engine
+  await run(db, [createTable('meta', tableOptions)])
   const row = await db.selectFrom('meta').select('value').where('name', '=', 'schema').executeTakeFirst()
   const found = Number(row?.value ?? 0)
-  if (found > MIGRATIONS.length) throw new SchemaTooNew(found, MIGRATIONS.length)
-  for (let step = found; step < MIGRATIONS.length; step++) {
-    await db.transaction().execute(async trx => {
-      for (const statement of MIGRATIONS[step] ?? []) await sql.raw(statement).execute(trx)
-      await trx
-        .replaceInto('meta')
-        .values({ name: 'schema', value: String(step + 1) })
-        .execute()
-    })
-  }
+  if (found > FIRST_SHARED)
+    throw new Error(
+      `the database has schema ${found}, and this version knows ${FIRST_SHARED}: start the newer version that wrote it`,
+    )
+  if (found === 0) return migrateTo(db, FIRST_SHARED, trx => run(trx, createStatements(tableOptions)))
+  for (let step = found; step < SQLITE_HISTORY.length; step++)
+    await migrateTo(db, step + 1, trx => run(trx, SQLITE_HISTORY[step] ?? []))
+  if (found < FIRST_SHARED) await migrateTo(db, FIRST_SHARED, rebuildTables)
 }
 
-export class SchemaTooNew extends Error {
-  constructor(found: number, known: number) {
-    super(`the database has schema ${found}, and this version knows ${known}: start the newer version that wrote it`)
-  }
+/** Stores the version in the transaction of the step. MariaDB commits every `create table` at once: an interrupted step runs again. */
+async function migrateTo(db: Store, version: number, step: (trx: Kysely<Tables>) => Promise<void>): Promise<void> {
+  await db.transact(async trx => {
+    await step(trx)
+    await trx
+      .replaceInto('meta')
+      .values({ name: 'schema', value: String(version) })
+      .execute()
+  })
+}
+
+async function run(db: Kysely<Tables>, statements: readonly string[]): Promise<void> {
+  for (const statement of statements) await sql.raw(statement).execute(db)
 }

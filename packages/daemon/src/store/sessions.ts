@@ -1,101 +1,140 @@
-// The rows of sessions. Every change of state and its event are one transaction.
+// Sessions. A change of state, its event and the counts are one transaction.
 import { FINAL_STATES, LIVE_STATES, SandglassError, type SessionState } from '@sandglass/contract'
-import { sql, type Transaction } from 'kysely'
+import type { Transaction } from 'kysely'
+import { appendEvent } from './events.ts'
+import type { PendingRequest } from './idempotency.ts'
 import type { Store } from './open.ts'
-import type { EventRow, IdempotencyRow, SessionRow, Tables } from './tables.ts'
+import { DEFAULT_TENANT, type EventRow, type SessionRow, type Tables } from './tables.ts'
 
-export async function insertSession(db: Store, row: SessionRow, idempotency: IdempotencyRow | null): Promise<EventRow> {
-  try {
-    return await db.transaction().execute(async trx => {
+export async function insertSession(db: Store, row: SessionRow, request: PendingRequest | null): Promise<EventRow> {
+  return db.transact(async trx => {
+    try {
       await trx.insertInto('sessions').values(row).execute()
-      const labels = Object.entries(JSON.parse(row.labels) as Record<string, string>)
-      if (labels.length > 0) {
-        await trx
-          .insertInto('session_labels')
-          .values(labels.map(([name, value]) => ({ session_id: row.id, name, value })))
-          .execute()
-      }
-      if (idempotency) await trx.replaceInto('idempotency').values(idempotency).execute()
-      return insertEvent(trx, row, row.created_at)
-    })
-  } catch (error) {
-    if (error instanceof Error && error.message.includes('sessions.live_name'))
+    } catch (error) {
+      if (!db.engine.isUniqueViolation(error)) throw error
       throw new SandglassError('NAME_TAKEN', { name: row.name }, { cause: error })
-    throw error
-  }
+    }
+    const labels = Object.entries(JSON.parse(row.labels) as Record<string, string>)
+    if (labels.length > 0) {
+      await trx
+        .insertInto('session_labels')
+        .values(labels.map(([name, value]) => ({ session_id: row.id, name, value })))
+        .execute()
+    }
+    if (request) {
+      await trx
+        .replaceInto('idempotency')
+        .values({ tenant: row.tenant, ...request, ...resource(row.id) })
+        .execute()
+    }
+    const event = await appendStateEvent(trx, row, row.created_at)
+    await count(trx, row, 1)
+    return event
+  })
 }
 
-/** Stores a new state with what changes beside it. `from` guards against a state that somebody else has left meanwhile. */
+/** Stores a new state and the columns that change with it. Fails if the session has left the state of `row` meanwhile. */
 export async function changeState(
   db: Store,
   row: SessionRow,
   patch: Partial<SessionRow> & { status: SessionState },
   now: number,
 ): Promise<{ row: SessionRow; event: EventRow }> {
-  const is_final = isFinal(patch.status) ? 1 : 0
-  const change = { ...patch, is_final, live_name: is_final ? null : row.name } as const
-  const event = await db.transaction().execute(async trx => {
-    const done = await trx
+  const is_final = FINAL_STATES.includes(patch.status) ? 1 : 0
+  const changed: SessionRow = { ...row, ...patch, is_final, live_name: is_final ? null : row.name }
+  const event = await db.transact(async trx => {
+    const { numUpdatedRows } = await trx
       .updateTable('sessions')
-      .set(change)
+      .set({ ...patch, is_final, live_name: changed.live_name })
       .where('id', '=', row.id)
       .where('status', '=', row.status)
       .executeTakeFirst()
-    if (done.numUpdatedRows !== 1n) throw new Error(`session ${row.id} is no longer ${row.status}`)
-    return insertEvent(trx, { ...row, ...change }, now)
+    if (numUpdatedRows !== 1n) throw new Error(`session ${row.id} is no longer ${row.status}`)
+    const event = await appendStateEvent(trx, changed, now)
+    await count(trx, row, -1)
+    await count(trx, changed, 1)
+    return event
   })
-  return { row: { ...row, ...change }, event }
+  return { row: changed, event }
 }
 
-const isFinal = (state: SessionState) => FINAL_STATES.includes(state)
+const resource = (id: string) => ({ resource_kind: 'session', resource_id: id }) as const
 
-async function insertEvent(trx: Transaction<Tables>, row: SessionRow, now: number): Promise<EventRow> {
-  const event = {
-    session_id: row.id,
+const appendStateEvent = (trx: Transaction<Tables>, row: SessionRow, now: number): Promise<EventRow> =>
+  appendEvent(trx, {
+    tenant: row.tenant,
+    ...resource(row.id),
     type: `session.${row.status}`,
     status: row.status,
     reason: row.reason,
     error_message: row.error_message,
     created_at: now,
-  }
-  const { insertId } = await trx.insertInto('events').values(event).executeTakeFirstOrThrow()
-  return { id: Number(insertId), ...event }
+  })
+
+/** Comes last in a transaction: its row is locked until the commit, and every session in that state needs it. */
+async function count(
+  trx: Transaction<Tables>,
+  { tenant, status }: Pick<SessionRow, 'tenant' | 'status'>,
+  change: 1 | -1,
+): Promise<void> {
+  const { numUpdatedRows } = await trx
+    .updateTable('session_counts')
+    .set(eb => ({ n: eb('n', '+', change) }))
+    .where('tenant', '=', tenant)
+    .where('status', '=', status)
+    .executeTakeFirst()
+  // The lock that appendEvent takes keeps another transaction from inserting the same row.
+  if (numUpdatedRows === 0n) await trx.insertInto('session_counts').values({ tenant, status, n: change }).execute()
 }
 
-/** Changes columns that are not the state. */
+/** Changes columns other than the state. */
 export async function patchSession(db: Store, id: string, patch: Partial<SessionRow>): Promise<void> {
   await db.updateTable('sessions').set(patch).where('id', '=', id).execute()
 }
 
 export type LeaseWrite = { id: string; last_activity_at: number; expires_at: number | null; cwd: string }
 
-/** Many leases in one transaction. A session that has left the states with a lease is not changed. */
+/** Writes many leases in one transaction. Skips sessions that have left the leased states. */
 export async function writeLeases(db: Store, writes: readonly LeaseWrite[]): Promise<void> {
-  await db.transaction().execute(async trx => {
+  await db.transact(async trx => {
     for (const { id, ...lease } of writes) {
       await trx.updateTable('sessions').set(lease).where('id', '=', id).where('status', 'in', LIVE_STATES).execute()
     }
   })
 }
 
+/** A name means the session that has not ended or, if there is none, the latest one. */
 export async function findSession(db: Store, ref: { id: string } | { name: string }): Promise<SessionRow | undefined> {
-  if ('id' in ref) return db.selectFrom('sessions').selectAll().where('id', '=', ref.id).executeTakeFirst()
-  const live = await db.selectFrom('sessions').selectAll().where('live_name', '=', ref.name).executeTakeFirst()
-  if (live) return live
-  return db
-    .selectFrom('sessions')
-    .selectAll()
-    .where('name', '=', ref.name)
-    .orderBy('created_at', 'desc')
-    .limit(1)
-    .executeTakeFirst()
+  const sessions = db.selectFrom('sessions').selectAll().where('tenant', '=', DEFAULT_TENANT)
+  if ('id' in ref) return sessions.where('id', '=', ref.id).executeTakeFirst()
+  const live = await sessions.where('live_name', '=', ref.name).executeTakeFirst()
+  return live ?? sessions.where('name', '=', ref.name).orderBy('created_at', 'desc').limit(1).executeTakeFirst()
 }
 
+/** Deletes the session with its labels, events and idempotency keys. */
 export async function deleteSession(db: Store, id: string): Promise<void> {
-  await db.deleteFrom('sessions').where('id', '=', id).execute()
+  await db.transact(async trx => {
+    const row = await trx.selectFrom('sessions').select(['tenant', 'status']).where('id', '=', id).executeTakeFirst()
+    if (!row) return
+    const { numDeletedRows } = await trx
+      .deleteFrom('sessions')
+      .where('id', '=', id)
+      .where('status', '=', row.status)
+      .executeTakeFirst()
+    if (numDeletedRows !== 1n) throw new Error(`session ${id} is no longer ${row.status}`)
+    for (const table of ['events', 'idempotency'] as const) {
+      await trx
+        .deleteFrom(table)
+        .where('tenant', '=', row.tenant)
+        .where('resource_kind', '=', 'session')
+        .where('resource_id', '=', id)
+        .execute()
+    }
+    await count(trx, row, -1)
+  })
 }
 
-/** Everything that has not ended: what reconcile looks at. */
+/** Sessions that have not ended, of all tenants, for recovery. */
 export const unendedSessions = (db: Store): Promise<SessionRow[]> =>
   db.selectFrom('sessions').selectAll().where('is_final', '=', 0).execute()
 
@@ -104,6 +143,7 @@ export const isEnded = async (db: Store, id: string): Promise<boolean> => {
   return row === undefined || row.is_final === 1
 }
 
+/** Sessions of all tenants for the reaper to act on, longest due first. */
 export const dueSessions = (db: Store, now: number, limit: number): Promise<SessionRow[]> =>
   db.selectFrom('sessions').selectAll().where('expires_at', '<=', now).orderBy('expires_at').limit(limit).execute()
 
@@ -116,10 +156,11 @@ export async function nextExpiry(db: Store): Promise<number | null> {
   return row?.at ?? null
 }
 
+/** Sessions of all tenants whose retention is over. */
 export const retiredSessions = (db: Store, now: number, limit: number): Promise<SessionRow[]> =>
   db.selectFrom('sessions').selectAll().where('delete_at', '<=', now).orderBy('delete_at').limit(limit).execute()
 
 export async function countByState(db: Store): Promise<Map<SessionState, number>> {
-  const rows = await sql<{ status: SessionState; n: number }>`select status, n from session_counts`.execute(db)
-  return new Map(rows.rows.map(r => [r.status, r.n]))
+  const rows = await db.selectFrom('session_counts').select(['status', 'n']).where('tenant', '=', DEFAULT_TENANT).execute()
+  return new Map(rows.map(row => [row.status, row.n]))
 }

@@ -1,28 +1,34 @@
-// Rows as the database holds them. Times are milliseconds since the epoch; lists and maps are JSON text.
+// Rows as the database stores them. Times are milliseconds since the epoch; lists and maps are JSON text.
 import type { Reason, SessionState } from '@sandglass/contract'
-import type { Generated, Selectable } from 'kysely'
+
+/** Every row belongs to this tenant until requests carry one. */
+export const DEFAULT_TENANT = 'default'
 
 export interface Tables {
-  sessions: SessionTable
+  sessions: SessionRow
   session_labels: { session_id: string; name: string; value: string }
-  session_counts: { status: SessionState; n: number }
-  events: EventTable
-  idempotency: IdempotencyTable
-  images: ImageTable
-  image_references: { reference: string; image_id: string; resolved_at: number }
-  image_builds: ImageBuildRow
-  secrets: SecretTable
+  session_counts: { tenant: string; status: SessionState; n: number }
+  events: EventRow
+  idempotency: IdempotencyRow & Tenanted
+  images: ImageRow & Tenanted
+  image_references: { reference: string; image_id: string; resolved_at: number } & Tenanted
+  image_builds: ImageBuildRow & Tenanted
+  secrets: SecretRow & Tenanted
+  sequences: { name: 'events'; value: number }
   meta: { name: string; value: string }
 }
 
-interface SessionTable {
+type Tenanted = { tenant: string }
+
+export interface SessionRow {
   id: string
+  tenant: string
   name: string
-  /** The name while the session has not ended, else null: its unique index lets an ended session's name be used again. */
+  /** The name until the session ends, then null. Its unique index lets a new session use the name of an ended one. */
   live_name: string | null
   template_id: string
   image: string
-  /** The image that the name led to when the session was made; null for `host`. */
+  /** The image that the reference resolved to at creation; null for `host`. */
   image_id: string | null
   backend: string
   container_id: string | null
@@ -30,7 +36,7 @@ interface SessionTable {
   is_final: 0 | 1
   reason: Reason
   error_message: string | null
-  /** The limit that ended it, as JSON. */
+  /** The limit that ended the session, as JSON. */
   limit_hit: string | null
   mode: 'ephemeral' | 'persistent'
   agent_id: string | null
@@ -39,10 +45,10 @@ interface SessionTable {
   memory_mb: number
   disk_mb: number
   pids_limit: number
-  /** Limits that its machine is being given, as JSON. */
+  /** The new limits while a resize is under way, as JSON. */
   resizing: string | null
   network: 'none' | 'bridge'
-  /** The OCI runtime it asked for. */
+  /** The requested OCI runtime; null for the default one. */
   runtime: string | null
   nested_virt: 0 | 1
   mounts: string
@@ -51,22 +57,26 @@ interface SessionTable {
   env_names: string
   env_sealed: Buffer | null
   labels: string
-  /** Null: it does not expire. */
+  /** Null: the session does not expire. */
   ttl_seconds: number | null
   on_expiry: 'end' | 'stop' | 'pause'
   timeout_sec: number | null
   created_at: number
   started_at: number | null
   last_activity_at: number
-  /** When the sweep acts on the session: the end of its ttl, of its hard limit, or of its retention when it is stopped. */
+  /** When the reaper acts on the session: the end of its ttl, of its hard limit or, when stopped, of its retention. */
   expires_at: number | null
   terminated_at: number | null
   delete_at: number | null
 }
 
-interface EventTable {
-  id: Generated<number>
-  session_id: string
+/** The thing that an event or an idempotency key is about. */
+export type Resource = { resource_kind: 'session'; resource_id: string }
+
+export interface EventRow extends Resource {
+  /** Rises in the order of the commits. */
+  id: number
+  tenant: string
   type: string
   status: SessionState
   reason: Reason
@@ -74,45 +84,40 @@ interface EventTable {
   created_at: number
 }
 
-interface IdempotencyTable {
+/** The resource is what the request created or, for something inside a session, that session. The row is deleted with it. */
+export interface IdempotencyRow extends Resource {
   key: string
+  /** Method and path, with the id of the resource in place of its name. */
   route: string
   request_hash: string
-  /** The session that the request created; its reply is the session as it stands. */
-  session_id: string | null
-  /** The reply of a request that created something else. */
+  /** The reply; null where the reply is the resource as it is now. */
   response: string | null
   created_at: number
 }
 
-interface ImageTable {
+export interface ImageRow {
   /** Digest of the configuration. */
   id: string
   manifest_digest: string
   source: 'registry' | 'archive' | 'build'
   architecture: string
-  /** What the configuration says about running it, as kept-settings.ts keeps it. The whole of it is a blob. */
+  /** The settings for running it, as kept-settings.ts selects them. The whole configuration is a blob. */
   config: string
-  /** Lowest first: digest, diff_id, media_type and size of each. */
+  /** Digest, diff_id, media_type and size of each, lowest layer first. */
   layers: string
   size_bytes: number
   created_at: number
   last_used_at: number
 }
 
-interface SecretTable {
+export interface SecretRow {
   name: string
-  /** Begins with the tag. */
+  /** Starts with the authentication tag. */
   ciphertext: Buffer
   nonce: Buffer
   created_at: number
   updated_at: number
 }
 
-export type SessionRow = Selectable<SessionTable>
-export type EventRow = Selectable<EventTable>
-export type ImageRow = Selectable<ImageTable>
-/** What was built, by a digest of what it was built from. */
+/** `key` is a digest of everything that the image was built from. */
 export type ImageBuildRow = { key: string; image_id: string; built_at: number }
-export type IdempotencyRow = Selectable<IdempotencyTable>
-export type SecretRow = Selectable<SecretTable>

@@ -14,7 +14,7 @@ import {
 import { attachShell, createShell, deleteShell, interruptShell, listShells } from '../../sessions/inside/shells.ts'
 import { limitHit, processLimitHit } from '../../sessions/limits/limit-hits.ts'
 import type { Api, Handlers } from '../api.ts'
-import { answerOnce } from '../requests/idempotency.ts'
+import { createInsideOnce } from '../requests/idempotency.ts'
 import { pumpChannels, pumpOptions } from '../streams/channels.ts'
 import { numbered } from '../streams/sse.ts'
 
@@ -24,7 +24,7 @@ export const execHandlers = ({ context }: Api) =>
     execStream: async ({ params, body, gone }) => numbered(await execStream(context, params.id, body, gone)),
 
     createShell: ({ params, body, request }) =>
-      answerOnce(context, request, 'createShell', params, body, () => createShell(context, params.id, body)),
+      createInsideOnce(context, request, 'createShell', params.id, body, id => createShell(context, id, body)),
     listShells: ({ params }) => listShells(context, params.id),
     deleteShell: ({ params }) => deleteShell(context, params.id, params.name),
     interruptShell: ({ params }) => interruptShell(context, params.id, params.name),
@@ -37,7 +37,7 @@ export const execHandlers = ({ context }: Api) =>
     },
 
     startProcess: ({ params, body, request }) =>
-      answerOnce(context, request, 'startProcess', params, body, () => startProcess(context, params.id, body)),
+      createInsideOnce(context, request, 'startProcess', params.id, body, id => startProcess(context, id, body)),
     listProcesses: ({ params }) => listProcesses(context, params.id),
     processTable: ({ params, signal }) => processTable(context, params.id, signal),
     getProcess: ({ params }) => getProcess(context, params.id, params.pid),

@@ -9,13 +9,14 @@ import { resizeSession } from '../../sessions/limits/resize.ts'
 import { listSessions } from '../../sessions/list.ts'
 import { getSession } from '../../sessions/live.ts'
 import { showSession, showWithEnv } from '../../sessions/show.ts'
+import type { PendingRequest } from '../../store/idempotency.ts'
 import type { Api, Handlers } from '../api.ts'
-import { createOnce, type Pending } from '../requests/idempotency.ts'
+import { createOnce } from '../requests/idempotency.ts'
 
 export const sessionHandlers = ({ context }: Api) =>
   ({
     createSession: async ({ body, request, signal, log }) => {
-      const create = (pending: Pending | null, stop: AbortSignal) =>
+      const create = (pending: PendingRequest | null, stop: AbortSignal) =>
         createSession(context, { spec: body, idempotency: pending, signal: stop, log })
       return showSession(await createOnce(context, request, body, create, signal))
     },

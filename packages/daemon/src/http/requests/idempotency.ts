@@ -1,104 +1,106 @@
-// Idempotency-Key: a request that is sent again gets the answer of the first, also while that one is still under way.
+// Idempotency-Key: a repeated request gets the reply of the first one, also while the first one is still running.
 import { createHmac } from 'node:crypto'
-import { SandglassError } from '@sandglass/contract'
+import { PATHS, SandglassError } from '@sandglass/contract'
 import type { FastifyRequest } from 'fastify'
 import { SingleFlight } from '../../lib/single-flight.ts'
 import type { SessionContext } from '../../sessions/context.ts'
 import { getSession } from '../../sessions/live.ts'
 import type { SessionRecord } from '../../sessions/session-record.ts'
-import { findIdempotency, storeIdempotency } from '../../store/idempotency.ts'
+import { findIdempotency, type PendingRequest, storeIdempotency } from '../../store/idempotency.ts'
 import type { IdempotencyRow } from '../../store/tables.ts'
 
-export type Pending = Omit<IdempotencyRow, 'session_id'>
-
 /**
- * Creates a session once per key. The key is stored with the session's row, so that not even a crash makes two. It is told to stop when
- * the last client that asked for it is gone.
+ * Creates one session per key. The key is stored in the same transaction as the session, so that not even a crash leads to two sessions.
+ * The create is aborted when the last client that waits for it disconnects.
  */
-export function createOnce(
+export async function createOnce(
   context: SessionContext,
   request: FastifyRequest,
   body: unknown,
-  create: (pending: Pending | null, stop: AbortSignal) => Promise<SessionRecord>,
+  create: (pending: PendingRequest | null, signal: AbortSignal) => Promise<SessionRecord>,
   signal: AbortSignal,
 ): Promise<SessionRecord> {
-  return once(context, request, 'createSession', body, signal, {
+  const key = keyOf(request)
+  if (key === null) return create(null, signal)
+  return once(context, { key, route: routeOf('createSession'), body }, signal, {
     run: create,
-    replay: async ({ session_id }) => {
-      const row = session_id === null ? null : await getSession(context, session_id)
-      // A session that never came up is no answer: the request is tried again.
-      return row === null || row.reason === 'start_failed' || row.reason === 'interrupted_create' ? null : row
+    replay: async ({ resource_id }) => {
+      const row = await getSession(context, resource_id)
+      // A session that never started is no reply: the create runs again.
+      return row.reason === 'start_failed' || row.reason === 'interrupted_create' ? null : row
     },
   })
 }
 
-export function answerOnce<T>(
+/** Creates one thing per key inside a session. `run` gets the id of the session, whatever the request called it. */
+export async function createInsideOnce<T>(
   context: SessionContext,
   request: FastifyRequest,
-  route: string,
-  params: { id: string },
+  name: 'createShell' | 'startProcess',
+  ref: string,
   body: unknown,
-  run: () => Promise<T>,
+  run: (sessionId: string) => Promise<T>,
 ): Promise<T> {
-  return once(context, request, `${route} ${params.id}`, body, UNSTOPPABLE, {
+  const key = keyOf(request)
+  if (key === null) return run(ref)
+  // A name can belong to another session tomorrow; the key belongs to this one.
+  const { id } = await getSession(context, ref)
+  return once(context, { key, route: routeOf(name, id), body }, NEVER_ABORTED, {
     run: async pending => {
-      const reply = await run()
-      if (pending)
-        await storeIdempotency(context.store, {
-          ...pending,
-          session_id: (await getSession(context, params.id)).id,
-          response: JSON.stringify(reply),
-        })
+      const reply = await run(id)
+      const response = JSON.stringify(reply)
+      await storeIdempotency(context.store, { ...pending, resource_kind: 'session', resource_id: id, response })
       return reply
     },
     replay: async ({ response }) => (response === null ? null : (JSON.parse(response) as T)),
   })
 }
 
-/** What has begun to run goes on without the client that asked for it. */
-const UNSTOPPABLE = new AbortController().signal
+/** A process or shell that is being started outlives the client that asked for it. */
+const NEVER_ABORTED = new AbortController().signal
 
+const routeOf = (name: 'createSession' | 'createShell' | 'startProcess', id = ''): string =>
+  `${PATHS[name].method} ${PATHS[name].path.replace('{id}', id)}`
+
+type Keyed = { key: string; route: string; body: unknown }
 type Once<T> = {
-  run: (pending: Pending | null, stop: AbortSignal) => Promise<T>
+  run: (pending: PendingRequest, signal: AbortSignal) => Promise<T>
+  /** The reply of the stored request, or null to run it again. */
   replay: (row: IdempotencyRow) => Promise<T | null>
 }
 
-type Answers = SingleFlight<unknown, { hash: string; end(): void }>
-const underWay = new WeakMap<SessionContext, Answers>()
+type Flights = SingleFlight<unknown, { hash: string; end(): void }>
+const flightsOf = new WeakMap<SessionContext, Flights>()
 
 async function once<T>(
   context: SessionContext,
-  request: FastifyRequest,
-  route: string,
-  body: unknown,
+  { key, route, body }: Keyed,
   signal: AbortSignal,
   { run, replay }: Once<T>,
 ): Promise<T> {
-  const key = keyOf(request)
-  if (key === null) return run(null, signal)
-  // SECURITY: keyed, because a plain digest in the database would let somebody try out what the values of an environment were.
+  // SECURITY: an HMAC, because a plain digest in the database would let a reader test guesses of environment values.
   const request_hash = createHmac('sha256', context.secretKey).update(JSON.stringify(body)).digest('base64url')
-  const mine: Answers = underWay.get(context) ?? new SingleFlight()
-  underWay.set(context, mine)
+  const flights: Flights = flightsOf.get(context) ?? new SingleFlight()
+  flightsOf.set(context, flights)
   signal.throwIfAborted()
-  const name = `${route} ${key}`
-  const flight = mine.start(
-    name,
+  const flight = flights.start(
+    `${route} ${key}`,
     () => ({ hash: request_hash, end: () => undefined }),
     async (_, stop) => {
-      // An aborted request may have come too far to stop: its answer is then in the store.
+      // An aborted request may have gone too far to stop. Its reply is then in the store.
       stop.throwIfAborted()
-      return answered(stop)
+      return replayOrRun(stop)
     },
   )
   if (flight.progress.hash !== request_hash) throw new SandglassError('IDEMPOTENCY_MISMATCH', { key })
   return flight.join(signal) as Promise<T>
 
-  async function answered(stop: AbortSignal): Promise<T> {
-    const row = await findIdempotency(context.store, key ?? '', route, context.now())
-    if (row && row.request_hash !== request_hash) throw new SandglassError('IDEMPOTENCY_MISMATCH', { key: row.key })
+  async function replayOrRun(stop: AbortSignal): Promise<T> {
+    const now = context.now()
+    const row = await findIdempotency(context.store, key, route, now)
+    if (row && row.request_hash !== request_hash) throw new SandglassError('IDEMPOTENCY_MISMATCH', { key })
     const earlier = row ? await replay(row) : null
-    return earlier ?? run({ key: key ?? '', route, request_hash, response: null, created_at: context.now() }, stop)
+    return earlier ?? run({ key, route, request_hash, response: null, created_at: now }, stop)
   }
 }
 

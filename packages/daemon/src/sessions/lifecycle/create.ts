@@ -2,8 +2,8 @@
 import type { SessionSpec } from '@sandglass/contract'
 import { holdImage } from '../../images/store/held-image.ts'
 import type { Logger } from '../../log.ts'
+import type { PendingRequest } from '../../store/idempotency.ts'
 import { deleteSession } from '../../store/sessions.ts'
-import type { IdempotencyRow } from '../../store/tables.ts'
 import type { SessionContext } from '../context.ts'
 import { requireDiskSpace, withDiskSpace } from '../placement/admission.ts'
 import { planCreate, type SessionPlan, withImage } from '../placement/plan.ts'
@@ -18,7 +18,7 @@ const PREPARE_TIMEOUT_MS = 3_600_000
 export type CreateRequest = {
   readonly spec: SessionSpec
   /** Stored in the same transaction as the record, so that not even a crash makes two sessions of one key. */
-  readonly idempotency: Omit<IdempotencyRow, 'session_id'> | null
+  readonly idempotency: PendingRequest | null
   /** Ends a create that has stored nothing yet. One that has is visible to others, and goes on. */
   readonly signal: AbortSignal
   readonly log: Logger
