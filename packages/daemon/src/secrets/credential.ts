@@ -1,8 +1,8 @@
-// Keys of agents and backends, wherever the operator put them.
+// API keys of agents and backends, from the configuration or from the secrets.
 import { type Config, CREDENTIALS, type CredentialKey } from '@sandglass/contract'
 import { revealSecret, type Vault } from './stored.ts'
 
-/** What the configuration has wins for this run; else the secret of that name. */
+/** The value in the configuration or, without one, the secret of that name. */
 export async function credential(
   vault: Vault & { readonly config: Readonly<Config> },
   key: CredentialKey,

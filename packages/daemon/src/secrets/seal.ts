@@ -1,14 +1,14 @@
-// Values at rest: AES-256-GCM with a key outside the database.
+// Encrypts values at rest with AES-256-GCM. The key is outside the database.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { SandglassError } from '@sandglass/contract'
 
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** `ciphertext` begins with the tag. */
+/** `ciphertext` starts with the authentication tag. */
 export type Sealed = { nonce: Buffer; ciphertext: Buffer }
 
-/** SECURITY: `owner` is authenticated too, so that what was sealed for one row does not open in another. */
+/** SECURITY: `owner` is authenticated too, so that a value that was copied to another row does not decrypt there. */
 export function seal(key: Buffer, owner: string, text: string): Sealed {
   const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES }).setAAD(Buffer.from(owner))
@@ -16,7 +16,7 @@ export function seal(key: Buffer, owner: string, text: string): Sealed {
   return { nonce, ciphertext: Buffer.concat([cipher.getAuthTag(), hidden]) }
 }
 
-/** `what` is for the refusal of bytes that were changed, moved from another row, or sealed with another key. */
+/** Fails for bytes that were changed, copied from another row, or sealed with another key. `what` names the value in the error. */
 export function unseal(key: Buffer, owner: string, { nonce, ciphertext }: Sealed, what: string): string {
   try {
     const decipher = createDecipheriv('aes-256-gcm', key, nonce, { authTagLength: TAG_BYTES })
@@ -27,7 +27,7 @@ export function unseal(key: Buffer, owner: string, { nonce, ciphertext }: Sealed
   }
 }
 
-/** The environment of a session as its row has it: nonce, tag, ciphertext. */
+/** The environment of a session in the format of its row: nonce, tag, ciphertext. */
 export function sealEnv(key: Buffer, sessionId: string, env: Readonly<Record<string, string>>): Buffer {
   const { nonce, ciphertext } = seal(key, sessionId, JSON.stringify(env))
   return Buffer.concat([nonce, ciphertext])

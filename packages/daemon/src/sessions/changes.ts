@@ -1,9 +1,9 @@
-// Wakes those who follow the events. It carries no event: a follower reads on in the store, so that a slow one costs nothing here.
+// Wakes the followers of events. It carries no event: each follower reads from the store, so a slow one costs no memory.
 
 export class Changes {
   readonly #waiting = new Set<() => void>()
 
-  /** Resolves at the next announcement or abort. To be taken before looking, so that nothing falls between. */
+  /** Resolves at the next announcement or abort. Call it before reading the store, so that no change between the two is missed. */
   next(signal: AbortSignal): Promise<void> {
     return new Promise(resolve => {
       if (signal.aborted) return resolve()
