@@ -77,7 +77,7 @@ export async function changeRecord(
   now: number,
 ): Promise<SessionRecord> {
   const columns = { ...toColumns(patch), status: patch.status }
-  return fromRow((await rows.changeState(store, toRow(record), columns, now)).row)
+  return fromRow(await rows.changeState(store, toRow(record), columns, now))
 }
 
 /** Stores changes other than of the state. */

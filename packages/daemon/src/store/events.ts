@@ -1,5 +1,5 @@
 // Events: the state changes of resources, in the order of their commits. A follower reads on from the last id it has seen.
-import type { Kysely, Transaction } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import type { Store } from './open.ts'
 import { DEFAULT_TENANT, type EventRow, type Resource, type Tables } from './tables.ts'
 
@@ -7,15 +7,12 @@ import { DEFAULT_TENANT, type EventRow, type Resource, type Tables } from './tab
  * Appends an event inside the transaction that changes the resource. The row of the sequence stays locked until the commit, so that
  * events become visible in the order of their ids: a follower would miss an event that appears below an id it has read already.
  */
-export async function appendEvent(trx: Transaction<Tables>, event: Omit<EventRow, 'id'>): Promise<EventRow> {
-  await trx
-    .updateTable('sequences')
-    .set(eb => ({ value: eb('value', '+', 1) }))
-    .where('name', '=', 'events')
-    .execute()
-  const row = { id: await lastEventId(trx), ...event }
-  await trx.insertInto('events').values(row).execute()
-  return row
+export async function appendEvent(trx: Transaction<Tables>, event: Omit<EventRow, 'id'>): Promise<void> {
+  await sql`update sequences set value = value + 1 where name = 'events'`.execute(trx)
+  const { tenant, resource_kind, resource_id, type, status, reason, error_message, created_at } = event
+  await sql`insert into events (id, tenant, resource_kind, resource_id, type, status, reason, error_message, created_at)
+    select value, ${tenant}, ${resource_kind}, ${resource_id}, ${type}, ${status}, ${reason}, ${error_message}, ${created_at}
+    from sequences where name = 'events'`.execute(trx)
 }
 
 /** The events of one resource or, without `resource_id`, of every resource of the kind. */
@@ -34,7 +31,7 @@ export function eventsAfter(
   return of.where('id', '>', after).orderBy('id').limit(limit).execute()
 }
 
-export async function lastEventId(db: Kysely<Tables>): Promise<number> {
+export async function lastEventId(db: Store): Promise<number> {
   const row = await db.selectFrom('sequences').select('value').where('name', '=', 'events').executeTakeFirstOrThrow()
   return row.value
 }

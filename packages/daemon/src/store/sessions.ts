@@ -1,13 +1,13 @@
 // Sessions. A change of state, its event and the counts are one transaction.
 import { FINAL_STATES, LIVE_STATES, SandglassError, type SessionState } from '@sandglass/contract'
-import type { Transaction } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import { appendEvent } from './events.ts'
 import type { PendingRequest } from './idempotency.ts'
 import type { Store } from './open.ts'
-import { DEFAULT_TENANT, type EventRow, type SessionRow, type Tables } from './tables.ts'
+import { DEFAULT_TENANT, type SessionRow, type Tables } from './tables.ts'
 
-export async function insertSession(db: Store, row: SessionRow, request: PendingRequest | null): Promise<EventRow> {
-  return db.transact(async trx => {
+export async function insertSession(db: Store, row: SessionRow, request: PendingRequest | null): Promise<void> {
+  await db.transact(async trx => {
     try {
       await trx.insertInto('sessions').values(row).execute()
     } catch (error) {
@@ -27,9 +27,8 @@ export async function insertSession(db: Store, row: SessionRow, request: Pending
         .values({ tenant: row.tenant, ...request, ...resource(row.id) })
         .execute()
     }
-    const event = await appendStateEvent(trx, row, row.created_at)
-    await count(trx, row, 1)
-    return event
+    await appendStateEvent(trx, row, row.created_at)
+    await count(trx, row.tenant, row.status, null)
   })
 }
 
@@ -39,10 +38,10 @@ export async function changeState(
   row: SessionRow,
   patch: Partial<SessionRow> & { status: SessionState },
   now: number,
-): Promise<{ row: SessionRow; event: EventRow }> {
+): Promise<SessionRow> {
   const is_final = FINAL_STATES.includes(patch.status) ? 1 : 0
   const changed: SessionRow = { ...row, ...patch, is_final, live_name: is_final ? null : row.name }
-  const event = await db.transact(async trx => {
+  await db.transact(async trx => {
     const { numUpdatedRows } = await trx
       .updateTable('sessions')
       .set({ ...patch, is_final, live_name: changed.live_name })
@@ -50,17 +49,15 @@ export async function changeState(
       .where('status', '=', row.status)
       .executeTakeFirst()
     if (numUpdatedRows !== 1n) throw new Error(`session ${row.id} is no longer ${row.status}`)
-    const event = await appendStateEvent(trx, changed, now)
-    await count(trx, row, -1)
-    await count(trx, changed, 1)
-    return event
+    await appendStateEvent(trx, changed, now)
+    await count(trx, row.tenant, changed.status, row.status)
   })
-  return { row: changed, event }
+  return changed
 }
 
 const resource = (id: string) => ({ resource_kind: 'session', resource_id: id }) as const
 
-const appendStateEvent = (trx: Transaction<Tables>, row: SessionRow, now: number): Promise<EventRow> =>
+const appendStateEvent = (trx: Transaction<Tables>, row: SessionRow, now: number): Promise<void> =>
   appendEvent(trx, {
     tenant: row.tenant,
     ...resource(row.id),
@@ -71,20 +68,22 @@ const appendStateEvent = (trx: Transaction<Tables>, row: SessionRow, now: number
     created_at: now,
   })
 
-/** Comes last in a transaction: its row is locked until the commit, and every session in that state needs it. */
+/**
+ * Counts a session that enters a state or leaves one. Comes last in a transaction: the rows are locked until the commit, and every
+ * change of a session in these states needs them.
+ */
 async function count(
   trx: Transaction<Tables>,
-  { tenant, status }: Pick<SessionRow, 'tenant' | 'status'>,
-  change: 1 | -1,
+  tenant: string,
+  entered: SessionState | null,
+  left: SessionState | null,
 ): Promise<void> {
-  const { numUpdatedRows } = await trx
-    .updateTable('session_counts')
-    .set(eb => ({ n: eb('n', '+', change) }))
-    .where('tenant', '=', tenant)
-    .where('status', '=', status)
-    .executeTakeFirst()
+  if (entered === left) return
+  const { numAffectedRows } = await sql`update session_counts set n = n + case status when ${entered} then 1 else -1 end
+    where tenant = ${tenant} and status in (${entered}, ${left})`.execute(trx)
+  const isUnknown = entered !== null && numAffectedRows !== (left === null ? 1n : 2n)
   // The lock that appendEvent takes keeps another transaction from inserting the same row.
-  if (numUpdatedRows === 0n) await trx.insertInto('session_counts').values({ tenant, status, n: change }).execute()
+  if (isUnknown) await trx.insertInto('session_counts').values({ tenant, status: entered, n: 1 }).execute()
 }
 
 /** Changes columns other than the state. */
@@ -130,7 +129,7 @@ export async function deleteSession(db: Store, id: string): Promise<void> {
         .where('resource_id', '=', id)
         .execute()
     }
-    await count(trx, row, -1)
+    await count(trx, row.tenant, null, row.status)
   })
 }
 

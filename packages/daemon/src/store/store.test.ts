@@ -103,7 +103,7 @@ describe.each(ENGINES)('the store on %s', engine => {
     const changes = Promise.all(
       made.map(async first => {
         await insertSession(db, first, null)
-        const { row } = await changeState(db, first, { status: 'paused', reason: 'requested' }, 2000)
+        const row = await changeState(db, first, { status: 'paused', reason: 'requested' }, 2000)
         await changeState(db, row, { status: 'running', reason: 'requested' }, 3000)
       }),
     ).finally(() => {
