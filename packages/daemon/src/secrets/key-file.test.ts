@@ -16,7 +16,7 @@ async function folderFixture(): Promise<{ path: string; store: Store; open: () =
 const put = (store: Store, secretKey: Buffer) => putSecret({ store, secretKey, now: () => 1000 }, 'a', 'hush')
 
 describe('the key file', () => {
-  it('is made once, of 32 bytes, for its owner alone', async () => {
+  it('is created once, has 32 bytes, and only its owner can read it', async () => {
     const { path, open } = await folderFixture()
     const key = await open()
     expect(key.length).toBe(32)
@@ -24,14 +24,14 @@ describe('the key file', () => {
     expect(await open()).toEqual(key)
   })
 
-  it.each([0o640, 0o604, 0o660])('with mode %o is refused, and says how to mend it', async mode => {
+  it.each([0o640, 0o604, 0o660])('with mode %o is refused with the command that fixes it', async mode => {
     const { path, open } = await folderFixture()
     await open()
     await chmod(path, mode)
     await expect(open()).rejects.toMatchObject({ code: 'CONFIG_INSECURE', hint: `chmod 600 ${path}` })
   })
 
-  it('that is missing is made afresh while nothing is sealed, and refused once something is', async () => {
+  it('that is missing is created again while no value is sealed, and refused once one is', async () => {
     const { path, store, open } = await folderFixture()
     const first = await open()
     await rm(path)
@@ -45,20 +45,20 @@ describe('the key file', () => {
     expect(await open()).toEqual(second)
   })
 
-  it('that is another one than sealed what is there is refused', async () => {
+  it('with a key that did not seal the stored values is refused', async () => {
     const { path, store, open } = await folderFixture()
     await put(store, await open())
     await writeFile(path, Buffer.alloc(32, 1))
     await expect(open()).rejects.toMatchObject({ code: 'SECRET_KEY_LOST', message: expect.stringContaining('is another key') })
   })
 
-  it('that was cut short is refused', async () => {
+  it('that is too short is refused', async () => {
     const { path, open } = await folderFixture()
     await writeFile(path, Buffer.alloc(31), { mode: 0o600 })
     await expect(open()).rejects.toMatchObject({ code: 'CONFIG_INVALID', message: expect.stringContaining('32 bytes') })
   })
 
-  it('half made by a daemon that was killed is made again', async () => {
+  it('that a killed daemon left incomplete is created again', async () => {
     const { path, open } = await folderFixture()
     await writeFile(`${path}.new`, Buffer.alloc(3), { mode: 0o600 })
     const key = await open()

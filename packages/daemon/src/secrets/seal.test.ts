@@ -4,7 +4,7 @@ import { seal, sealEnv, unseal, unsealEnv } from './seal.ts'
 const KEY = Buffer.alloc(32, 7)
 
 describe('a sealed value', () => {
-  it('opens with its key and for its owner only', () => {
+  it('decrypts only with its key and for its owner', () => {
     const sealed = seal(KEY, 'secret:a', 'hush ✓')
     expect(unseal(KEY, 'secret:a', sealed, 'it')).toBe('hush ✓')
     const refused = expect.objectContaining({ code: 'SECRET_UNREADABLE' })
@@ -12,13 +12,13 @@ describe('a sealed value', () => {
     expect(() => unseal(Buffer.alloc(32, 8), 'secret:a', sealed, 'it')).toThrow(refused)
   })
 
-  it('never looks the same twice', () => {
+  it('differs each time that the same text is sealed', () => {
     const [one, two] = [seal(KEY, 'a', 'hush'), seal(KEY, 'a', 'hush')]
     expect(one.nonce.equals(two.nonce)).toBe(false)
     expect(one.ciphertext.equals(two.ciphertext)).toBe(false)
   })
 
-  it('with any bit changed, cut short or made longer does not open', () => {
+  it('that was changed, cut off or extended does not decrypt', () => {
     const { nonce, ciphertext } = seal(KEY, 'a', 'hush')
     const flipped = (bytes: Buffer, at: number) => Buffer.from(bytes.map((byte, i) => (i === at ? byte ^ 1 : byte)))
     const spoiled = [
@@ -40,13 +40,13 @@ describe('a sealed value', () => {
 })
 
 describe('a sealed environment', () => {
-  it('opens for its session only', () => {
+  it('decrypts only for its session', () => {
     const sealed = sealEnv(KEY, 'sess_a', { A: 'secret' })
     expect(unsealEnv(KEY, 'sess_a', sealed)).toEqual({ A: 'secret' })
     expect(() => unsealEnv(KEY, 'sess_b', sealed)).toThrow('the environment of sess_b cannot be decrypted')
   })
 
-  it('is no secret of the same name', () => {
+  it('does not decrypt as a secret of the same name', () => {
     const sealed = sealEnv(KEY, 'sess_a', { A: 'secret' })
     const parts = { nonce: sealed.subarray(0, 12), ciphertext: sealed.subarray(12) }
     expect(() => unseal(KEY, 'secret:sess_a', parts, 'it')).toThrow(expect.objectContaining({ code: 'SECRET_UNREADABLE' }))

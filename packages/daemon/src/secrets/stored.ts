@@ -1,5 +1,13 @@
 // Secrets by name. The store gets sealed values; only the daemon itself unseals them.
-import { LIMITS, type RouteReply, SandglassError, type SecretQuery } from '@sandglass/contract'
+import {
+  type Config,
+  CREDENTIALS,
+  type CredentialKey,
+  LIMITS,
+  type RouteReply,
+  SandglassError,
+  type SecretQuery,
+} from '@sandglass/contract'
 import type { Store } from '../store/open.ts'
 import * as rows from '../store/secrets.ts'
 import type { SecretRow } from '../store/tables.ts'
@@ -27,6 +35,19 @@ export async function removeSecret({ store }: Vault, name: string): Promise<{ ok
 export async function revealSecret({ store, secretKey }: Vault, name: string): Promise<string | undefined> {
   const row = await rows.findSecret(store, name)
   return row && unseal(secretKey, ownerOf(name), row, `the secret ${name}`)
+}
+
+/** The API key of an agent or a backend: the value in the configuration or, without one, the secret of that name. */
+export async function credential(
+  vault: Vault & { readonly config: Readonly<Config> },
+  key: CredentialKey,
+): Promise<string | undefined> {
+  return configured(vault.config, key) ?? (await revealSecret(vault, CREDENTIALS[key]))
+}
+
+function configured(config: Readonly<Config>, key: CredentialKey): string | undefined {
+  if (key === 'sprites_token') return config.sprites_token
+  return config.agent_api_keys[key.slice('agent_api_keys.'.length) as keyof Config['agent_api_keys']]
 }
 
 /** The prefix separates secrets from the other values that the key seals. */

@@ -9,7 +9,7 @@ import { pagesOf } from './pages.ts'
 
 const ID = 'sess_abcdefghijklmnop'
 
-/** A stream on which the runner is played by hand. */
+/** A stream whose other end the test writes in place of a runner. */
 function fixture() {
   const [near, far] = duplexPair()
   near.on('error', () => undefined)
@@ -36,7 +36,7 @@ async function collect(pages: ReturnType<typeof fixture>['pages']) {
   return { all, tail: page.value }
 }
 
-it('gives the items page by page and then the end', async () => {
+it('yields the items page by page and then the final fields', async () => {
   const { pages, page, done, isClosed } = fixture()
   page('[{"n":1},{"n":2}]')
   page('[{"n":3}]')
@@ -45,35 +45,35 @@ it('gives the items page by page and then the end', async () => {
   expect(isClosed()).toBe(true)
 })
 
-it('gives others their turn between two pages', async () => {
+it('lets other work run between two pages', async () => {
   const { pages, page, done } = fixture()
   for (let n = 0; n < 20; n++) page(`[{"n":${n}}]`)
   done()
-  let turns = 0
+  let ticks = 0
   let isOver = false
   const count = () => {
-    turns++
+    ticks++
     if (!isOver) setImmediate(count)
   }
   setImmediate(count)
   expect((await collect(pages)).all).toHaveLength(20)
   isOver = true
-  expect(turns).toBeGreaterThanOrEqual(20)
+  expect(ticks).toBeGreaterThanOrEqual(20)
 })
 
 it.each([
-  ['something else than a list', '{"n":1}'],
-  ['a wrong item among right ones', '[{"n":1},{"n":"x"}]'],
-  ['no JSON', '[{"n":1'],
+  ['a page that is not a list', '{"n":1}'],
+  ['an invalid item among valid ones', '[{"n":1},{"n":"x"}]'],
+  ['invalid JSON', '[{"n":1'],
   ['a page of more than a mebibyte', JSON.stringify(Array.from({ length: 200_000 }, (_, n) => ({ n })))],
-])('refuses %s, and closes the stream', async (_, text) => {
+])('rejects %s and closes the stream', async (_, text) => {
   const { pages, page, isClosed } = fixture()
   page(text)
   await expect(collect(pages)).rejects.toMatchObject({ code: 'RUNNER_LOST' })
   expect(isClosed()).toBe(true)
 })
 
-it('a list without an end is a lost runner', async () => {
+it('reports a lost runner when the stream ends before the list', async () => {
   const { pages, page, far } = fixture()
   page('[{"n":1}]')
   far.end()

@@ -1,15 +1,15 @@
-// Lists that a sandbox can make very long. The runner sends them in pages, each is checked when it is taken, and no more than one is
-// here at a time, so that a large folder takes neither the memory nor the turns of other sessions.
-import { setImmediate as turn } from 'node:timers/promises'
+// Lists that a sandbox can make very long, such as a folder. The runner sends them in pages. The daemon reads and checks one page at a
+// time, so that a large folder costs other sessions neither memory nor waiting time.
+import { setImmediate as yieldToOthers } from 'node:timers/promises'
 import { SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
 import type { SessionStream } from './inside/request.ts'
 import { parsed } from './inside/runner-shapes.ts'
 
-/** The runner's pages are far smaller. SECURITY: the longest text of a sandbox that is parsed at once. */
+/** SECURITY: bounds the text from a sandbox that is parsed at once. The runner's own pages are far smaller. */
 const MAX_PAGE_BYTES = 1024 * 1024
 
-/** A reply whose `items` are sent as they come, between the fields of `head` and those that the pages end with. */
+/** A streamed reply: the fields of `head`, then `items` page by page, then the fields that `pages` returns. */
 export class PagedReply<R extends { items: readonly unknown[] }> {
   readonly head: Partial<R>
   readonly pages: AsyncGenerator<R['items'], Partial<R>, undefined>
@@ -22,7 +22,7 @@ export class PagedReply<R extends { items: readonly unknown[] }> {
 
 const Done = z.object({ truncated: z.boolean() })
 
-/** Closes the stream at its end. */
+/** Reads the pages of a stream and closes it at the end. */
 export async function* pagesOf<S extends z.ZodType>(
   { stream, live, close }: SessionStream,
   item: S,
@@ -32,7 +32,7 @@ export async function* pagesOf<S extends z.ZodType>(
     for (let message = await stream.next(); message !== null; message = await stream.next()) {
       if (message.type === 'done') return parsed(id, Done, message)
       yield itemsOf(id, item, await stream.collect(MAX_PAGE_BYTES))
-      await turn() // a reader that is quicker than the runner would leave none to others
+      await yieldToOthers() // a client that reads faster than the runner sends would block the event loop
     }
     throw new SandglassError('RUNNER_LOST', { id })
   } finally {
@@ -40,7 +40,7 @@ export async function* pagesOf<S extends z.ZodType>(
   }
 }
 
-/** The first item that is wrong ends it: a page has room for very many. */
+/** Fails at the first invalid item: a page can hold very many. */
 function itemsOf<S extends z.ZodType>(id: string, item: S, page: Buffer): z.output<S>[] {
   return parsed(id, z.array(z.unknown()), jsonOf(id, page)).map(value => parsed(id, item, value))
 }
