@@ -1,7 +1,8 @@
-// The schema, in SQL that SQLite and MariaDB both accept. SQLite derives a column's affinity from these type names:
-// varchar and mediumtext are text, bigint is an integer, double is a real, mediumblob is a blob.
+// Schema 7, in SQL that SQLite and MariaDB both accept. Later schemas are steps in migrations.ts that change this one.
 //
-// Text in an index has a length, because MariaDB limits an index entry to 3072 bytes and a character takes four. Times are milliseconds.
+// SQLite derives a column's affinity from the type names: varchar and mediumtext are text, bigint is an integer, double is a real,
+// mediumblob is a blob. Text in an index has a length, because MariaDB limits an index entry to 3072 bytes and a character takes four.
+// Times are milliseconds since the epoch.
 
 /** A top-level table belongs to a tenant: its names are unique within the tenant. */
 const TENANT = "tenant varchar(64) not null default 'default'"
