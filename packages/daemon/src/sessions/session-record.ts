@@ -3,6 +3,7 @@
 import { FINAL_STATES, type LimitHit, SESSION_ID, type SessionState } from '@sandglass/contract'
 import type { HostMount, LimitKind } from '../backends/backend.ts'
 import type { PendingRequest } from '../store/idempotency.ts'
+import type { Page } from '../store/cursor.ts'
 import * as listRows from '../store/list.ts'
 import type { Store } from '../store/open.ts'
 import * as rows from '../store/sessions.ts'
@@ -94,7 +95,7 @@ export const retiredRecords = async (store: Store, now: number, limit: number): 
 export async function listRecords(
   store: Store,
   filter: listRows.SessionFilter,
-  page: listRows.Page,
+  page: Page,
 ): Promise<{ records: SessionRecord[]; total: number; nextCursor: string | null }> {
   const { rows: found, ...rest } = await listRows.listSessions(store, filter, page)
   return { records: found.map(fromRow), ...rest }
