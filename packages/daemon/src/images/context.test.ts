@@ -8,13 +8,13 @@ import { reserveBytes } from './context.ts'
 
 const MiB = 1024 * 1024
 
-it('a session counts once in what images leave alone, however many backends look into its folder', async () => {
+it('the reserved space counts a session once, also if several backends report it', async () => {
   const sessions = await temporaryFolder()
   await mkdir(join(sessions, 'a'))
   await using disk = await open(join(sessions, 'a', 'disk.ext4'), 'w')
   await disk.truncate(1024 * MiB)
   const backend = () => Object.assign(plainChild(sessions), { room: () => new DiskRoom(sessions).read() })
-  const { context: world } = await daemonFixture({ flags: { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] } })
+  const { world } = await daemonFixture({ flags: { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] } })
   const backends = new Map(['oci', 'microvm'].map(name => [name, backend()]))
   const { blocks, bsize } = await statfs(world.dataDir)
   expect(await reserveBytes({ ...world, backends })).toBe(diskThresholds(NO_OVERCOMMIT, blocks * bsize).pause + 128 * MiB)

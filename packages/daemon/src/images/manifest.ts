@@ -1,9 +1,9 @@
-// What registries and archives say about images, parsed: indexes, manifests, configurations. OCI's and Docker's differ in names alone.
+// Parses image indexes, manifests and configurations. The OCI and Docker formats differ only in media types.
 import { createHash } from 'node:crypto'
 import { LIMITS, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
 
-const Digest = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'is no sha256 digest')
+const Digest = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'is not a sha256 digest')
 
 const Descriptor = z.object({
   mediaType: z.string().max(256).optional(),
@@ -27,16 +27,16 @@ const ImageConfig = z.object({
 })
 export type ImageConfig = z.infer<typeof ImageConfig>
 
-/** This machine, in the words of images. */
+/** This machine's architecture, as images name it. */
 export const ARCHITECTURE = process.arch === 'x64' ? 'amd64' : process.arch
 
-/** A manifest, or an index of several. `image` is its name, for messages. */
+/** `image` is the name for error messages. */
 export function parseManifest(image: string, bytes: Buffer): { index: Descriptor[] } | { manifest: Manifest } {
   const value = json(image, bytes, 'its manifest')
   if (typeof value === 'object' && value !== null && 'manifests' in value)
     return { index: checked(image, Index, value, 'its index').manifests }
   if (typeof value === 'object' && value !== null && 'schemaVersion' in value && value.schemaVersion === 1)
-    throw invalid(image, 'its manifest is of the old version 1: push it again with a newer tool')
+    throw invalid(image, 'its manifest has the obsolete schema version 1: push the image again with a newer tool')
   const manifest = checked(image, Manifest, value, 'its manifest')
   if (manifest.layers.length > LIMITS.image_layers.max)
     throw new SandglassError('IMAGE_TOO_LARGE', { image, what: 'layers', max: LIMITS.image_layers.max })
@@ -46,34 +46,35 @@ export function parseManifest(image: string, bytes: Buffer): { index: Descriptor
 export function parseConfig(image: string, bytes: Buffer, layers: number): ImageConfig {
   const config = checked(image, ImageConfig, json(image, bytes, 'its configuration'), 'its configuration')
   if (config.os !== 'linux' || config.architecture !== ARCHITECTURE)
-    throw invalid(image, `it is for ${config.os}/${config.architecture}, and this machine is linux/${ARCHITECTURE}`)
-  if (config.rootfs.diff_ids.length !== layers) throw invalid(image, 'its configuration and its manifest have different layers')
+    throw invalid(image, `it is for ${config.os}/${config.architecture}, but this machine is linux/${ARCHITECTURE}`)
+  if (config.rootfs.diff_ids.length !== layers)
+    throw invalid(image, 'its configuration and its manifest have different numbers of layers')
   const size = (config.config?.Env ?? []).reduce((sum, line) => sum + Buffer.byteLength(line), 0)
   if (size > LIMITS.image_env_bytes.max)
     throw new SandglassError('IMAGE_TOO_LARGE', { image, what: 'bytes of environment', max: LIMITS.image_env_bytes.max })
   return config
 }
 
-/** The one of an index that is for this machine. */
+/** The manifest for this machine. */
 export function pickPlatform(image: string, index: readonly Descriptor[]): Descriptor {
   const found =
     index.find(({ platform }) => platform?.os === 'linux' && platform.architecture === ARCHITECTURE) ??
-    // Layouts of one image often leave the platform out.
+    // OCI layouts with one image often omit the platform.
     (index.length === 1 && index[0]?.platform === undefined ? index[0] : undefined)
   if (found) return found
   const has = [...new Set(index.flatMap(({ platform }) => (platform ? [`${platform.os}/${platform.architecture}`] : [])))]
-  throw invalid(image, `it is there for ${has.join(', ') || 'no platform'}, and not for linux/${ARCHITECTURE}`)
+  throw invalid(image, `it is available for ${has.join(', ') || 'no platform'}, but not for linux/${ARCHITECTURE}`)
 }
 
-/** SECURITY: these belong to the user that a sandbox has, and not to the one that the image was made for. */
-const OURS = new Set(['HOME', 'USER', 'LOGNAME', 'PWD', 'SHELL', 'HOSTNAME'])
+/** SECURITY: these describe the sandbox's user, not the user that the image was made for. */
+const SET_BY_SANDBOX = new Set(['HOME', 'USER', 'LOGNAME', 'PWD', 'SHELL', 'HOSTNAME'])
 
 export function envOf({ config }: ImageConfig): Record<string, string> {
   const env: [string, string][] = []
   for (const line of config?.Env ?? []) {
     const at = line.indexOf('=')
     const name = line.slice(0, at)
-    if (at > 0 && !OURS.has(name) && !line.includes('\0')) env.push([name, line.slice(at + 1)])
+    if (at > 0 && !SET_BY_SANDBOX.has(name) && !line.includes('\0')) env.push([name, line.slice(at + 1)])
   }
   return Object.fromEntries(env)
 }

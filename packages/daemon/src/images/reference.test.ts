@@ -16,7 +16,7 @@ describe('references', () => {
     [`x@${DIGEST}`, `docker.io/library/x@${DIGEST}`],
     [`x:1@${DIGEST}`, `docker.io/library/x@${DIGEST}`],
     ['a/b/c/d:T_1.0-x', 'docker.io/a/b/c/d:T_1.0-x'],
-  ])('%s is kept as %s', (given, name) => {
+  ])('%s is stored as %s', (given, name) => {
     expect(parseReference(given).name).toBe(name)
     expect(parseReference(name).name).toBe(name)
   })
@@ -36,11 +36,11 @@ describe('references', () => {
     '-a',
     'a/',
     'http://x/y',
-  ])('refuses %j and says what is wrong', given => {
+  ])('%j is refused', given => {
     expect(() => parseReference(given)).toThrow('is not an image reference')
   })
 
-  it('tells an id, or 12 or more of its digits, from a name', () => {
+  it('an id, or 12 or more of its digits, is distinguished from a name', () => {
     expect(idPrefix(DIGEST)).toBe('a1'.repeat(32))
     expect(idPrefix('a1a1a1a1a1a1')).toBe('a1a1a1a1a1a1')
     expect(idPrefix('a1a1a1a1a1a')).toBeNull()

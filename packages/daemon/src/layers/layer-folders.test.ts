@@ -9,7 +9,7 @@ import { RUNNER_PATH } from '../backends/plain-child/plain-child.fixture.ts'
 import { canCutPower, cuttableDisk } from '../testing/power-cut.fixture.ts'
 import { LayerFolders } from './layer-folders.ts'
 
-it('an unpacker that cannot be started is an error, and leaves nothing', async () => {
+it('an unpacker that cannot start is an error and leaves no folder', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'sg-layers-'))
   onTestFinished(() => rm(dir, { recursive: true, force: true }))
   const folders = new LayerFolders(dir, join(dir, 'no-runner'), false)
@@ -33,8 +33,8 @@ it('an unpacker that cannot be started is an error, and leaves nothing', async (
 
 it.each([
   ['between two pieces', 300],
-  ['in the middle of one', 0],
-])('an unpacker that refuses the layer %s is heard', async (_, pauseMs) => {
+  ['inside one piece', 0],
+])('the error of an unpacker that refuses the layer %s is reported', async (_, pauseMs) => {
   const dir = await mkdtemp(join(tmpdir(), 'sg-layers-'))
   onTestFinished(() => rm(dir, { recursive: true, force: true }))
   const unpacker = join(dir, 'unpacker')
@@ -55,7 +55,7 @@ it.each([
   expect(await readdir(join(dir, 'layers'))).toEqual([])
 })
 
-it('a tar that is cut off between two entries is no layer, whatever the unpacker made of it', async () => {
+it('a tar that is truncated between two entries is refused, even if the unpacker reports success', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'sg-layers-'))
   onTestFinished(() => rm(dir, { recursive: true, force: true }))
   const unpacker = join(dir, 'unpacker')
@@ -70,7 +70,7 @@ it('a tar that is cut off between two entries is no layer, whatever the unpacker
   expect(await readdir(join(dir, 'layers'))).toEqual([])
 })
 
-it('an unpacker that waits for the disk is not waited for once the layer is given up', async () => {
+it('an abort does not wait for an unpacker that waits for the disk', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'sg-layers-'))
   onTestFinished(() => rm(dir, { recursive: true, force: true }))
   const unpacker = join(dir, 'unpacker')
@@ -80,12 +80,12 @@ it('an unpacker that waits for the disk is not waited for once the layer is give
   const folders = new LayerFolders(join(dir, 'layers'), unpacker, false)
   const unpacked = folders.unpack('app', `sha256:${'0'.repeat(64)}`, Readable.from([Buffer.alloc(1024)]), limits, abort.signal)
   await expect.poll(() => readdir(dir)).toContain('waits')
-  abort.abort(new Error('given up'))
-  await expect(unpacked).rejects.toThrow('given up')
+  abort.abort(new Error('aborted'))
+  await expect(unpacked).rejects.toThrow('aborted')
   expect(await readdir(join(dir, 'layers'))).toEqual([])
 })
 
-it.runIf(canCutPower)('a layer that was unpacked when the power was cut has its files', async () => {
+it.runIf(canCutPower)('an unpacked layer survives a power cut', async () => {
   const { folder, cut } = await cuttableDisk()
   const [tar, diffId] = [pack(), `sha256:${'0'.repeat(64)}`]
   for (const name of ['a', 'b']) tar.entry({ name }, 'content')

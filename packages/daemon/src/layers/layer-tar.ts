@@ -1,6 +1,7 @@
-// A layer's blob as the tar it holds: uncompressed, and checked while it passes.
+// Opens a layer's blob as a tar stream: decompresses it and checks its digest on the way.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { type Readable, Transform, type TransformCallback } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { SandglassError } from '@sandglass/contract/tables'
@@ -9,31 +10,31 @@ import { ZstdFrames } from './zstd-frames.ts'
 export type Compression = 'none' | 'gzip' | 'zstd'
 
 export interface LayerSource {
-  /** The image that it is of, for messages. */
+  /** Name of the image, for error messages. */
   readonly image: string
   readonly diffId: string
   readonly compression: Compression
-  /** Told of each piece of the tar. SECURITY: a few bytes may unpack to any number of them; what this throws ends the tar. */
+  /** Called with the length of each piece of the tar; an exception fails the tar. SECURITY: stops a decompression bomb. */
   readonly onBytes?: (bytes: number) => void
 }
 
 const PIECE_BYTES = 256 * 1024
 
-/** The tar of a blob in a file. It ends only if it is what the diff id says; else it fails. */
+/** The tar of a blob file. The stream ends only if the tar matches the diff id; else it fails. */
 export function openLayer(blob: string, layer: LayerSource): Readable {
   return layerTar(createReadStream(blob, { highWaterMark: PIECE_BYTES }), layer)
 }
 
-/** The same for a blob that is still coming. */
+/** The same for a blob that is still being downloaded. */
 export function layerTar(blob: Readable, layer: LayerSource): Readable {
   const checked = new CheckedTar(layer)
   const inflate = layer.compression === 'none' ? null : layer.compression === 'gzip' ? gunzip() : zstd()
-  // What goes wrong in any of them is told by the last, which is all that the caller sees; and none outlives it.
+  // The caller sees only the last stream: it reports the errors of all, and destroys all when it closes.
   for (const step of inflate ? [blob, inflate] : [blob]) {
     step.on('error', error => checked.destroy(failure(error, layer)))
     checked.once('close', () => step.destroy())
   }
-  // It may fail before anybody reads it, who then finds it failed.
+  // It may fail before a reader is attached. The reader then gets the error.
   checked.on('error', () => undefined)
   if (inflate) blob.pipe(inflate).pipe(checked)
   else blob.pipe(checked)
@@ -74,5 +75,21 @@ class CheckedTar extends Transform {
 function failure(error: unknown, { image }: LayerSource): Error {
   const { code, message } = error as { code?: unknown; message: string }
   if (error instanceof SandglassError || typeof code !== 'string' || !/^(Z_|ZSTD_)/.test(code)) return error as Error
-  return new SandglassError('IMAGE_INVALID', { image, issue: `a layer cannot be uncompressed: ${message}` }, { cause: error })
+  return new SandglassError('IMAGE_INVALID', { image, issue: `a layer cannot be decompressed: ${message}` }, { cause: error })
+}
+
+/** Detected from the first bytes: the media type in a manifest is not always right. */
+export function compressionOf(start: Uint8Array): Compression {
+  if (start[0] === 0x1f && start[1] === 0x8b) return 'gzip'
+  const isZstd = start[0] === 0x28 && start[1] === 0xb5 && start[2] === 0x2f && start[3] === 0xfd
+  // A zstd stream may begin with a skippable frame.
+  const isSkippable =
+    start[0] !== undefined && (start[0] & 0xf0) === 0x50 && start[1] === 0x2a && start[2] === 0x4d && start[3] === 0x18
+  return isZstd || isSkippable ? 'zstd' : 'none'
+}
+
+export async function fileCompression(path: string): Promise<Compression> {
+  await using file = await open(path)
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0)
+  return compressionOf(buffer.subarray(0, bytesRead))
 }

@@ -5,7 +5,7 @@ import { type Entry, tarOf } from '../images/testing/image.fixture.ts'
 import { readEntries } from './tar-entries.ts'
 
 const read = async (tar: Readable, names: string[] = []) =>
-  await readEntries(tar, { image: 'app:1', issue: 'a layer is no tar' }, AbortSignal.timeout(20_000), async ({ name }) => {
+  await readEntries(tar, { image: 'app:1', issue: 'a layer is not a tar' }, AbortSignal.timeout(20_000), async ({ name }) => {
     names.push(name)
   })
 
@@ -19,12 +19,12 @@ async function special(kind: string, entry: Entry): Promise<Buffer> {
   return tar
 }
 
-describe('a tar that cannot be read', () => {
+describe('reading a tar', () => {
   it.each<[string, () => Promise<Buffer> | Buffer]>([
-    ['is something else', () => Buffer.alloc(2048, 'x')],
-    ['is cut off', async () => (await tarOf([{ name: 'f', content: 'x'.repeat(5000) }])).subarray(0, 1500)],
+    ['is not a tar', () => Buffer.alloc(2048, 'x')],
+    ['is truncated', async () => (await tarOf([{ name: 'f', content: 'x'.repeat(5000) }])).subarray(0, 1500)],
     [
-      'has a file that another header makes longer than the rest',
+      'has a file that a global header makes longer than the tar',
       async () =>
         Buffer.concat([
           await special('g', { name: 'g', content: '13 size=9999\n' }),
@@ -33,7 +33,7 @@ describe('a tar that cannot be read', () => {
         ]),
     ],
     [
-      'has a header inside a file that another header says is empty',
+      'has a header inside a file that a global header declares empty',
       async () =>
         Buffer.concat([
           await special('g', { name: 'g', content: '9 size=0\n' }),
@@ -43,19 +43,19 @@ describe('a tar that cannot be read', () => {
           ]),
         ]),
     ],
-  ])('and %s is the fault of the image', async (_, tar) => {
+  ])('that %s fails with IMAGE_INVALID', async (_, tar) => {
     await expect(read(Readable.from([await tar()]))).rejects.toMatchObject({
       code: 'IMAGE_INVALID',
-      message: expect.stringContaining('a layer is no tar'),
+      message: expect.stringContaining('a layer is not a tar'),
     })
   })
 
-  it('for any other reason is not', async () => {
+  it('passes on errors of the source', async () => {
     await expect(read(createReadStream('/nowhere/at/all'))).rejects.toMatchObject({ code: 'ENOENT' })
   })
 })
 
-it('gives every entry of a tar, also of those that nobody reads', async () => {
+it('every entry of a tar is reported, also if its content is not read', async () => {
   const names: string[] = []
   const tar = await tarOf(['a', 'b', 'c'].map(name => ({ name, content: 'x'.repeat(100_000) })))
   await read(Readable.from([tar.subarray(0, 70_000), tar.subarray(70_000)]), names)

@@ -1,43 +1,43 @@
-// The entries of a tar that somebody else has made.
+// Reads the entries of an untrusted tar.
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { SandglassError } from '@sandglass/contract/tables'
 import { extract, type Header } from 'tar-stream'
 
 export interface TarSource {
-  /** The image that it is of, for messages. */
+  /** Name of the image, for error messages. */
   readonly image: string
-  /** What is wrong with the image when the tar cannot be read. */
+  /** Prefix of the message if the tar is invalid. */
   readonly issue: string
 }
 
 /**
- * Gives every entry to `take`, one after the other, and passes over what it does not read. It ends with the tar, or with the first failure.
- * SECURITY: the bytes may be anything. One that reads entries by events instead has to listen for errors of each, or ends the daemon.
+ * Calls `onEntry` for each entry in order and skips content that it does not read. Ends with the tar or the first error.
+ * SECURITY: the bytes may be anything. An event-based reader that misses an error listener on one entry would crash the daemon.
  */
 export async function readEntries(
   tar: Readable,
   source: TarSource,
   signal: AbortSignal,
-  take: (header: Header, content: AsyncIterable<Buffer>) => Promise<void>,
+  onEntry: (header: Header, content: AsyncIterable<Buffer>) => Promise<void>,
 ): Promise<void> {
   const archive = extract()
-  const takeAll = async () => {
+  const readAll = async () => {
     for await (const entry of archive) {
-      await take(entry.header, entry as AsyncIterable<Buffer>)
+      await onEntry(entry.header, entry as AsyncIterable<Buffer>)
       entry.resume()
     }
   }
-  const [sent, taken] = await Promise.allSettled([pipeline(tar, archive, { signal }), takeAll()])
+  const [sent, read] = await Promise.allSettled([pipeline(tar, archive, { signal }), readAll()])
   signal.throwIfAborted()
-  // Whichever fails ends the other, which then only tells that it was ended.
-  if (taken.status === 'rejected' && !isCutOff(taken.reason)) throw failure(source, taken.reason)
+  // A failure of one destroys the other, whose error then only says that it was destroyed.
+  if (read.status === 'rejected' && !isPrematureClose(read.reason)) throw failure(source, read.reason)
   if (sent.status === 'rejected') throw failure(source, sent.reason)
 }
 
-const isCutOff = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE'
+const isPrematureClose = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ERR_STREAM_PREMATURE_CLOSE'
 
-/** What the bytes are to blame for comes from tar-stream, without a code, or from what uncompresses them. */
+/** Errors of tar-stream (without a code) and of decompressors mean an invalid archive; others are passed on. */
 function failure({ image, issue }: TarSource, error: unknown): unknown {
   if (error instanceof SandglassError) return error
   const { code, message } = error as NodeJS.ErrnoException

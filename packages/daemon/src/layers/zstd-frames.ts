@@ -1,19 +1,19 @@
-// Uncompresses zstd of any number of frames. Node's own stream ends with the first one, and layers that can be fetched in parts have thousands.
+// Decompresses zstd data of many frames. Node's own stream ends after the first frame, and layers in the seekable format have thousands.
 import { Transform, type TransformCallback } from 'node:stream'
 import { createZstdDecompress, type ZstdDecompress } from 'node:zlib'
 
 /**
- * SECURITY: each frame costs the same, however little is in it, and an empty one is nine bytes. Those of a tar have a block of it, or more, on
- * average.
+ * SECURITY: each frame has a fixed cost, and an empty frame takes nine bytes. Frames of a real tar hold a block or more on average, so a lower
+ * average is refused.
  */
 const MIN_FRAME_BYTES = 256
-/** Counted over so many of them at a time. */
+/** Frames over which the average is taken. */
 const ROUND = 5000
 
 export class ZstdFrames extends Transform {
   readonly #chunkSize: number
   #frame: ZstdDecompress | null = null
-  /** Of this round. */
+  /** Frames and bytes in the current round. */
   #frames = 0
   #bytes = 0
 
@@ -29,13 +29,13 @@ export class ZstdFrames extends Transform {
       if (error) return
       const rest = chunk.subarray(frame.bytesWritten - before)
       if (rest.length === 0) done()
-      else if (rest.length === chunk.length && before === 0) this.destroy(invalid('zstd data that is none'))
-      else if (this.#areTooShort()) this.destroy(invalid(`${ROUND} frames of zstd with hardly anything in them`))
+      else if (rest.length === chunk.length && before === 0) this.destroy(invalid('invalid zstd data'))
+      else if (this.#areTooShort()) this.destroy(invalid(`${ROUND} zstd frames with almost no content`))
       else this.#whenEnded(frame, () => this._transform(rest, encoding, done))
     })
   }
 
-  /** Asked at the end of each frame. */
+  /** Called at the end of each frame. */
   #areTooShort(): boolean {
     this.#frames += 1
     if (this.#frames < ROUND) return false
@@ -44,7 +44,7 @@ export class ZstdFrames extends Transform {
     return areShort
   }
 
-  /** A frame's last bytes come out before the next one begins. */
+  /** Waits for the last bytes of a frame before the next frame begins. */
   #whenEnded(frame: ZstdDecompress, then: () => void): void {
     const next = () => {
       this.#frame = null
@@ -83,5 +83,5 @@ export class ZstdFrames extends Transform {
   }
 }
 
-/** As those that zlib gives. */
+/** With a code like those of zlib's errors. */
 const invalid = (message: string) => Object.assign(new Error(message), { code: 'ZSTD_invalid_frames' })

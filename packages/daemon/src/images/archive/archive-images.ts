@@ -1,15 +1,14 @@
-// What is in an archive: docker save has manifest.json, an OCI layout has index.json, and newer docker save has both.
+// Finds the images in an archive: docker save writes manifest.json, an OCI layout has index.json, and newer docker save writes both.
 import { LIMITS, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
 import { type Descriptor, digestOf, invalid, type Manifest, parseConfig, parseManifest, pickPlatform } from '../manifest.ts'
 import { parseReference } from '../reference.ts'
-import { distinctImages } from './distinct-images.ts'
 import type { Spool, SpooledFile } from './spool.ts'
 
 export interface ArchivedImage {
-  /** Digest of its configuration. */
+  /** Digest of the configuration. */
   readonly id: string
-  /** SECURITY: read when it is needed. All of those of an archive together may be larger than the memory. */
+  /** SECURITY: read on demand, because all configurations of an archive together may exceed the memory. */
   readonly config: () => Promise<Buffer>
   readonly architecture: string
   readonly manifestDigest: string
@@ -28,38 +27,40 @@ const REF_NAME = 'org.opencontainers.image.ref.name'
 const FULL_NAME = 'io.containerd.image.name'
 const PLAIN_LAYER = 'application/vnd.oci.image.layer.v1.tar'
 
-/** Under the names that they have in there, which may be none. */
-export async function archivedImages(spool: Spool, image: string): Promise<ArchivedImage[]> {
-  const saved = await spool.text(image, 'manifest.json')
-  const index = await spool.text(image, 'index.json')
-  if (!saved && !index) throw invalid(image, 'its archive has neither manifest.json (docker save) nor index.json (an OCI layout)')
-  return saved ? await savedImages(spool, image, saved) : await layoutImages(spool, image, index ?? Buffer.alloc(0))
+/** With the names from the archive, which may be none. */
+export async function archivedImages(spool: Spool): Promise<ArchivedImage[]> {
+  const saved = await spool.text('manifest.json')
+  if (saved) return await savedImages(spool, saved)
+  const index = await spool.text('index.json')
+  if (index) return await layoutImages(spool, index)
+  throw invalid(spool.image, 'its archive has neither manifest.json (docker save) nor index.json (OCI layout)')
 }
 
-/** `reference` names the one image of an archive, whatever it is called in there. */
-export function named(found: readonly ArchivedImage[], reference: string | undefined): readonly ArchivedImage[] {
+/** `reference` replaces the names of the archive's only image. */
+export function withReference(found: readonly ArchivedImage[], reference: string | undefined): readonly ArchivedImage[] {
   if (reference === undefined) {
     if (found.some(({ references }) => references.length === 0))
       throw new SandglassError('INVALID_REQUEST', {
         issue: 'reference is missing: the archive has an image without a name',
-        next: 'give it a name like app:1.0',
+        next: 'give a name like app:1.0',
       })
     return found
   }
   const [only, ...more] = found
   if (!only || more.length > 0)
-    throw new SandglassError('INVALID_REQUEST', { issue: `reference names one image, and the archive has ${found.length}` })
+    throw new SandglassError('INVALID_REQUEST', { issue: `reference names one image, but the archive has ${found.length}` })
   return [{ ...only, references: [parseReference(reference).name] }]
 }
 
-async function savedImages(spool: Spool, image: string, text: Buffer): Promise<ArchivedImage[]> {
+async function savedImages(spool: Spool, text: Buffer): Promise<ArchivedImage[]> {
+  const { image } = spool
   const entries = Saved.safeParse(parsed(image, text))
-  if (!entries.success) throw invalid(image, 'its manifest.json is not one of docker save')
+  if (!entries.success) throw invalid(image, 'its manifest.json does not have the format of docker save')
   const distinct = distinctImages(
     image,
     entries.data.map(({ RepoTags, ...entry }) => ({
       ...entry,
-      id: required(spool, image, entry.Config).digest,
+      id: requireFile(spool, entry.Config).digest,
       references: RepoTags ?? [],
     })),
   )
@@ -67,11 +68,11 @@ async function savedImages(spool: Spool, image: string, text: Buffer): Promise<A
   for (const { id, references, Config, Layers } of distinct) {
     if (Layers.length > LIMITS.image_layers.max)
       throw new SandglassError('IMAGE_TOO_LARGE', { image, what: 'layers', max: LIMITS.image_layers.max })
-    const config = () => textOf(spool, image, Config)
+    const config = () => textOf(spool, Config)
     const bytes = await config()
     const { architecture, rootfs } = parseConfig(image, bytes, Layers.length)
     const layers = Layers.map((name, i) => ({
-      file: required(spool, image, name),
+      file: requireFile(spool, name),
       diffId: rootfs.diff_ids[i] ?? '',
       mediaType: PLAIN_LAYER,
     }))
@@ -81,9 +82,10 @@ async function savedImages(spool: Spool, image: string, text: Buffer): Promise<A
   return images
 }
 
-async function layoutImages(spool: Spool, image: string, text: Buffer): Promise<ArchivedImage[]> {
+async function layoutImages(spool: Spool, text: Buffer): Promise<ArchivedImage[]> {
+  const { image } = spool
   const top = parseManifest(image, text)
-  if (!('index' in top)) throw invalid(image, 'its index.json is no index')
+  if (!('index' in top)) throw invalid(image, 'its index.json is not an index')
   const groups = top.index.filter(({ annotations, platform }) => annotations?.[REF_NAME] !== undefined || platform === undefined)
   const chosen = groups.length > 0 ? groups : [pickPlatform(image, top.index)]
   const distinct = distinctImages(
@@ -91,29 +93,30 @@ async function layoutImages(spool: Spool, image: string, text: Buffer): Promise<
     chosen.map(descriptor => ({ id: descriptor.digest, references: namesIn(descriptor) })),
   )
   const images: ArchivedImage[] = []
-  for (const { id, references } of distinct) images.push({ ...(await layoutImage(spool, image, id, 0)), references })
-  // Two manifests may have one configuration.
+  for (const { id, references } of distinct) images.push({ ...(await layoutImage(spool, id, 0)), references })
+  // Two manifests may have the same configuration.
   return distinctImages(image, images)
 }
 
-async function layoutImage(spool: Spool, image: string, digest: string, depth: number): Promise<ArchivedImage> {
-  const found = parseManifest(image, await blob(spool, image, digest))
+async function layoutImage(spool: Spool, digest: string, depth: number): Promise<ArchivedImage> {
+  const { image } = spool
+  const found = parseManifest(image, await blob(spool, digest))
   if ('index' in found) {
-    if (depth > 3) throw invalid(image, 'its index leads to an index too often')
-    return await layoutImage(spool, image, pickPlatform(image, found.index).digest, depth + 1)
+    if (depth > 3) throw invalid(image, 'its indexes are nested too deeply')
+    return await layoutImage(spool, pickPlatform(image, found.index).digest, depth + 1)
   }
   const id = found.manifest.config.digest
-  const config = () => blob(spool, image, id)
+  const config = () => blob(spool, id)
   const { architecture, rootfs } = parseConfig(image, await config(), found.manifest.layers.length)
   const layers = found.manifest.layers.map(({ digest, mediaType }, i) => ({
-    file: layoutFile(spool, image, digest),
+    file: layoutFile(spool, digest),
     diffId: rootfs.diff_ids[i] ?? '',
     mediaType: mediaType ?? PLAIN_LAYER,
   }))
   return { id, config, architecture, manifestDigest: digest, references: [], layers }
 }
 
-/** A bare tag, as some tools write there, is no name. */
+/** Some tools write a bare tag there, which is not a name. */
 function namesIn({ annotations }: Descriptor): string[] {
   const name = annotations?.[FULL_NAME] ?? annotations?.[REF_NAME]
   return name === undefined || !/[:/@]/.test(name) ? [] : [fullName(name)]
@@ -121,32 +124,59 @@ function namesIn({ annotations }: Descriptor): string[] {
 
 const fullName = (name: string) => parseReference(name).name
 
-function layoutFile(spool: Spool, image: string, digest: string): SpooledFile {
-  const file = required(spool, image, `blobs/${digest.replace(':', '/')}`)
-  if (file.digest !== digest) throw new SandglassError('IMAGE_DIGEST_MISMATCH', { image, digest, issue: `is ${file.digest}` })
+function layoutFile(spool: Spool, digest: string): SpooledFile {
+  const file = requireFile(spool, `blobs/${digest.replace(':', '/')}`)
+  if (file.digest !== digest)
+    throw new SandglassError('IMAGE_DIGEST_MISMATCH', { image: spool.image, digest, issue: `is ${file.digest}` })
   return file
 }
 
-async function blob(spool: Spool, image: string, digest: string): Promise<Buffer> {
-  layoutFile(spool, image, digest)
-  return await textOf(spool, image, `blobs/${digest.replace(':', '/')}`)
+async function blob(spool: Spool, digest: string): Promise<Buffer> {
+  layoutFile(spool, digest)
+  return await textOf(spool, `blobs/${digest.replace(':', '/')}`)
 }
 
-async function textOf(spool: Spool, image: string, name: string): Promise<Buffer> {
-  const found = await spool.text(image, name)
-  if (!found) throw lacks(image, name)
+async function textOf(spool: Spool, name: string): Promise<Buffer> {
+  const found = await spool.text(name)
+  if (!found) throw missing(spool, name)
   return found
 }
 
-function required(spool: Spool, image: string, name: string): SpooledFile {
+function requireFile(spool: Spool, name: string): SpooledFile {
   const file = spool.file(name)
-  if (!file) throw lacks(image, name)
+  if (!file) throw missing(spool, name)
   return file
 }
 
-const lacks = (image: string, name: string) => invalid(image, `its archive lacks ${name.slice(0, LIMITS.path_bytes.max)}`)
+const missing = ({ image }: Spool, name: string) => invalid(image, `its archive lacks ${name.slice(0, LIMITS.path_bytes.max)}`)
 
-/** docker save has no manifest of the kind that registries have. Its digest is that of the one that says the same. */
+/**
+ * Merges entries with the same id into one, with all of their names.
+ * SECURITY: a few bytes in the index of an archive can name one image many times, and each would cost as much as the whole image.
+ */
+function distinctImages<T extends { readonly id: string; readonly references: readonly string[] }>(
+  image: string,
+  found: readonly T[],
+): T[] {
+  const distinct = new Map<string, { first: T; names: Set<string> }>()
+  const names = new Set<string>()
+  for (const each of found) {
+    const known = distinct.get(each.id) ?? { first: each, names: new Set() }
+    distinct.set(each.id, known)
+    for (const name of each.references) {
+      known.names.add(name)
+      names.add(name)
+    }
+  }
+  for (const [what, count, { max }] of [
+    ['images', distinct.size, LIMITS.archive_images],
+    ['names', names.size, LIMITS.archive_names],
+  ] as const)
+    if (count > max) throw new SandglassError('IMAGE_TOO_LARGE', { image, what, max })
+  return [...distinct.values()].map(({ first, names }) => ({ ...first, references: [...names] }))
+}
+
+/** docker save writes no registry manifest. This is the digest of an equivalent one. */
 export function manifestDigest(config: { digest: string; size: number }, layers: readonly ArchivedLayer[]): string {
   const manifest: Manifest & { schemaVersion: 2 } = {
     schemaVersion: 2,

@@ -6,7 +6,7 @@ import { imageDaemon } from '../testing/image-daemon.fixture.ts'
 
 const layer = await layerOf([{ name: 'f', content: 'x' }], 'none')
 
-/** The same image with more in its configuration. */
+/** An image with additional settings in its configuration. */
 function withSettings(settings: Readonly<Record<string, unknown>>): TestImage {
   const image = imageOf([layer], { env: ['A=1'] })
   const plain = JSON.parse(image.config.toString())
@@ -15,7 +15,7 @@ function withSettings(settings: Readonly<Record<string, unknown>>): TestImage {
 }
 
 describe('an archive', () => {
-  it('may have a name several times, and the last one counts', async () => {
+  it('may repeat a name, and the last entry counts', async () => {
     const image = imageOf([layer])
     const archive = await tarOf([
       { name: 'c', content: 'something else' },
@@ -26,7 +26,7 @@ describe('an archive', () => {
     expect((await (await imageDaemon('')).import(archive)).image?.id).toBe(image.id)
   })
 
-  it('has no more entries than an archive of images has, whatever their names are', async () => {
+  it('with too many entries is refused, also if they share a name', async () => {
     const archive = await tarOf(Array.from({ length: 10_001 }, () => ({ name: 'a' })))
     expect((await (await imageDaemon('')).import(archive)).error).toMatchObject({
       code: 'IMAGE_INVALID',
@@ -36,23 +36,29 @@ describe('an archive', () => {
 })
 
 describe('an archive', () => {
-  it.each([gzipSync, zstdCompressSync])('that becomes more zeros than an image may have bytes is refused: %o', async compress => {
-    const daemon = await imageDaemon('images: { max_bytes: 100000 }\n')
-    const archive = Buffer.concat([await savedArchive([{ image: imageOf([layer]), tags: ['x:1'] }]), Buffer.alloc(80 * 2 ** 20)])
-    expect((await daemon.import(compress(archive))).error).toMatchObject({ code: 'IMAGE_TOO_LARGE' })
-  })
+  it.each([gzipSync, zstdCompressSync])(
+    'that decompresses to more zeros than images.max_bytes is refused: %o',
+    async compress => {
+      const daemon = await imageDaemon('images: { max_bytes: 100000 }\n')
+      const archive = Buffer.concat([
+        await savedArchive([{ image: imageOf([layer]), tags: ['x:1'] }]),
+        Buffer.alloc(80 * 2 ** 20),
+      ])
+      expect((await daemon.import(compress(archive))).error).toMatchObject({ code: 'IMAGE_TOO_LARGE' })
+    },
+  )
 
-  it('may come in several times at once', async () => {
+  it('may be imported several times at once', async () => {
     const daemon = await imageDaemon('')
     const image = imageOf([layer])
     const archives = await Promise.all(Array.from({ length: 6 }, (_, i) => savedArchive([{ image, tags: [`x:${i}`] }])))
-    const came = await Promise.all(archives.map(archive => daemon.import(archive)))
-    expect(came.map(({ image, error }) => image?.id ?? error)).toEqual(archives.map(() => image.id))
+    const imported = await Promise.all(archives.map(archive => daemon.import(archive)))
+    expect(imported.map(({ image, error }) => image?.id ?? error)).toEqual(archives.map(() => image.id))
   })
 })
 
-describe('the list of an archive', () => {
-  it('of docker save may name an image many times, and it comes in once', async () => {
+describe('the index of an archive', () => {
+  it('of docker save may name an image many times, and the image is imported once', async () => {
     const image = imageOf([layer])
     const entries = Array.from({ length: 800 }, (_, i) => ({ Config: 'c', RepoTags: [`x:${i % 3}`], Layers: ['l'] }))
     const archive = await tarOf([
@@ -67,7 +73,7 @@ describe('the list of an archive', () => {
     expect((await daemon.import(archive, 'one:1')).error).toBeUndefined()
   })
 
-  it('of an OCI layout may name an image many times, and it comes in once', async () => {
+  it('of an OCI layout may name an image many times, and the image is imported once', async () => {
     const image = imageOf([layer])
     const again = json({ ...JSON.parse(image.manifest.toString()), annotations: { other: 'manifest' } })
     const blobs = [image.config, image.manifest, again, layer.blob]
@@ -86,7 +92,7 @@ describe('the list of an archive', () => {
     })
   })
 
-  it('is refused when it has too many images, or too many names', async () => {
+  it('is refused if it has too many images or too many names', async () => {
     const images = Array.from({ length: 101 }, (_, i) => ({ image: imageOf([layer], { env: [`N=${i}`] }), tags: [`x:${i}`] }))
     const tags = Array.from({ length: 1001 }, (_, i) => `x:${i}`)
     const daemon = await imageDaemon('')
@@ -104,7 +110,7 @@ describe('the list of an archive', () => {
 })
 
 describe('the settings of an image', () => {
-  it('are shown without the largest when they are long, so that a list stays short', async () => {
+  it('are shown without the largest ones if they are too long', async () => {
     const daemon = await imageDaemon('')
     const settings = { Labels: { long: 'x'.repeat(3_900_000) }, WorkingDir: '/here' }
     const image = withSettings(settings)
@@ -115,7 +121,7 @@ describe('the settings of an image', () => {
     expect(daemon.backend.prepared.at(-1)).toMatchObject({ id: image.id, env: { A: '1' } })
   })
 
-  it('may be nested more deeply than anything can be written again', async () => {
+  it('may be nested too deeply to serialise, and are then left out', async () => {
     const daemon = await imageDaemon('')
     const plain = withSettings({ Deep: 'deep', Cmd: ['sh'] })
     const config = Buffer.from(plain.config.toString().replace('"deep"', '['.repeat(1_000_000) + ']'.repeat(1_000_000)))

@@ -17,7 +17,7 @@ import {
 import { imageDaemon, progressOf } from '../testing/image-daemon.fixture.ts'
 
 describe('an archive', () => {
-  it('of docker save comes in with its names, as it is and compressed', async () => {
+  it('of docker save is imported with its names, uncompressed and compressed', async () => {
     const image = imageOf([
       await layerOf([{ name: 'f', content: '1' }], 'none'),
       await layerOf([{ name: 'g', content: '2' }], 'gzip'),
@@ -41,7 +41,7 @@ describe('an archive', () => {
     }
   })
 
-  it('of docker save may have several images, and links in place of layers that it has already', async () => {
+  it('of docker save may have several images, and links in place of shared layers', async () => {
     const shared = await layerOf([{ name: 'base', content: 'x' }], 'none')
     const [one, two] = [imageOf([shared], { env: ['N=1'] }), imageOf([shared], { env: ['N=2'] })]
     const manifest = [0, 1].map(i => ({ Config: `${i}.json`, RepoTags: [`app:${i}`], Layers: [`${i}/layer.tar`] }))
@@ -60,7 +60,7 @@ describe('an archive', () => {
     )
   })
 
-  it('that is an OCI layout comes in under the name it has, or the one it is given', async () => {
+  it('that is an OCI layout is imported under its own name or under the given one', async () => {
     const image = await plainImage()
     const daemon = await imageDaemon('')
     const named = await daemon.import(await layoutArchive(image, 'registry.local/app:7'))
@@ -69,7 +69,7 @@ describe('an archive', () => {
     expect(await daemon.import(await layoutArchive(image))).toMatchObject({ status: 400, error: { code: 'INVALID_REQUEST' } })
   })
 
-  it('that is still coming when the daemon stops is given up with that reason', async () => {
+  it('that is still being uploaded when the daemon stops fails with SHUTTING_DOWN', async () => {
     const daemon = await imageDaemon('')
     const body = Readable.from(endless())
     const reply = daemon.fetch('/v1/images/import', {
@@ -87,20 +87,20 @@ describe('an archive', () => {
   })
 
   it.each<[string, () => Promise<Buffer> | Buffer, string]>([
-    ['no archive at all', () => Buffer.from('x'.repeat(5000)), 'IMAGE_INVALID'],
-    ['nothing', () => Buffer.alloc(0), 'IMAGE_INVALID'],
+    ['not an archive', () => Buffer.from('x'.repeat(5000)), 'IMAGE_INVALID'],
+    ['empty', () => Buffer.alloc(0), 'IMAGE_INVALID'],
     ['compressed garbage', () => gzipSync(Buffer.alloc(5000, 'x')), 'IMAGE_INVALID'],
     ['an archive of something else', () => tarOf([{ name: 'README', content: 'x' }]), 'IMAGE_INVALID'],
     [
-      'one that is cut off',
+      'truncated',
       async () => (await savedArchive([{ image: await plainImage(), tags: ['a:1'] }])).subarray(0, 700),
       'IMAGE_INVALID',
     ],
-    ['one without its layer', () => tarOf(withoutLayer), 'IMAGE_INVALID'],
-    ['a layout whose blob is not what its name says', wrongBlob, 'IMAGE_DIGEST_MISMATCH'],
-    ['a layer that is not what the configuration says', wrongLayer, 'IMAGE_DIGEST_MISMATCH'],
-    ['a layer that climbs out', climbing, 'IMAGE_INVALID'],
-  ])('that is %s is refused, and leaves nothing', async (_, archive, code) => {
+    ['missing a layer', () => tarOf(withoutLayer), 'IMAGE_INVALID'],
+    ['a layout whose blob does not match its digest', wrongBlob, 'IMAGE_DIGEST_MISMATCH'],
+    ['an image whose layer does not match its diff id', wrongLayer, 'IMAGE_DIGEST_MISMATCH'],
+    ['an image whose layer has a path outside the root', climbing, 'IMAGE_INVALID'],
+  ])('that is %s is refused and leaves no file', async (_, archive, code) => {
     const daemon = await imageDaemon('')
     const { error } = await daemon.import(await archive())
     expect(error?.code).toBe(code)
@@ -108,14 +108,14 @@ describe('an archive', () => {
     expect((await daemon.call('GET', '/v1/images')).body).toMatchObject({ total: 0 })
   })
 
-  it('that is larger than an image may be is refused while it comes', async () => {
+  it('that is larger than images.max_bytes is refused during the upload', async () => {
     const daemon = await imageDaemon('images: { max_bytes: 100000 }\n')
     const { error } = await daemon.import(await savedArchive([{ image: await plainImage('x', 1_000_000), tags: ['a:1'] }]))
     expect(error).toMatchObject({ code: 'IMAGE_TOO_LARGE', detail: { max: 100000 } })
     expect(await daemon.stored('import')).toEqual([])
   })
 
-  it('is held to allowed_images', async () => {
+  it('is checked against allowed_images', async () => {
     const daemon = await imageDaemon('allowed_images: [app:1]\n')
     const archive = await savedArchive([{ image: await plainImage(), tags: ['app:2'] }])
     expect((await daemon.import(archive)).error?.code).toBe('IMAGE_NOT_ALLOWED')
@@ -133,7 +133,7 @@ const withoutLayer: Entry[] = [
   { name: 'manifest.json', content: json([{ Config: 'c.json', RepoTags: ['a:1'], Layers: ['l/layer.tar'] }]) },
 ]
 
-/** The beginning of an archive, whose end does not come. */
+/** The beginning of an archive that never ends. */
 async function* endless(): AsyncGenerator<Buffer> {
   yield (await tarOf([{ name: 'l/layer.tar', content: 'x' }])).subarray(0, 700)
   await new Promise(() => undefined)

@@ -1,5 +1,5 @@
-// Takes an archive of images apart: every file of it goes to a folder of the store's, with its digest. What the files mean is told afterwards,
-// because docker save writes its table of contents last.
+// Writes every file of an uploaded archive to a temporary folder and computes its digest. The files are interpreted afterwards, because docker
+// save writes its table of contents last.
 import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, open, readFile, rm } from 'node:fs/promises'
 import { join, posix } from 'node:path'
@@ -8,17 +8,17 @@ import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { LIMITS, SandglassError } from '@sandglass/contract'
 import type { Header } from 'tar-stream'
-import { compressionOf } from '../../layers/compression.ts'
+import { compressionOf } from '../../layers/layer-tar.ts'
 import { readEntries } from '../../layers/tar-entries.ts'
 import { ZstdFrames } from '../../layers/zstd-frames.ts'
-import type { ImageWorld } from '../context.ts'
+import type { ImageContext } from '../context.ts'
 import { invalid } from '../manifest.ts'
-import { openRoom, type Room, type RoomLimit } from '../store/size-limit.ts'
+import { type Limit, openSizeLimit, type SizeLimit } from '../store/size-limit.ts'
 
-/** More files than any archive of images has. */
+/** More files than any real image archive has. */
 const MAX_FILES = 10_000
 const MiB = 1024 * 1024
-const ROOM_FOR_HEADERS = 64 * MiB
+const HEADER_ALLOWANCE = 64 * MiB
 
 export interface SpooledFile {
   readonly path: string
@@ -28,12 +28,15 @@ export interface SpooledFile {
 
 export class Spool {
   readonly folder: string
+  /** Name of the image or archive in error messages. */
+  readonly image: string
   readonly #files = new Map<string, SpooledFile>()
-  /** docker save of some versions has a layer once, and links to it. */
+  /** Some versions of docker save write a shared layer once, and links to it. */
   readonly #links = new Map<string, string>()
 
-  constructor(folder: string) {
+  constructor(folder: string, image: string) {
     this.folder = folder
+    this.image = image
   }
 
   add(name: string, file: SpooledFile): void {
@@ -55,12 +58,16 @@ export class Spool {
     return undefined
   }
 
-  /** Undefined when there is none. */
-  async text(image: string, name: string): Promise<Buffer | undefined> {
+  /** The content of a small file; undefined if there is none. */
+  async text(name: string): Promise<Buffer | undefined> {
     const file = this.file(name)
     if (!file) return undefined
     if (file.size > LIMITS.image_manifest_bytes.max)
-      throw new SandglassError('IMAGE_TOO_LARGE', { image, what: `bytes in ${name}`, max: LIMITS.image_manifest_bytes.max })
+      throw new SandglassError('IMAGE_TOO_LARGE', {
+        image: this.image,
+        what: `bytes in ${name}`,
+        max: LIMITS.image_manifest_bytes.max,
+      })
     return await readFile(file.path)
   }
 
@@ -69,15 +76,15 @@ export class Spool {
   }
 }
 
-/** `image` is what the archive is called in messages. On failure nothing is left. */
-export async function spoolArchive(world: ImageWorld, image: string, body: Readable, signal: AbortSignal): Promise<Spool> {
-  await mkdir(world.images.importDir, { recursive: true, mode: 0o700 })
-  const spool = new Spool(await mkdtemp(join(world.images.importDir, 'archive-')))
+/** On failure no file is left. */
+export async function spoolArchive(context: ImageContext, image: string, body: Readable, signal: AbortSignal): Promise<Spool> {
+  await mkdir(context.images.importDir, { recursive: true, mode: 0o700 })
+  const spool = new Spool(await mkdtemp(join(context.images.importDir, 'archive-')), image)
   try {
-    const limit = { image, what: 'bytes', max: world.config.images.max_bytes }
-    const room = await openRoom(world, spool.folder, limit)
+    const limit = { image, what: 'bytes', max: context.config.images.max_bytes }
+    const sizeLimit = await openSizeLimit(context, spool.folder, limit)
     const tar = await uncompressed(body, limit)
-    await readEntries(tar, { image, issue: 'it is no archive of images' }, signal, unpackTo(spool, room, image))
+    await readEntries(tar, { image, issue: 'it is not an image archive' }, signal, writeTo(spool, sizeLimit))
     return spool
   } catch (error) {
     await spool.remove()
@@ -86,27 +93,27 @@ export async function spoolArchive(world: ImageWorld, image: string, body: Reada
   }
 }
 
-function unpackTo(spool: Spool, room: Room, image: string) {
-  // An archive may have one name several times, of which the last counts, and the others are on the disk until the end.
+function writeTo(spool: Spool, sizeLimit: SizeLimit) {
+  // Numbered files: an archive may repeat a name. The last entry counts, and the others stay on disk until the end.
   let count = 0
   return async ({ name, type, linkname }: Header, content: AsyncIterable<Buffer>): Promise<void> => {
     const at = posix.normalize(name).replace(/^\/+/, '')
-    if (++count > MAX_FILES) throw invalid(image, `its archive has more than ${MAX_FILES} files`)
+    if (++count > MAX_FILES) throw invalid(spool.image, `its archive has more than ${MAX_FILES} files`)
     if (type === 'symlink' || type === 'link') {
       const base = type === 'symlink' ? posix.dirname(at) : '.'
       spool.link(at, posix.normalize(posix.join(base, linkname ?? '')))
     }
     if (type === 'file' || type === 'contiguous-file')
-      spool.add(at, await write(join(spool.folder, String(count)), content, room))
+      spool.add(at, await write(join(spool.folder, String(count)), content, sizeLimit))
   }
 }
 
-async function write(path: string, content: AsyncIterable<Buffer>, room: Room): Promise<SpooledFile> {
+async function write(path: string, content: AsyncIterable<Buffer>, sizeLimit: SizeLimit): Promise<SpooledFile> {
   const hash = createHash('sha256')
   let size = 0
   await using file = await open(path, 'wx', 0o600)
   for await (const piece of content) {
-    await room.take(piece.length)
+    await sizeLimit.add(piece.length)
     hash.update(piece)
     await file.write(piece)
     size += piece.length
@@ -114,8 +121,8 @@ async function write(path: string, content: AsyncIterable<Buffer>, room: Room): 
   return { path, digest: `sha256:${hash.digest('hex')}`, size }
 }
 
-/** The tar inside, however it is compressed. Beside its files it has headers and padding, and a little data can become any number of zeros. */
-export async function uncompressed(body: Readable, limit: RoomLimit): Promise<Readable> {
+/** Decompresses a tar. SECURITY: the output is bounded, because a little data can decompress to any number of zeros. */
+export async function uncompressed(body: Readable, limit: Limit): Promise<Readable> {
   const iterator = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
   const first = await iterator.next()
   const start = first.done ? Buffer.alloc(0) : first.value
@@ -129,7 +136,7 @@ export async function uncompressed(body: Readable, limit: RoomLimit): Promise<Re
     }
   }
   const bounded = async function* (pieces: AsyncIterable<Buffer>) {
-    let left = 2 * limit.max + ROOM_FOR_HEADERS
+    let left = 2 * limit.max + HEADER_ALLOWANCE
     for await (const piece of pieces) {
       left -= piece.length
       if (left < 0) throw new SandglassError('IMAGE_TOO_LARGE', limit)
@@ -137,9 +144,9 @@ export async function uncompressed(body: Readable, limit: RoomLimit): Promise<Re
     }
   }
   const kind = compressionOf(start)
-  const finish = (error: unknown) => void (error && whole.destroy(error as Error))
-  if (kind === 'none') pipeline(source, whole).catch(finish)
-  else pipeline(source, kind === 'gzip' ? createGunzip() : new ZstdFrames(MiB), bounded, whole).catch(finish)
+  const fail = (error: unknown) => void (error && whole.destroy(error as Error))
+  if (kind === 'none') pipeline(source, whole).catch(fail)
+  else pipeline(source, kind === 'gzip' ? createGunzip() : new ZstdFrames(MiB), bounded, whole).catch(fail)
   return whole
 }
 

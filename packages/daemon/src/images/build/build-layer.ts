@@ -1,29 +1,30 @@
-// One of the two layers of a build: found under its key, or made by the engine. Two who ask for the same at once wait for one build.
+// Builds one of the two layers of a build: found under its key, or made by the engine. Concurrent requests for one key share one build.
+import { createHash } from 'node:crypto'
 import { type Image, SandglassError } from '@sandglass/contract'
 import type { Backend, ImageBuild } from '../../backends/backend.ts'
 import type { Flight } from '../../lib/single-flight.ts'
 import { findBuild, findImage, recordBuild } from '../../store/images.ts'
-import type { ImageWorld } from '../context.ts'
-import { digestsOf } from '../store/layer-record.ts'
-import { getImage } from '../store/list.ts'
+import type { ImageContext } from '../context.ts'
+import { ARCHITECTURE } from '../manifest.ts'
+import { digestsOf } from '../store/image-row.ts'
+import { getImage } from '../store/stored-images.ts'
 import { type Base, resolveBases } from './bases.ts'
+import type { BuildContext } from './build-context.ts'
 import { type BuildEvent, BuildLog } from './build-log.ts'
-import type { BuildContext } from './context.ts'
 import type { Plan } from './dockerfile/plan.ts'
-import { buildKey } from './key.ts'
+import { importBuilt } from './import-built.ts'
 import { hideSecrets, looksSecret } from './secret-args.ts'
-import { takeBuilt } from './take-built.ts'
 
 export type Builder = Backend & Required<Pick<Backend, 'buildImage'>>
 
 export interface LayerBuild {
   readonly builder: Builder
-  /** For messages. */
+  /** For error messages. */
   readonly name: string
   readonly plan: Plan
-  readonly context: BuildContext | null
-  /** Id of an image that was built just before, which needs nobody's leave. */
-  readonly own?: string
+  readonly buildContext: BuildContext | null
+  /** Id of the project image, if this layer is an overlay on it. */
+  readonly projectImage?: string
   readonly buildArgs: Readonly<Record<string, string>>
   readonly maxAgeMs: number
   readonly noCache: boolean
@@ -35,98 +36,119 @@ export interface Built {
   readonly builtAt: number
 }
 
-/** Removes the context when it is not needed any more, whoever needs it last. */
+/** Which build a layer is. */
+interface BuildIdentity {
+  readonly key: string
+  /** Requests share a build by this key. It differs for `noCache`: such a request must not join a build that uses the cache. */
+  readonly flightKey: string
+  /** A result exists, but it is too old. */
+  readonly isOutdated: boolean
+}
+
+/** Disposes of the build context when the last user of it has ended. */
 export async function* buildLayer(
-  world: ImageWorld,
+  context: ImageContext,
   layer: LayerBuild,
   signal: AbortSignal,
 ): AsyncGenerator<BuildEvent, Built, undefined> {
-  const { builds } = world.images
-  const { build_network: network } = world.config.images
-  const held: (() => void)[] = []
+  const { builds, pins } = context.images
+  const { build_network: network } = context.config.images
+  const unpins: (() => void)[] = []
   let isHandedOver = false
   try {
     const options = {
       maxAgeMs: layer.maxAgeMs,
       fetches: network === 'host',
-      own: layer.own,
-      hold: (id: string) => void held.push(world.images.held.hold([id])),
+      projectImage: layer.projectImage,
+      pin: (id: string) => void unpins.push(pins.pin([id])),
     }
-    const bases = yield* resolveBases(world, layer.plan.bases, options, signal)
+    const bases = yield* resolveBases(context, layer.plan.bases, options, signal)
     const key = buildKey({
       dockerfile: layer.plan.dockerfile(bases.map(({ id }) => id)),
-      contextDigest: layer.context?.digest ?? null,
+      contextDigest: layer.buildContext?.digest ?? null,
       buildArgs: layer.buildArgs,
       network,
     })
-    const found = await stored(world, key)
-    const isFresh = found !== null && world.now() - found.builtAt <= layer.maxAgeMs && !layer.noCache
+    const found = await findResult(context, key)
+    const isFresh = found !== null && context.now() - found.builtAt <= layer.maxAgeMs && !layer.noCache
     if (isFresh) return found
-    const turn = layer.noCache ? `${key} anew` : key
-    const running = builds.get(turn)
+    const flightKey = layer.noCache ? `${key} no-cache` : key
+    const running = builds.get(flightKey)
     const isShared = running !== undefined && !running.isAborted
-    const work = isShared ? running : start(world, layer, bases, { key, turn, isOld: found !== null })
+    const flight = isShared ? running : start(context, layer, bases, { key, flightKey, isOutdated: found !== null })
     isHandedOver = !isShared
-    // Somebody else's are the same.
-    if (isShared) await layer.context?.[Symbol.asyncDispose]()
-    const done = work.join(signal)
-    done.catch(() => undefined) // told below
-    yield* work.progress.follow(signal)
+    // The running build has a build context with the same content.
+    if (isShared) await layer.buildContext?.[Symbol.asyncDispose]()
+    const done = flight.join(signal)
+    done.catch(() => undefined) // awaited below
+    yield* flight.progress.follow(signal)
     return await done
   } finally {
-    for (const release of held) release()
-    if (!isHandedOver) await layer.context?.[Symbol.asyncDispose]()
+    for (const unpin of unpins) unpin()
+    if (!isHandedOver) await layer.buildContext?.[Symbol.asyncDispose]()
   }
 }
 
-async function stored(world: ImageWorld, key: string): Promise<Built | null> {
-  const build = await findBuild(world.store, key)
-  const row = build && (await findImage(world.store, build.image_id))
-  if (!build || !row || ![...digestsOf(row)].every(digest => world.images.blobs.has(digest))) return null
-  return { image: await getImage(world, row.id), cached: true, builtAt: build.built_at }
+interface KeyParts {
+  /** With image ids in place of names. */
+  readonly dockerfile: string
+  /** Null for a build without files. */
+  readonly contextDigest: string | null
+  readonly buildArgs: Readonly<Record<string, string>>
+  readonly network: string
 }
 
-interface Turn {
-  readonly key: string
-  /** Who shares the work: one who wants everything built again does not wait for somebody who does not. */
-  readonly turn: string
-  /** A result is there, and too old. */
-  readonly isOld: boolean
+/**
+ * The cache key of a build: a digest of everything known in advance that decides its result.
+ * SECURITY: arguments are hashed together with the rest, so that a stored key reveals nothing about them.
+ */
+function buildKey({ dockerfile, contextDigest, buildArgs, network }: KeyParts): string {
+  const args = Object.entries(buildArgs).sort(([a], [b]) => (a < b ? -1 : 1))
+  const parts = ['1', ARCHITECTURE, dockerfile, contextDigest, args, network]
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
+}
+
+async function findResult(context: ImageContext, key: string): Promise<Built | null> {
+  const build = await findBuild(context.store, key)
+  const row = build && (await findImage(context.store, build.image_id))
+  if (!build || !row || ![...digestsOf(row)].every(digest => context.images.blobs.has(digest))) return null
+  return { image: await getImage(context, row.id), cached: true, builtAt: build.built_at }
 }
 
 function start(
-  world: ImageWorld,
+  context: ImageContext,
   layer: LayerBuild,
   bases: readonly Base[],
-  { key, turn, isOld }: Turn,
+  identity: BuildIdentity,
 ): Flight<Built, BuildLog> {
-  const { builds, held } = world.images
-  const release = held.hold(bases.map(({ id }) => id))
+  const { builds, pins } = context.images
+  const unpin = pins.pin(bases.map(({ id }) => id))
   return builds.start(
-    turn,
+    identity.flightKey,
     () => new BuildLog(),
     async (log, signal) => {
       try {
-        return await run(world, layer, bases, { key, isOld, log }, signal)
+        return await run(context, layer, bases, identity, log, signal)
       } finally {
-        release()
-        await layer.context?.[Symbol.asyncDispose]()
+        unpin()
+        await layer.buildContext?.[Symbol.asyncDispose]()
       }
     },
   )
 }
 
 async function run(
-  world: ImageWorld,
-  { builder, name, plan, context, buildArgs, maxAgeMs, noCache }: LayerBuild,
+  context: ImageContext,
+  { builder, name, plan, buildContext, buildArgs, maxAgeMs, noCache }: LayerBuild,
   bases: readonly Base[],
-  { key, isOld, log }: { key: string; isOld: boolean; log: BuildLog },
+  { key, isOutdated }: BuildIdentity,
+  log: BuildLog,
   signal: AbortSignal,
 ): Promise<Built> {
-  const { build_timeout_seconds, build_network, build_memory_mb, build_cpu_cores } = world.config.images
-  const shown = (text: string) => hideSecrets(text, buildArgs)
-  if (world.images.buildSlots.isFull) log.add({ event: 'output', data: { text: 'waiting for other builds to end\n' } })
-  const free = await world.images.buildSlots.acquire(signal)
+  const { build_timeout_seconds, build_network, build_memory_mb, build_cpu_cores } = context.config.images
+  const redact = (text: string) => hideSecrets(text, buildArgs)
+  if (context.images.buildSlots.isFull) log.add({ event: 'output', data: { text: 'waiting for other builds to end\n' } })
+  const release = await context.images.buildSlots.acquire(signal)
   const deadline = AbortSignal.timeout(build_timeout_seconds * 1000)
   const limit = AbortSignal.any([signal, deadline])
   let last: { step: number; steps: number; instruction: string } | undefined
@@ -134,56 +156,56 @@ async function run(
     name,
     bases: bases.map(({ image }) => image),
     dockerfile: plan.dockerfile,
-    context,
-    dockerignore: context?.text('.dockerignore'),
+    context: buildContext,
+    dockerignore: buildContext?.text('.dockerignore'),
     buildArgs,
     network: build_network,
     memoryMb: build_memory_mb,
     cpuCores: build_cpu_cores,
-    maxCacheAgeMs: noCache || isOld ? null : maxAgeMs,
-    // SECURITY: steps that knew a secret are not left in the engine.
+    maxCacheAgeMs: noCache || isOutdated ? null : maxAgeMs,
+    // SECURITY: steps that used a secret are not kept in the engine's cache.
     keepsCache: !Object.keys(buildArgs).some(looksSecret),
     onStep: step => {
-      last = { ...step, instruction: shown(step.instruction) }
-      log.add({ event: 'step', data: { ...step, instruction: shown(step.instruction) } })
+      last = { ...step, instruction: redact(step.instruction) }
+      log.add({ event: 'step', data: { ...step, instruction: redact(step.instruction) } })
     },
-    onOutput: text => log.add({ event: 'output', data: { text: shown(text) } }),
+    onOutput: text => log.add({ event: 'output', data: { text: redact(text) } }),
   }
   try {
-    const builtAt = world.now()
-    const note = (id: string) => recordBuild(world.store, { key, image_id: id, built_at: builtAt })
-    const take = { name, buildArgs, log, note }
-    const image = await builder.buildImage(build, archive => takeBuilt(world, archive, take, limit), limit)
-    world.log.info({ image: image.id, key }, 'image built')
+    const builtAt = context.now()
+    const record = (id: string) => recordBuild(context.store, { key, image_id: id, built_at: builtAt })
+    const built = { name, buildArgs, log, record }
+    const image = await builder.buildImage(build, archive => importBuilt(context, archive, built, limit), limit)
+    context.log.info({ image: image.id, key }, 'image built')
     return { image, cached: false, builtAt }
   } catch (error) {
     signal.throwIfAborted()
-    if (deadline.aborted) throw tooLong(name, last, build_timeout_seconds)
-    throw hidden(error, shown)
+    if (deadline.aborted) throw timedOut(name, last, build_timeout_seconds)
+    throw redacted(error, redact)
   } finally {
-    free()
+    release()
   }
 }
 
-function tooLong(
+function timedOut(
   image: string,
   last: { step: number; steps: number; instruction: string } | undefined,
   seconds: number,
 ): SandglassError {
   const { step = null, steps = null, instruction = null } = last ?? {}
   const why = `the build took longer than ${seconds} seconds`
-  const next = 'images.build_timeout_seconds in the configuration allows more'
+  const next = 'raise images.build_timeout_seconds in the configuration'
   return new SandglassError('IMAGE_BUILD_FAILED', { image, step, steps, instruction, exit_code: null, why, output: [], next })
 }
 
-function hidden(error: unknown, shown: (text: string) => string): unknown {
+function redacted(error: unknown, redact: (text: string) => string): unknown {
   if (!(error instanceof SandglassError) || !error.is('IMAGE_BUILD_FAILED')) return error
   const { instruction, why, output, ...rest } = error.detail
   const detail = {
     ...rest,
-    instruction: instruction === null ? null : shown(instruction),
-    why: shown(why),
-    output: output.map(shown),
+    instruction: instruction === null ? null : redact(instruction),
+    why: redact(why),
+    output: output.map(redact),
   }
   return new SandglassError('IMAGE_BUILD_FAILED', detail, { cause: error.cause })
 }

@@ -1,4 +1,4 @@
-// What a build says, for everybody who waits for it: who comes late hears it from the beginning, and who is slow loses the middle.
+// The events of a build, for all callers that wait for it. A late reader gets them from the start; a slow reader loses the oldest.
 import type { BuildStep, ImageProgress } from '@sandglass/contract'
 
 export type BuildEvent =
@@ -6,11 +6,11 @@ export type BuildEvent =
   | { readonly event: 'output'; readonly data: { readonly text: string } }
   | { readonly event: 'progress'; readonly data: ImageProgress }
 
-const KEPT_BYTES = 1024 * 1024
+const MAX_BYTES = 1024 * 1024
 
 export class BuildLog {
   readonly #events: BuildEvent[] = []
-  /** Number of the first event that is still there. */
+  /** Sequence number of the oldest kept event. */
   #first = 0
   #bytes = 0
   #isOver = false
@@ -19,9 +19,9 @@ export class BuildLog {
   add(event: BuildEvent): void {
     this.#events.push(event)
     this.#bytes += sizeOf(event)
-    while (this.#bytes > KEPT_BYTES && this.#events.length > 1) {
-      const gone = this.#events.shift()
-      if (gone) this.#bytes -= sizeOf(gone)
+    while (this.#bytes > MAX_BYTES && this.#events.length > 1) {
+      const oldest = this.#events.shift()
+      if (oldest) this.#bytes -= sizeOf(oldest)
       this.#first++
     }
     this.#wake()
@@ -32,17 +32,17 @@ export class BuildLog {
     this.#wake()
   }
 
-  /** Ends with the build, and fails with the signal. */
+  /** Ends with the build; throws when the signal aborts. */
   async *follow(signal: AbortSignal): AsyncGenerator<BuildEvent, void, undefined> {
-    const { promise: gone, reject } = Promise.withResolvers<never>()
-    gone.catch(() => undefined) // it is waited for below, or nobody listens any more
+    const { promise: aborted, reject } = Promise.withResolvers<never>()
+    aborted.catch(() => undefined) // awaited below, unless the reader has stopped
     const leave = () => reject(signal.reason)
     signal.addEventListener('abort', leave)
     try {
       for (let at = 0; ; ) {
         signal.throwIfAborted()
         if (at < this.#first) {
-          yield { event: 'output', data: { text: `… ${this.#first - at} messages are left out\n` } }
+          yield { event: 'output', data: { text: `… ${this.#first - at} messages omitted\n` } }
           at = this.#first
         }
         const event = this.#events[at - this.#first]
@@ -50,7 +50,7 @@ export class BuildLog {
           at++
           yield event
         } else if (this.#isOver) return
-        else await Promise.race([this.#changed.promise, gone])
+        else await Promise.race([this.#changed.promise, aborted])
       }
     } finally {
       signal.removeEventListener('abort', leave)

@@ -31,7 +31,7 @@ async function configFile(text: string): Promise<string> {
 }
 
 describe('a build', () => {
-  it('of two stages with COPY, RUN, ENV and USER runs on oci and on docker', async () => {
+  it('of two stages with COPY, RUN, ENV and USER makes an image that runs on oci and docker', async () => {
     const daemon = await daemonWithBase()
     const built = await daemon.build(
       {
@@ -62,7 +62,7 @@ describe('a build', () => {
       expect(await daemon.run('app:1', backend, command)).toBe('AB\nhello\n0\nyes\nsandbox\nls: /src: No such file or directory')
   })
 
-  it('is done once for the same content, and again when one byte of it changes', async () => {
+  it('runs once for the same content, and again if one byte changes', async () => {
     const daemon = await daemonWithBase()
     const files = { Dockerfile: `FROM small:1\nCOPY f /f\nRUN cat ${RANDOM} > /id\n`, f: 'one' }
     const first = await daemon.build(files, { query: { reference: 'app:1' } })
@@ -81,7 +81,7 @@ describe('a build', () => {
     expect((await daemon.build(files)).done).toMatchObject({ cached: true })
   })
 
-  it('begins behind the steps that did not change, and runs them all when it is told to', async () => {
+  it('starts after the unchanged steps, and runs all steps with no_cache', async () => {
     const daemon = await daemonWithBase()
     const files = { Dockerfile: `FROM small:1\nRUN cat ${RANDOM} > /id\nCOPY f /f\n`, f: 'one' }
     const first = await daemon.build(files)
@@ -94,7 +94,7 @@ describe('a build', () => {
     expect(await idIn(anew)).not.toBe(await idIn(first))
   })
 
-  it('is done again, every step of it, when its result is older than its age', async () => {
+  it('runs every step again if its result is older than the maximum age', async () => {
     let now = Date.now()
     const daemon = await daemonWithBase({ now: () => now, images: { max_image_age_seconds: 1000 } })
     const files = { Dockerfile: `FROM small:1\nRUN cat ${RANDOM} > /id\n` }
@@ -115,7 +115,7 @@ describe('a build', () => {
     expect(new Set(ids).size).toBe(3)
   })
 
-  it('with an overlay stands on the same project image, and the overlay alone is built when it changes', async () => {
+  it('with an overlay reuses the project image, and builds only the overlay if only the overlay changes', async () => {
     const daemon = await daemonWithBase()
     const build = (overlay: string) =>
       daemon.build(
@@ -131,11 +131,11 @@ describe('a build', () => {
     expect(await daemon.run('app:1', 'oci', 'cat /tools /id')).toBe(`other\n${id}`)
     expect((await build('FROM small:1\n')).error).toMatchObject({
       code: 'INVALID_REQUEST',
-      message: 'the overlay line 1 has FROM, and an overlay starts from what was built',
+      message: 'the overlay line 1 has FROM, but an overlay starts from the project image',
     })
   })
 
-  it('starts from an image of a registry, which is looked for again when that was too long ago', async () => {
+  it('pulls its base from a registry, and pulls it again after the maximum age', async () => {
     let now = Date.now()
     const registry = await new FakeRegistry().listen()
     registry.push('base', '1', await smallImage({ name: 'version', content: 'one' }))
@@ -151,14 +151,14 @@ describe('a build', () => {
     await registry.close()
     now += 61_000
     const alone = await build()
-    expect(alone.output).toMatch(/^\S+\/base:1 is used as it is in the store: registry .*\ntwo\n$/)
+    expect(alone.output).toMatch(/^pull of \S+\/base:1 failed, using the stored image: registry .*\ntwo\n$/)
     expect(alone.done).toMatchObject({ cached: false })
   })
 
-  it('leaves nothing in the engine but a bounded number of steps, and nothing in the data folder', async () => {
+  it('leaves a limited number of cached steps in the engine, and no files in the data folder', async () => {
     const daemon = await daemonWithBase()
     const [some] = await client.listImages()
-    // As a daemon leaves it that dies in a build.
+    // Left by a daemon that was killed during a build.
     await client
       .getImage(some?.Id ?? '')
       .tag({ repo: `sandglass.invalid/${ownerOf(daemon.dataDir)}/sandglass-build-dead`, tag: '0' })
@@ -173,8 +173,8 @@ describe('a build', () => {
   })
 })
 
-describe('what a build may use', () => {
-  it('is checked against allowed_images before anything is brought', async () => {
+describe('the images and arguments of a build', () => {
+  it('are checked against allowed_images before the first pull', async () => {
     const daemon = await buildDaemon(engine, { flags: { 'allowed-images': ['small:1,app:1'] } })
     await daemon.importImage(base, 'small:1')
     const build = async (dockerfile: string, reference = 'app:1') =>
@@ -185,16 +185,16 @@ describe('what a build may use', () => {
       expect(await build(dockerfile)).toMatchObject({ code: 'IMAGE_NOT_ALLOWED', detail: { image: 'busybox' } })
   })
 
-  it('is in the store: an image of the engine itself is not found', async () => {
-    const nobody = await configFile("registries: { '127.0.0.1:1': { plain_http: true } }\n")
-    const daemon = await daemonWithBase({ flags: { config: [nobody] } })
+  it('come from the store: an image of the engine is not found', async () => {
+    const unreachable = await configFile("registries: { '127.0.0.1:1': { plain_http: true } }\n")
+    const daemon = await daemonWithBase({ flags: { config: [unreachable] } })
     await client.getImage((await client.listImages())[0]?.Id ?? '').tag({ repo: '127.0.0.1:1/mine', tag: '1' })
     const { error } = await daemon.build({ Dockerfile: 'FROM 127.0.0.1:1/mine:1\n' })
     expect(error?.code).toBe('REGISTRY_FAILED')
     await client.getImage('127.0.0.1:1/mine:1').remove()
   })
 
-  it('as an argument that looks like a secret is shown in no output, no error, no image and no log', async () => {
+  it('are hidden in output, errors, images and logs if they look like secrets', async () => {
     const daemon = await daemonWithBase()
     const SECRET = 'hunter2-hunter2'
     const args = { NPM_TOKEN: SECRET, PLAIN: 'plain-value' }
@@ -203,9 +203,9 @@ describe('what a build may use', () => {
     expect(built.output).toBe('with *** plain-value\n')
     const failed = await daemon.build({ Dockerfile: `${files.Dockerfile}RUN echo $NPM_TOKEN; exit 1\n` }, { args })
     expect(failed.error?.detail.output).toEqual(['***'])
-    const config = await readFile(daemon.context.images.blobs.path(built.done?.image.id ?? ''), 'utf8')
+    const config = await readFile(daemon.world.images.blobs.path(built.done?.image.id ?? ''), 'utf8')
     expect(config).toContain('NPM_TOKEN=***')
-    const rows = await daemon.context.store.selectFrom('images').selectAll().execute()
+    const rows = await daemon.world.store.selectFrom('images').selectAll().execute()
     const everything = JSON.stringify([built, failed, config, rows, daemon.logged])
     expect(everything).not.toContain(SECRET)
     expect(config).not.toContain('plain-value')
@@ -219,8 +219,8 @@ describe('what a build may use', () => {
   })
 })
 
-describe('two who ask for the same build at once', () => {
-  it('wait for one build and hear the same', async () => {
+describe('two concurrent requests for one build', () => {
+  it('share one build and get the same events', async () => {
     const daemon = await daemonWithBase()
     const files = { Dockerfile: `FROM small:1\nRUN echo begun; sleep 2; cat ${RANDOM}\n` }
     const [one, two] = await Promise.all([
@@ -233,21 +233,21 @@ describe('two who ask for the same build at once', () => {
     expect((await daemon.build(files)).done?.image.references).toEqual(['docker.io/library/a:1', 'docker.io/library/b:1'])
   })
 
-  it('lose nothing when one of them leaves, and the build ends when both have left', async () => {
+  it('continue if one of them leaves, and the build is aborted when both have left', async () => {
     const daemon = await daemonWithBase()
     const first = new AbortController()
     const second = new AbortController()
     const files = { Dockerfile: 'FROM small:1\nRUN sleep 1000\n' }
-    const hears = async (signal: AbortSignal) => {
+    const reads = async (signal: AbortSignal) => {
       const reply = (await daemon.stream(files, { signal })).body?.getReader()
       expect(new TextDecoder().decode((await reply?.read())?.value)).toContain('event: step')
     }
-    await hears(first.signal)
+    await reads(first.signal)
     await until(async () => (await client.listContainers()).length === 1)
-    await hears(second.signal)
+    await reads(second.signal)
     first.abort()
     await daemon.call('GET', '/v1/images')
-    expect([...daemon.context.images.builds.values()].map(work => work.isAborted)).toEqual([false])
+    expect([...daemon.world.images.builds.values()].map(work => work.isAborted)).toEqual([false])
     expect(await client.listContainers()).toHaveLength(1)
     second.abort()
     await until(async () => (await client.listContainers({ all: true })).length === 0)

@@ -1,118 +1,131 @@
-// POST /v1/images/build: an image from a Dockerfile, in two layers. First that of the project; then, where it is asked for, an overlay on top,
-// whose instructions are the same for many projects. Each is kept under a key of its content.
+// POST /v1/images/build: builds an image from a Dockerfile in up to two layers. The first is the project's Dockerfile; the second is an optional
+// overlay, whose instructions are shared by many projects. Each layer is cached by a key of its content.
 import type { Readable } from 'node:stream'
 import { type BuildDone, type BuildQuery, LIMITS, SandglassError } from '@sandglass/contract'
 import { admitImage, findImage } from '../../store/images.ts'
-import type { ImageWorld } from '../context.ts'
-import { idPrefix, parseReference } from '../reference.ts'
-import { requireAllowed } from '../store/allowed.ts'
-import { getImage } from '../store/list.ts'
+import type { ImageContext } from '../context.ts'
+import { idPrefix, parseReference, requireAllowed } from '../reference.ts'
+import { getImage } from '../store/stored-images.ts'
+import { type BuildContext, RESERVED, receiveContext } from './build-context.ts'
 import { type Builder, type Built, buildLayer, type LayerBuild } from './build-layer.ts'
 import type { BuildEvent } from './build-log.ts'
-import { type BuildContext, RESERVED, receiveContext } from './context.ts'
-import { parseDockerfile, wrong } from './dockerfile/dockerfile.ts'
+import { invalidInstruction, parseDockerfile } from './dockerfile/dockerfile.ts'
 import { type Plan, type PlanOptions, planBuild } from './dockerfile/plan.ts'
 
 export type BuildRequest = BuildQuery & { readonly build_args: Readonly<Record<string, string>> }
 
-export type BuildTold = BuildEvent | { readonly event: 'done'; readonly data: BuildDone }
+export type BuildMessage = BuildEvent | { readonly event: 'done'; readonly data: BuildDone }
 
-/** Resolves when the files have come and make sense. What is given tells of the rest. */
+/** Resolves when the build context has been received and the Dockerfile is valid. The generator yields the events of the build. */
 export async function buildImage(
-  world: ImageWorld,
+  context: ImageContext,
   body: Readable,
   request: BuildRequest,
   signal: AbortSignal,
-): Promise<AsyncGenerator<BuildTold, void, undefined>> {
+): Promise<AsyncGenerator<BuildMessage, void, undefined>> {
   const { dockerfile = 'Dockerfile', overlay, build_args, target } = request
-  const reference = request.reference === undefined ? undefined : nameOf(world, request.reference)
+  const reference = request.reference === undefined ? undefined : nameOf(context, request.reference)
   const limit = LIMITS.waiting_builds.max
-  if (world.images.builds.size >= limit) throw new SandglassError('TOO_MANY_WAITING', { what: 'builds', limit })
-  const builder = await findBuilder(world)
+  if (context.images.builds.size >= limit) throw new SandglassError('TOO_MANY_WAITING', { what: 'builds', limit })
+  const builder = await findBuilder(context)
   const name = request.reference ?? shownAs(dockerfile, 'Dockerfile')
-  const context = await receiveContext(world, name, body, [dockerfile, ...(overlay === undefined ? [] : [overlay])], signal)
+  const buildContext = await receiveContext(
+    context,
+    name,
+    body,
+    [dockerfile, ...(overlay === undefined ? [] : [overlay])],
+    signal,
+  )
   try {
     const options: PlanOptions = {
       name: shownAs(dockerfile, 'Dockerfile'),
       buildArgs: build_args,
-      fetches: world.config.images.build_network === 'host',
+      fetches: context.config.images.build_network === 'host',
     }
-    const plan = planBuild(parseDockerfile(options.name, textOf(context, dockerfile)), { ...options, target })
-    const top = overlay === undefined ? undefined : overlayOn(shownAs(overlay, 'the overlay'), textOf(context, overlay), options)
-    const age = request.max_age_seconds ?? world.config.images.max_image_age_seconds
+    const plan = planBuild(parseDockerfile(options.name, textOf(buildContext, dockerfile)), { ...options, target })
+    const top =
+      overlay === undefined ? undefined : overlayOn(shownAs(overlay, 'the overlay'), textOf(buildContext, overlay), options)
+    const age = request.max_age_seconds ?? context.config.images.max_image_age_seconds
     const common = { builder, name, buildArgs: build_args, maxAgeMs: age * 1000, noCache: request.no_cache ?? false }
-    return run(world, { ...common, plan, context }, top, reference, signal)
+    return run(context, { ...common, plan, buildContext }, top, reference, signal)
   } catch (error) {
-    await context[Symbol.asyncDispose]()
+    await buildContext[Symbol.asyncDispose]()
     throw error
   }
 }
 
 async function* run(
-  world: ImageWorld,
+  context: ImageContext,
   layer: LayerBuild,
   top: ((id: string) => Plan) | undefined,
   reference: string | undefined,
   signal: AbortSignal,
-): AsyncGenerator<BuildTold, void, undefined> {
-  const project = yield* buildLayer(world, layer, signal)
-  const release = world.images.held.hold([project.image.id])
+): AsyncGenerator<BuildMessage, void, undefined> {
+  const project = yield* buildLayer(context, layer, signal)
+  const unpin = context.images.pins.pin([project.image.id])
   try {
     const built = top
-      ? yield* buildLayer(world, { ...layer, plan: top(project.image.id), context: null, own: project.image.id }, signal)
+      ? yield* buildLayer(
+          context,
+          { ...layer, plan: top(project.image.id), buildContext: null, projectImage: project.image.id },
+          signal,
+        )
       : project
-    yield { event: 'done', data: await done(world, built, project.cached && built.cached, reference) }
+    yield { event: 'done', data: await done(context, built, project.cached && built.cached, reference) }
   } finally {
-    release()
+    unpin()
   }
 }
 
 async function done(
-  world: ImageWorld,
+  context: ImageContext,
   { image, builtAt }: Built,
   cached: boolean,
   reference: string | undefined,
 ): Promise<BuildDone> {
-  const row = await findImage(world.store, image.id)
+  const row = await findImage(context.store, image.id)
   if (!row) throw new SandglassError('IMAGE_NOT_FOUND', { image: image.id })
-  await admitImage(world.store, { ...row, last_used_at: world.now() }, reference === undefined ? [] : [reference])
-  return { image: await getImage(world, image.id), cached, built_at: new Date(builtAt).toISOString() }
+  await admitImage(context.store, { ...row, last_used_at: context.now() }, reference === undefined ? [] : [reference])
+  return { image: await getImage(context, image.id), cached, built_at: new Date(builtAt).toISOString() }
 }
 
-/** The name that the result gets. */
-function nameOf({ config }: ImageWorld, given: string): string {
+/** The full name for the result. */
+function nameOf({ config }: ImageContext, given: string): string {
   const { name, digest } = parseReference(given)
   if (digest !== null || given === 'host' || idPrefix(given) !== null)
-    throw new SandglassError('INVALID_REQUEST', { issue: `${given} is no name for an image`, next: 'give it one like app:1.0' })
+    throw new SandglassError('INVALID_REQUEST', {
+      issue: `${given} is not a name for an image`,
+      next: 'give a name like app:1.0',
+    })
   requireAllowed(config, given)
   return name
 }
 
-/** Names that the command line makes up mean nothing to who gave the file. */
+/** A reserved name was made up by the command line, so messages show `what` instead. */
 const shownAs = (path: string, what: string) => (RESERVED.includes(path) ? what : path)
 
-function textOf(context: BuildContext, path: string): string {
-  const text = context.text(path)
+function textOf(buildContext: BuildContext, path: string): string {
+  const text = buildContext.text(path)
   if (text !== undefined) return text
-  throw new SandglassError('FILE_NOT_FOUND', { path, where: 'in the files of the build' })
+  throw new SandglassError('FILE_NOT_FOUND', { path, where: 'in the build context' })
 }
 
-/** Its first layer is known by its id alone, so that the same overlay on the same image is built once. */
+/** The plan of the overlay on a project image. It names that image by id, so the same overlay on the same image is built once. */
 function overlayOn(path: string, text: string, options: PlanOptions): (id: string) => Plan {
   const parsed = parseDockerfile(path, text)
   const from = parsed.instructions.find(({ word }) => word === 'FROM')
-  if (from) throw wrong(path, from.line, 'has FROM, and an overlay starts from what was built', 'leave the FROM out')
+  if (from) throw invalidInstruction(path, from.line, 'has FROM, but an overlay starts from the project image', 'remove the FROM')
   const on = (id: string) =>
     planBuild(
       { ...parsed, instructions: [{ line: 0, word: 'FROM', rest: id }, ...parsed.instructions] },
       { ...options, name: path },
     )
-  on('scratch') // what is wrong with it is told before anything is built
+  on('scratch') // reports errors before the first build
   return on
 }
 
-/** Builds need an engine: what the steps may reach and take is bounded there. */
-async function findBuilder({ backends }: ImageWorld): Promise<Builder> {
+/** A Docker engine runs the steps, because it limits their network, memory and cpu. */
+async function findBuilder({ backends }: ImageContext): Promise<Builder> {
   let why = 'no backend here has one'
   for (const backend of backends.values()) {
     if (!backend.buildImage) continue
@@ -120,5 +133,5 @@ async function findBuilder({ backends }: ImageWorld): Promise<Builder> {
     if (probe.available) return backend as Builder
     why = `${probe.why}; ${probe.fix}`
   }
-  throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'docker', why: `a Docker engine builds images, and ${why}` })
+  throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'docker', why: `building images needs a Docker engine: ${why}` })
 }

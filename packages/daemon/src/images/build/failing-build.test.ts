@@ -22,7 +22,7 @@ async function daemonWithBase(options: BuildDaemonOptions = {}): Promise<BuildDa
 }
 
 describe('a build that fails', () => {
-  it('tells the step, its instruction, its exit code and the last lines of its output', async () => {
+  it('reports the step, its instruction, its exit code and its last lines of output', async () => {
     const daemon = await daemonWithBase()
     const lines = Array.from({ length: 40 }, (_, i) => `echo line-${i}`).join('; ')
     const failed = await daemon.build(
@@ -40,7 +40,7 @@ describe('a build that fails', () => {
     expect(await client.listContainers({ all: true })).toEqual([])
   })
 
-  it('says what is wrong with the Dockerfile', async () => {
+  it('reports what is wrong with the Dockerfile', async () => {
     const daemon = await daemonWithBase()
     const wrong: [dockerfile: string, code: string, text: string][] = [
       ['FROM small:1\nCOPY missing /x\n', 'IMAGE_BUILD_FAILED', 'step 2 of 2 (COPY missing /x) failed'],
@@ -56,11 +56,11 @@ describe('a build that fails', () => {
     const { error } = await daemon.build({ other: 'FROM small:1\n' })
     expect(error).toMatchObject({
       code: 'FILE_NOT_FOUND',
-      message: 'no such file or directory in the files of the build: Dockerfile',
+      message: 'no such file or directory in the build context: Dockerfile',
     })
   })
 
-  it('because it never ends leaves no container', async () => {
+  it('because of its timeout leaves no container', async () => {
     const daemon = await daemonWithBase({ images: { build_timeout_seconds: 8 } })
     const { error } = await daemon.build({ Dockerfile: 'FROM small:1\nRUN echo begun; sleep 1000\n' })
     expect(error).toMatchObject({
@@ -71,7 +71,7 @@ describe('a build that fails', () => {
     expect(await readdir(join(daemon.dataDir, 'images', 'import'))).toEqual([])
   })
 
-  it('for want of an engine says what to install', async () => {
+  it('without an engine names what to install', async () => {
     const daemon = await buildDaemon({ endpoint: 'unix:///nonexistent/docker.sock' })
     const { status, error } = await daemon.build({ Dockerfile: 'FROM small:1\n' })
     expect(status).toBe(503)

@@ -6,9 +6,11 @@ it.each(['NPM_TOKEN', 'TOKENS', 'DEPLOYKEY', 'SSH_KEYS', 'KEYFILE', 'PRIVATEKEY'
   name => expect(looksSecret(name)).toBe(true),
 )
 
-it.each(['AUTHOR', 'KEYBOARD', 'PASSIVE', 'VERSION', 'TOKENIZER'])('%s does not', name => expect(looksSecret(name)).toBe(false))
+it.each(['AUTHOR', 'KEYBOARD', 'PASSIVE', 'VERSION', 'TOKENIZER'])('%s does not look like a secret', name =>
+  expect(looksSecret(name)).toBe(false),
+)
 
-it('a secret of several lines is hidden line by line, and one that begins like another to its end', () => {
+it('the lines of a secret are hidden, and a secret that begins like another is hidden completely', () => {
   const args = { SSH_KEY: 'BEGIN KEY\nline-two\r\nline-three\n', A_TOKEN: 'abcdef', B_TOKEN: 'abcdef1234', PLAIN: 'plain' }
   expect(hideSecrets(args.SSH_KEY, args)).toBe('***')
   expect(['BEGIN KEY', 'line-two', 'a line-three', 'x=abcdef1234', 'abcdef plain'].map(text => hideSecrets(text, args))).toEqual([

@@ -8,7 +8,7 @@ import { imageDaemon } from '../testing/image-daemon.fixture.ts'
 const MiB = 1024 * 1024
 
 describe('Docker’s own registry', () => {
-  it('gives an image without TLS where the configuration allows exactly that', async () => {
+  it('is used without TLS if the configuration allows that for its host', async () => {
     const registry = await dockerRegistry()
     const image = imageOf([
       await layerOf([{ name: 'f', content: 'x' }], 'gzip'),
@@ -23,7 +23,7 @@ describe('Docker’s own registry', () => {
     expect((await strict.pull(`${registry.host}/team/app:1`)).error?.code).toBe('REGISTRY_FAILED')
   })
 
-  it('gives an image with TLS to who knows its authority, and with a password to who has it', async () => {
+  it('is used with TLS if its certificate authority is configured, and with a password', async () => {
     const registry = await dockerRegistry({ isTls: true, account: 'me:hidden' })
     const image = await plainImage('private', MiB)
     await registry.push('app', '1', image)
@@ -50,7 +50,7 @@ describe('Docker’s own registry', () => {
 })
 
 describe('a registry with a token server', () => {
-  it('is asked again with the token that its token server gives for this repository', async () => {
+  it('is asked again with the token from its token server', async () => {
     const registry = await new FakeRegistry().listen()
     const image = await plainImage()
     registry.push('team/app', '1', image)
@@ -73,7 +73,7 @@ describe('a registry with a token server', () => {
     ])
   })
 
-  it('says why when it gives none', async () => {
+  it('reports the reason if it gives no token', async () => {
     const registry = await new FakeRegistry().listen()
     registry.trick = (_request, response, path) => {
       if (path === '/token') response.writeHead(403).end()
@@ -83,7 +83,7 @@ describe('a registry with a token server', () => {
     const daemon = await imageDaemon(registry.config)
     expect((await daemon.pull(`${registry.host}/app:1`)).error).toMatchObject({
       code: 'REGISTRY_DENIED',
-      message: expect.stringContaining('token server answers 403'),
+      message: expect.stringContaining('token server answered 403'),
       hint: expect.stringContaining('registries'),
     })
   })

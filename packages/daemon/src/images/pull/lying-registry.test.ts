@@ -1,4 +1,4 @@
-// SECURITY: a registry is whoever the user, or somebody in the network, says it is. What it sends is believed only when its digest says so.
+// SECURITY: a registry may be an attacker, chosen by the user or placed in the network. Its bytes are trusted only if they match a digest.
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { FakeRegistry } from '../testing/fake-registry.fixture.ts'
@@ -21,7 +21,7 @@ async function pullOf(image: TestImage, change: (registry: FakeRegistry) => void
   return { registry, daemon, pulled: await daemon.pull(`${registry.host}/app:1`) }
 }
 
-/** Answers with other bytes for one digest. */
+/** Sends other bytes for one digest. */
 const instead = (digest: string, content: Buffer) => (registry: FakeRegistry) => {
   registry.trick = (request, response, path) => {
     if (!path.endsWith(digest)) return false
@@ -30,8 +30,8 @@ const instead = (digest: string, content: Buffer) => (registry: FakeRegistry) =>
   }
 }
 
-describe('a registry that lies', () => {
-  it('about a layer is found out, and nothing is kept', async () => {
+describe('a malicious registry', () => {
+  it('that sends another layer is detected, and nothing is kept', async () => {
     const image = await plainImage('good')
     const other = await layerOf([{ name: 'hello', content: 'evil' }])
     const { daemon, pulled } = await pullOf(image, instead(image.layers[0]?.digest ?? '', other.blob))
@@ -39,7 +39,7 @@ describe('a registry that lies', () => {
     await leavesNothing(daemon)
   })
 
-  it('about a layer of the same length is found out, and nothing is kept', async () => {
+  it('that sends another layer of the same length is detected, and nothing is kept', async () => {
     const image = imageOf([await layerOf([{ name: 'hello', content: 'good' }], 'none')])
     const other = await layerOf([{ name: 'hello', content: 'evil' }], 'none')
     const { daemon, pulled } = await pullOf(image, instead(image.layers[0]?.digest ?? '', other.blob))
@@ -47,7 +47,7 @@ describe('a registry that lies', () => {
     await leavesNothing(daemon)
   })
 
-  it('about what a layer unpacks to cannot put its own files under the diff id of another layer', async () => {
+  it('cannot store its files under the diff id of another layer', async () => {
     const [real, evil] = [await layerOf([{ name: 'f', content: 'real' }]), await layerOf([{ name: 'f', content: 'evil' }])]
     const claimed = imageOf([{ ...evil, diffId: real.diffId }])
     const { daemon, pulled } = await pullOf(claimed, () => undefined)
@@ -55,7 +55,7 @@ describe('a registry that lies', () => {
     await leavesNothing(daemon)
   })
 
-  it('about its configuration or manifest is found out', async () => {
+  it('that sends another configuration or manifest is detected', async () => {
     const image = await plainImage()
     const config = await pullOf(image, instead(image.id, json({ architecture: 'amd64', os: 'linux' })))
     expect(config.pulled.error).toMatchObject({ code: 'IMAGE_DIGEST_MISMATCH', detail: { digest: image.id } })
@@ -74,7 +74,7 @@ describe('a registry that lies', () => {
     await leavesNothing(daemon)
   })
 
-  it('about sizes is cut off: more bytes than it said are not read', async () => {
+  it('that sends more bytes than it declared is stopped', async () => {
     const image = await plainImage('long', MiB)
     const [layer] = image.layers
     const { daemon, pulled } = await pullOf(
@@ -85,7 +85,7 @@ describe('a registry that lies', () => {
     await leavesNothing(daemon)
   })
 
-  it('with a layer that never gets whole is given up, and what came is kept for the next pull', async () => {
+  it('that never completes a layer fails, and the received bytes are kept for the next pull', async () => {
     const image = await plainImage('short', MiB)
     const [layer] = image.layers
     const { daemon, pulled } = await pullOf(image, registry => {
@@ -101,7 +101,7 @@ describe('a registry that lies', () => {
     expect(await daemon.stored('blobs/sha256')).toEqual([`${layer?.digest.slice(7)}.part`])
   })
 
-  it('with a manifest or configuration without end is cut off', async () => {
+  it('that sends an endless manifest or configuration is stopped', async () => {
     const image = await plainImage()
     for (const end of ['/manifests/1', image.id]) {
       const { daemon, pulled } = await pullOf(image, registry => {
@@ -118,7 +118,7 @@ describe('a registry that lies', () => {
     }
   })
 
-  it('with a manifest that makes no sense is told so', async () => {
+  it('that sends an invalid manifest fails with a reason', async () => {
     const wrong = {
       'is not JSON': Buffer.from('<html>'),
       'no layers': json({ schemaVersion: 2, config: { digest: sha256('x'), size: 1 } }),
@@ -141,7 +141,7 @@ describe('a registry that lies', () => {
     }
   })
 
-  it('with too many layers, or more bytes than images.max_bytes, is refused before a layer comes', async () => {
+  it('that declares too many layers or more than images.max_bytes is refused before the first layer', async () => {
     const layer = await layerOf([{ name: 'f', content: 'x' }])
     const many = await pullOf(imageOf(Array.from({ length: 128 }, () => layer)), () => undefined)
     expect(many.pulled.error).toMatchObject({ code: 'IMAGE_TOO_LARGE', message: expect.stringContaining('layers') })
@@ -153,7 +153,7 @@ describe('a registry that lies', () => {
     }
   })
 
-  it('with a bomb is stopped where the image may not grow any more', async () => {
+  it('that sends a decompression bomb is stopped at images.max_bytes', async () => {
     const bomb = layerFrom(await tarOf([{ name: 'zeros', content: Buffer.alloc(64 * MiB) }]))
     expect(bomb.blob.length).toBeLessThan(MiB)
     const { daemon, pulled } = await pullOf(imageOf([bomb]), () => undefined, 'images: { max_bytes: 8000000 }\n')
@@ -161,7 +161,7 @@ describe('a registry that lies', () => {
     await leavesNothing(daemon)
   })
 
-  it('with several small bombs is stopped as well', async () => {
+  it('that sends several small decompression bombs is stopped as well', async () => {
     const bombs = await Promise.all(
       ['a', 'b', 'c'].map(async name => layerFrom(await tarOf([{ name, content: Buffer.alloc(6 * MiB) }]))),
     )
@@ -170,7 +170,7 @@ describe('a registry that lies', () => {
     await until(daemon)
   })
 
-  it('with path tricks in a layer is refused, with the entry named', async () => {
+  it('that sends a layer with an unsafe path is refused, and the entry is named', async () => {
     const { daemon, pulled } = await pullOf(imageOf([await layerOf([{ name: '../../escaped', content: 'x' }])]), () => undefined)
     expect(pulled.error).toMatchObject({
       code: 'IMAGE_INVALID',
@@ -179,7 +179,7 @@ describe('a registry that lies', () => {
     await leavesNothing(daemon)
   })
 
-  it('with a layer that cannot be uncompressed is refused', async () => {
+  it('that sends a layer that cannot be decompressed is refused', async () => {
     const broken = gzipSync(Buffer.alloc(100_000, 'x')).fill(7, 60, 90)
     const layer = { ...layerFrom(Buffer.alloc(100_000, 'x')), blob: broken, digest: sha256(broken) }
     const { daemon, pulled } = await pullOf(imageOf([layer]), () => undefined)
@@ -187,7 +187,7 @@ describe('a registry that lies', () => {
     await leavesNothing(daemon)
   })
 
-  it('that asks for credentials again and again is asked twice and no more', async () => {
+  it('that keeps asking for credentials is asked twice and no more', async () => {
     const registry = await new FakeRegistry().listen()
     registry.trick = (_request, response, path) => {
       if (path === '/token') response.writeHead(200).end('{"token":"t"}')
@@ -199,7 +199,7 @@ describe('a registry that lies', () => {
     expect(registry.requests.map(({ path }) => path)).toEqual(['/v2/app/manifests/1', '/token', '/v2/app/manifests/1'])
   })
 
-  it('that redirects in a circle is given up', async () => {
+  it('that redirects in a loop fails', async () => {
     const registry = await new FakeRegistry().listen()
     registry.trick = (request, response) => {
       response.writeHead(302, { location: request.url }).end()

@@ -1,16 +1,16 @@
-// How far the layers of an image are, for any number of readers. One that is slow sees the latest of each layer and nothing of what was between.
+// The progress of an image's layers, for any number of readers. A slow reader skips intermediate states.
 import type { ImageProgress } from '@sandglass/contract'
 
 const EVERY_MS = 100
 
 export class Progress {
-  readonly #latest = new Map<string, ImageProgress & { turn: number }>()
-  #turn = 0
+  readonly #latest = new Map<string, ImageProgress & { version: number }>()
+  #version = 0
   #changed = Promise.withResolvers<void>()
   #isOver = false
 
   set(layer: ImageProgress): void {
-    this.#latest.set(layer.digest, { ...layer, turn: ++this.#turn })
+    this.#latest.set(layer.digest, { ...layer, version: ++this.#version })
     this.#wake()
   }
 
@@ -24,14 +24,14 @@ export class Progress {
     this.#wake()
   }
 
-  /** What is known, then each change, until the end. */
+  /** Yields the current state of each layer, then every change until the end. */
   async *follow(): AsyncGenerator<ImageProgress, void, undefined> {
     let seen = 0
     for (;;) {
       const { promise } = this.#changed
       const isOver = this.#isOver
-      for (const { turn, ...layer } of [...this.#latest.values()]) if (turn > seen) yield layer
-      seen = this.#turn
+      for (const { version, ...layer } of [...this.#latest.values()]) if (version > seen) yield layer
+      seen = this.#version
       if (isOver) return
       await promise
       await new Promise(resolve => setTimeout(resolve, this.#isOver ? 0 : EVERY_MS))

@@ -9,7 +9,7 @@ import { imageDaemon, progressOf } from '../testing/image-daemon.fixture.ts'
 const MiB = 1024 * 1024
 
 describe('a pull', () => {
-  it('brings layers of every compression, unpacked in their order, with the progress of each', async () => {
+  it('downloads layers of every compression, unpacks them, and reports the progress of each', async () => {
     const registry = await new FakeRegistry().listen()
     const image = imageOf(
       [
@@ -37,7 +37,7 @@ describe('a pull', () => {
     for (const { done_bytes, total_bytes } of done) expect(done_bytes).toBe(total_bytes)
   })
 
-  it('finds the manifest for this machine in an index, and takes Docker’s own formats', async () => {
+  it('finds the manifest for this platform in an index, and accepts Docker’s own formats', async () => {
     const registry = await new FakeRegistry().listen()
     const image = imageOf([await layerOf([{ name: 'f', content: 'x' }], 'docker')], { docker: true })
     registry.push('app', 'one', image)
@@ -56,14 +56,14 @@ describe('a pull', () => {
     })
   })
 
-  it('refuses an image for another machine', async () => {
+  it('refuses an image for another platform', async () => {
     const registry = await new FakeRegistry().listen()
     registry.push('app', '1', imageOf([await layerOf([])], { architecture: 's390x' }))
     const daemon = await imageDaemon(registry.config)
     expect((await daemon.pull(`${registry.host}/app:1`)).error?.message).toContain('it is for linux/s390x')
   })
 
-  it('downloads nothing that is there: neither a shared layer nor an image under another name', async () => {
+  it('downloads no stored layer, and nothing for a stored image with another name', async () => {
     const registry = await new FakeRegistry().listen()
     const shared = await layerOf([{ name: 'base', content: 'shared' }])
     const [first, second] = [
@@ -86,7 +86,7 @@ describe('a pull', () => {
     expect(registry.blobRequests).toEqual([])
   })
 
-  it('does the work once for two who ask at the same time', async () => {
+  it('does the work once for two concurrent requests', async () => {
     const registry = await new FakeRegistry().listen()
     const image = await plainImage('once', 2 * MiB)
     registry.push('app', '1', image)
@@ -97,7 +97,7 @@ describe('a pull', () => {
     expect(registry.blobRequests.filter(({ path }) => path.endsWith(layer?.digest ?? ''))).toHaveLength(1)
   })
 
-  it('goes on where the connection broke, also from a registry that knows no ranges', async () => {
+  it('resumes after a lost connection, also if the registry does not support ranges', async () => {
     for (const knowsRanges of [true, false]) {
       const registry = await new FakeRegistry().listen()
       const image = await plainImage(`broken ${knowsRanges}`, 3 * MiB)
@@ -125,7 +125,7 @@ describe('a pull', () => {
     }
   })
 
-  it('that is given up leaves its part, and the next one asks for the rest alone', async () => {
+  it('that is aborted leaves a partial download, and the next pull requests only the rest', async () => {
     const registry = await new FakeRegistry().listen()
     const image = await plainImage('resumed', 4 * MiB)
     const [layer] = image.layers
@@ -146,7 +146,7 @@ describe('a pull', () => {
     gone.abort()
     await expect(given).rejects.toThrow()
     await until(async () => (await daemon.stored('layers')).length === 0)
-    await until(() => daemon.context.images.pulls.size === 0)
+    await until(() => daemon.world.images.pulls.size === 0)
     registry.trick = () => false
     registry.requests.length = 0
     expect((await daemon.pull(`${registry.host}/app:1`)).image?.id).toBe(image.id)
@@ -156,7 +156,7 @@ describe('a pull', () => {
     expect(readFileSync(`${daemon.layer(layer?.diffId ?? '')}/hello`, 'utf8')).toBe('resumed')
   })
 
-  it('is refused for an image that allowed_images does not have, before anybody is asked', async () => {
+  it('of an image that is not in allowed_images is refused before the first request', async () => {
     const registry = await new FakeRegistry().listen()
     registry.push('app', '1', await plainImage())
     const daemon = await imageDaemon(`${registry.config}allowed_images: ['${registry.host}/app:1', host]\n`)
@@ -165,23 +165,23 @@ describe('a pull', () => {
     expect((await daemon.pull(`${registry.host}/app:1`)).error).toBeUndefined()
   })
 
-  it('that fails names the image of the store that was probably meant', async () => {
+  it('that fails suggests the stored image with the nearest name', async () => {
     const registry = await new FakeRegistry().listen()
     const { host } = registry
     registry.push('team/python', '3.12', await plainImage())
     const daemon = await imageDaemon(registry.config)
     await daemon.pull(`${host}/team/python:3.12`)
-    const meant = { hint: `did you mean ${host}/team/python:3.12, which is here?` }
-    expect((await daemon.pull(`${host}/team/pyton:3.12`)).error).toMatchObject({ code: 'IMAGE_NOT_FOUND', ...meant })
+    const suggestion = { hint: `did you mean ${host}/team/python:3.12, which is stored here?` }
+    expect((await daemon.pull(`${host}/team/pyton:3.12`)).error).toMatchObject({ code: 'IMAGE_NOT_FOUND', ...suggestion })
     expect((await daemon.pull(`${host}/team/golang:1`)).error).toMatchObject({
       code: 'IMAGE_NOT_FOUND',
       hint: expect.not.stringContaining('did you mean'),
     })
     await registry.close()
-    expect((await daemon.pull(`${host}/team/pyton:3.12`)).error).toMatchObject({ code: 'REGISTRY_FAILED', ...meant })
+    expect((await daemon.pull(`${host}/team/pyton:3.12`)).error).toMatchObject({ code: 'REGISTRY_FAILED', ...suggestion })
   })
 
-  it('refuses what is no reference, host, and an id that is not in the store', async () => {
+  it('refuses an invalid reference, host, and an unknown id', async () => {
     const daemon = await imageDaemon('')
     expect(await daemon.pull('No Reference')).toMatchObject({ status: 400, error: { code: 'INVALID_REQUEST' } })
     expect(await daemon.pull('host')).toMatchObject({ status: 400 })

@@ -1,4 +1,4 @@
-// SECURITY: a registry may send us to any address, and a name may lead to any registry.
+// SECURITY: a registry may redirect to any address, and a reference may name any host as a registry.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -6,8 +6,8 @@ import { FakeRegistry } from '../testing/fake-registry.fixture.ts'
 import { plainImage } from '../testing/image.fixture.ts'
 import { imageDaemon } from '../testing/image-daemon.fixture.ts'
 
-describe('a registry that sends us elsewhere', () => {
-  it('has its blobs fetched there, without the credentials that are its own', async () => {
+describe('a registry that redirects', () => {
+  it('has its blobs fetched from the target, without its credentials', async () => {
     const [registry, storage] = [await new FakeRegistry().listen(), await new FakeRegistry().listen()]
     const image = await plainImage()
     storage.push('app', '1', image)
@@ -29,7 +29,7 @@ describe('a registry that sends us elsewhere', () => {
     expect(JSON.stringify(daemon.logged)).not.toContain('hidden')
   })
 
-  it('and there to who asks for credentials is given none', async () => {
+  it('to a host that asks for credentials: the host gets none', async () => {
     const [registry, storage] = [await new FakeRegistry().listen(), await new FakeRegistry().listen()]
     registry.push('app', '1', await plainImage())
     registry.trick = (request, response, path) => {
@@ -51,7 +51,7 @@ describe('a registry that sends us elsewhere', () => {
     for (const { headers } of storage.requests) expect(headers.authorization).toBeUndefined()
   })
 
-  it('to a place without TLS that the configuration does not name is not followed', async () => {
+  it('to a host without TLS that is not configured is not followed', async () => {
     const [registry, storage] = [await new FakeRegistry().listen(), await new FakeRegistry().listen()]
     const image = await plainImage()
     registry.push('app', '1', image)
@@ -68,7 +68,7 @@ describe('a registry that sends us elsewhere', () => {
     expect(storage.requests).toEqual([])
   })
 
-  it('to the metadata address is not followed, nor is its token server there asked', async () => {
+  it('to the metadata address is not followed, and a token server there is not asked', async () => {
     for (const trick of ['redirect', 'realm'] as const) {
       const registry = await new FakeRegistry().listen()
       registry.trick = (_request, response) => {
@@ -85,15 +85,15 @@ describe('a registry that sends us elsewhere', () => {
     }
   })
 
-  it('is not spoken to at all where it is itself at such an address', async () => {
+  it('is not contacted if it has such an address itself', async () => {
     const daemon = await imageDaemon("registries: { '169.254.169.254': { plain_http: true } }\n")
     expect((await daemon.pull('169.254.169.254/latest/meta-data')).error?.message).toContain('is not an address of a registry')
     expect((await daemon.pull('[::ffff:169.254.169.254]:80/x')).error?.message).toContain('is not an address of a registry')
   })
 })
 
-describe('a registry that cannot be had', () => {
-  it('is told by its address: nobody there, no TLS, a name that does not exist', async () => {
+describe('an unavailable registry', () => {
+  it('is reported with its address and the reason: refused connection, no TLS, unknown name', async () => {
     const daemon = await imageDaemon('')
     const plain = createServer((_request, response) => void response.end()).listen(0, '127.0.0.1')
     onTestFinished(() => void plain.close())
@@ -110,7 +110,7 @@ describe('a registry that cannot be had', () => {
     expect((await daemon.pull('registry.invalid/x')).error).toMatchObject({ code: 'REGISTRY_FAILED', hint })
   })
 
-  it('does not have the image', async () => {
+  it('that lacks the image is reported as IMAGE_NOT_FOUND', async () => {
     const registry = await new FakeRegistry().listen()
     const daemon = await imageDaemon(registry.config)
     expect((await daemon.pull(`${registry.host}/none:1`)).error).toMatchObject({

@@ -1,6 +1,6 @@
-// Which addresses the daemon connects to on behalf of somebody who names a registry.
-// SECURITY: whoever may pull chooses the host, and a registry chooses where it redirects to. The services that clouds put on link-local addresses
-// give credentials to whoever asks, so nothing there is ever asked; and a registry of the internet cannot send the daemon into the network it is in.
+// Decides which addresses the daemon may connect to for a pull.
+// SECURITY: the caller of a pull chooses the host, and a registry chooses its redirects. Cloud metadata services on link-local addresses hand out
+// credentials, so the daemon never connects there; and a public registry cannot redirect the daemon into its private network.
 import { lookup } from 'node:dns'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 
@@ -13,16 +13,16 @@ const PRIVATE = blockList(
   ['::1/128', 'fc00::/7'],
 )
 
-/** Forms of IPv6 that carry an IPv4 address: mapped, translated, 6to4. */
-const CARRIERS = [
+/** IPv6 addresses that embed an IPv4 address: mapped, NAT64, 6to4. */
+const EMBEDDED_IPV4 = [
   /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/,
   /^64:ff9b::([0-9a-f]{1,4}):([0-9a-f]{1,4})$/,
   /^2002:([0-9a-f]{1,4}):([0-9a-f]{1,4}):/,
 ]
 
-/** Why it is refused; null when it is not. */
+/** The reason for a refusal; null if the address is allowed. */
 export function addressProblem(address: string, allowPrivate: boolean): string | null {
-  const plain = carried(address)
+  const plain = ipv4Or6(address)
   const family = isIP(plain) === 6 ? 'ipv6' : 'ipv4'
   if (NEVER.check(plain, family)) return `${address} is not an address of a registry`
   if (!allowPrivate && PRIVATE.check(plain, family)) return `${address} is in a private network`
@@ -33,7 +33,7 @@ export function isPrivate(address: string): boolean {
   return addressProblem(address, false) !== null
 }
 
-/** Resolves names to addresses that may be connected to. The check and the connection see the same answer, so a name cannot change between. */
+/** A DNS lookup that returns only allowed addresses. The connection uses the checked answer, so DNS rebinding has no effect. */
 export function guardedLookup(allowPrivate: boolean): LookupFunction {
   return (hostname, options, done) => {
     lookup(hostname, { ...options, all: true }, (error, found) => {
@@ -41,7 +41,7 @@ export function guardedLookup(allowPrivate: boolean): LookupFunction {
       const problems = found.map(({ address }) => addressProblem(address, allowPrivate))
       const usable = found.filter((_, i) => problems[i] === null)
       const [first] = usable
-      if (!first) return done(new RefusedAddress(`${hostname}: ${problems[0] ?? 'has no address'}`), [])
+      if (!first) return done(new RefusedAddress(`${hostname}: ${problems[0] ?? 'it has no address'}`), [])
       if (options.all) done(null, usable)
       else done(null, first.address, first.family)
     })
@@ -65,11 +65,11 @@ function blockList(v4: readonly string[], v6: readonly string[]): BlockList {
   return list
 }
 
-/** In the form without zeros that URL gives addresses, so that the patterns above see one spelling. */
-function carried(address: string): string {
+/** The embedded IPv4 address, or the address itself in the canonical form of URL, which the patterns above expect. */
+function ipv4Or6(address: string): string {
   if (isIP(address) !== 6) return address
   const spelled = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1)
-  for (const pattern of CARRIERS) {
+  for (const pattern of EMBEDDED_IPV4) {
     const [, high, low] = pattern.exec(spelled) ?? []
     if (high !== undefined && low !== undefined) {
       const bytes = [Number.parseInt(high, 16), Number.parseInt(low, 16)].flatMap(word => [word >> 8, word & 255])

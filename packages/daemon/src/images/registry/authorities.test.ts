@@ -36,8 +36,8 @@ async function manifest(host: string, registries: Config['registries']): Promise
   return (await registry.manifest('1', AbortSignal.timeout(20_000))).bytes.toString()
 }
 
-describe('the authority of a registry', () => {
-  it('is believed beside the usual ones', async () => {
+describe('the certificate authority of a registry', () => {
+  it('is trusted in addition to the default ones', async () => {
     const [usual, own] = [await authority(), await authority()]
     const before = getCACertificates('default')
     onTestFinished(() => setDefaultCACertificates(before))
@@ -48,7 +48,7 @@ describe('the authority of a registry', () => {
     }
   })
 
-  it('is not believed of where the registry sends us, unless the configuration says so of that host', async () => {
+  it('is not trusted for the target of a redirect, unless it is configured for that host', async () => {
     const own = await authority()
     const other = await serve(own.folder, (_request, response) => void response.end('{"token":"t"}'))
     for (const how of ['redirect', 'realm']) {

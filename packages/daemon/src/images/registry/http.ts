@@ -1,23 +1,23 @@
-// One request to a registry, to its token server, or to where it keeps its blobs. Redirects are the caller's affair.
+// Sends one request to a registry, its token server or its blob storage. The caller follows redirects.
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { isIP } from 'node:net'
 import { getCACertificates } from 'node:tls'
 import { addressProblem, guardedLookup, RefusedAddress } from './addresses.ts'
 
-/** With nothing at all from the other side for so long, it is taken for gone. */
+/** A connection on which nothing arrives for so long is closed. */
 const IDLE_MS = 30_000
 
 export interface Hop {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
-  /** Whether a private network may be connected to. */
+  /** Whether addresses in private networks are allowed. */
   readonly allowPrivate: boolean
-  /** Authorities beside the usual ones. */
+  /** A certificate authority in addition to the default ones. */
   readonly ca: string | undefined
 }
 
-/** Keeps connections between the requests of one pull. */
+/** Keeps connections open between the requests of one pull. */
 export class Connections {
   readonly #agents = new Map<string, HttpAgent | HttpsAgent>()
 
@@ -34,9 +34,9 @@ export class Connections {
       signal,
       timeout: IDLE_MS,
     })
-    // On a failure that comes later, the answer's reader hears of it.
+    // An error after the response is reported by the body stream.
     call.once('response', resolve).on('error', reject)
-    call.once('timeout', () => call.destroy(new Error(`nothing came for ${IDLE_MS / 1000} seconds`)))
+    call.once('timeout', () => call.destroy(new Error(`no data for ${IDLE_MS / 1000} seconds`)))
     call.end()
     return await promise
   }
@@ -50,7 +50,7 @@ export class Connections {
     const found = this.#agents.get(key)
     if (found) return found
     const options = { keepAlive: true, lookup: guardedLookup(allowPrivate) }
-    // What is given as `ca` would stand in the place of the usual ones.
+    // The `ca` option replaces the default authorities, so they are added here.
     const authorities = ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }
     const agent = isTls ? new HttpsAgent({ ...options, ...authorities }) : new HttpAgent(options)
     this.#agents.set(key, agent)
@@ -58,7 +58,7 @@ export class Connections {
   }
 }
 
-/** The whole of a small body, or null when it is longer. */
+/** The body, or null if it is longer than `maxBytes`. */
 export async function readBody(message: IncomingMessage, maxBytes: number): Promise<Buffer | null> {
   const pieces: Buffer[] = []
   let size = 0

@@ -1,25 +1,24 @@
-// A registry, as one pull sees it: manifests and blobs of one repository, with whatever it takes to be let in.
+// Client for one repository of a registry during one pull: manifests, blobs, authentication and redirects.
 import { readFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { type Config, LIMITS, SandglassError } from '@sandglass/contract'
 import { digestOf } from '../manifest.ts'
 import { DOCKER_HUB, type Reference } from '../reference.ts'
 import { isPrivate } from './addresses.ts'
-import { parseChallenge } from './challenge.ts'
-import { basicOf, withoutCredentials } from './credentials.ts'
+import { basicOf, parseChallenge, withoutCredentials } from './authentication.ts'
 import { Connections, readBody } from './http.ts'
 import { unreachable } from './unreachable.ts'
 
 type Settings = Config['registries'][string]
 
-/** Docker Hub's registry has another name than its images. */
+/** Docker Hub's images are named docker.io, but its registry has another host name. */
 const HUB_HOST = 'registry-1.docker.io'
 const DOCUMENT_MS = 60_000
 const MAX_REDIRECTS = 5
 const MAX_TOKEN_BYTES = 1024 * 1024
 const MAX_DISCARDED = 16 * 1024
-/** Characters of what a registry says that are repeated. */
-const MAX_WORDS = 200
+/** Characters of a registry's message that are repeated. */
+const MAX_MESSAGE = 200
 const MANIFEST_TYPES = [
   'application/vnd.oci.image.index.v1+json',
   'application/vnd.oci.image.manifest.v1+json',
@@ -35,12 +34,12 @@ export class Registry {
   readonly #ca: string | undefined
   readonly #documentMs: number
   readonly #connections = new Connections()
-  /** What the registry wants to see with each request; '' for nothing yet. */
+  /** Authorization header for the registry; '' until it asks for one. */
   #authorization = ''
-  /** Whether the registry itself is in a private network, from which it may send us to others there. */
+  /** Whether the registry is in a private network. Then it may redirect to other private addresses. */
   #isPrivate = false
 
-  /** `documentMs` is how long a manifest or a configuration may take, with all that it takes to be let in. */
+  /** `documentMs` is the deadline for a manifest or a configuration, including authentication. */
   constructor(reference: Reference, registries: Config['registries'], documentMs = DOCUMENT_MS) {
     this.#reference = reference
     this.#documentMs = documentMs
@@ -59,7 +58,7 @@ export class Registry {
     this.#connections.close()
   }
 
-  /** By tag or by digest. What comes is what the digest says, or else an error. */
+  /** By tag or digest. Throws IMAGE_DIGEST_MISMATCH if the bytes do not match the digest. */
   async manifest(tagOrDigest: string, signal: AbortSignal): Promise<{ bytes: Buffer; digest: string }> {
     const { name } = this.#reference
     const accept = { accept: MANIFEST_TYPES.join(', ') }
@@ -72,7 +71,7 @@ export class Registry {
     return { bytes, digest }
   }
 
-  /** A small blob, whole. */
+  /** Reads a small blob completely. */
   async smallBlob(digest: string, signal: AbortSignal): Promise<Buffer> {
     const max = LIMITS.image_config_bytes.max
     const { bytes } = await this.#document(`blobs/${digest}`, {}, max, 'bytes of configuration', signal)
@@ -82,7 +81,7 @@ export class Registry {
     return bytes
   }
 
-  /** A blob from a byte on. `start` is where the body really begins: not every registry knows ranges. */
+  /** Requests a blob from a byte on. `start` is where the body really begins: not every registry supports ranges. */
   async blob(digest: string, from: number, signal: AbortSignal): Promise<{ body: IncomingMessage; start: number }> {
     const body = await this.#get(`blobs/${digest}`, from > 0 ? { range: `bytes=${from}-` } : {}, signal)
     if (body.statusCode !== 206) return { body, start: 0 }
@@ -90,7 +89,7 @@ export class Registry {
     return { body, start: start === undefined ? from : Number(start) }
   }
 
-  /** SECURITY: a registry that sends a byte now and then is never idle, and would hold a pull open for ever. */
+  /** SECURITY: the deadline stops a registry that sends a byte now and then and so is never idle. */
   async #document(
     path: string,
     headers: Record<string, string>,
@@ -101,19 +100,19 @@ export class Registry {
     const deadline = AbortSignal.timeout(this.#documentMs)
     try {
       const reply = await this.#get(path, headers, AbortSignal.any([signal, deadline]))
-      return { bytes: await this.#whole(reply, max, what), headers: reply.headers }
+      return { bytes: await this.#readAll(reply, max, what), headers: reply.headers }
     } catch (error) {
       signal.throwIfAborted()
-      if (deadline.aborted) throw this.#failed(`${path.split('/')[0]} did not come within ${this.#documentMs / 1000} seconds`)
+      if (deadline.aborted) throw this.#failed(`${path.split('/')[0]} did not arrive within ${this.#documentMs / 1000} seconds`)
       throw error
     }
   }
 
   async #get(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
     const url = new URL(path, this.#base)
-    let { reply, isHome } = await this.#follow(url, headers, signal)
-    // SECURITY: only the registry itself may ask for credentials, and say where they are to be shown.
-    if (reply.statusCode === 401 && isHome) {
+    let { reply, isRegistry } = await this.#follow(url, headers, signal)
+    // SECURITY: only the registry itself may ask for credentials and name a token server.
+    if (reply.statusCode === 401 && isRegistry) {
       const challenge = reply.headers['www-authenticate']
       discard(reply)
       await this.#authorize(challenge, signal)
@@ -123,20 +122,24 @@ export class Registry {
     throw await this.#refusal(reply)
   }
 
-  /** SECURITY: Authorization goes to the registry alone, never to where it redirects. */
+  /** SECURITY: Authorization is sent to the registry only, never to the target of a redirect. */
   async #follow(
     start: URL,
     headers: Record<string, string>,
     signal: AbortSignal,
-  ): Promise<{ reply: IncomingMessage; isHome: boolean }> {
+  ): Promise<{ reply: IncomingMessage; isRegistry: boolean }> {
     let url = start
     for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
-      const isHome = url.origin === this.#base.origin
-      const isKnown = isHome && this.#authorization !== ''
-      const reply = await this.#request(url, isKnown ? { ...headers, authorization: this.#authorization } : headers, signal)
-      if (isHome && hops === 0) this.#isPrivate = isPrivate(reply.socket.remoteAddress ?? '')
+      const isRegistry = url.origin === this.#base.origin
+      const hasAuthorization = isRegistry && this.#authorization !== ''
+      const reply = await this.#request(
+        url,
+        hasAuthorization ? { ...headers, authorization: this.#authorization } : headers,
+        signal,
+      )
+      if (isRegistry && hops === 0) this.#isPrivate = isPrivate(reply.socket.remoteAddress ?? '')
       const { location } = reply.headers
-      if (![301, 302, 303, 307, 308].includes(reply.statusCode ?? 0) || location === undefined) return { reply, isHome }
+      if (![301, 302, 303, 307, 308].includes(reply.statusCode ?? 0) || location === undefined) return { reply, isRegistry }
       discard(reply)
       url = this.#checked(location, url)
     }
@@ -144,8 +147,8 @@ export class Registry {
   }
 
   async #request(url: URL, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
-    const isHome = url.origin === this.#base.origin
-    const allowPrivate = isHome || this.#isPrivate || Object.hasOwn(this.#registries, url.host)
+    const isRegistry = url.origin === this.#base.origin
+    const allowPrivate = isRegistry || this.#isPrivate || Object.hasOwn(this.#registries, url.host)
     const ca = this.#authority(url)
     try {
       return await this.#connections.get({ url, headers, allowPrivate, ca }, signal)
@@ -155,23 +158,23 @@ export class Registry {
     }
   }
 
-  /** SECURITY: who may vouch for a registry vouches for no other host, unless the configuration says so of that one, too. */
+  /** SECURITY: a registry's certificate authority is trusted for that host only, unless the configuration sets it for the other host too. */
   #authority({ host, hostname }: URL): string | undefined {
     if (hostname === this.#base.hostname) return this.#ca
     const file = this.#registries[host]?.ca_file
     return file === undefined ? undefined : readAuthority(host, file)
   }
 
-  /** SECURITY: what a registry sends us to has TLS, unless the configuration says of exactly that host that it has none. */
+  /** SECURITY: the target of a redirect must use TLS, unless the configuration allows plain HTTP for exactly that host. */
   #checked(location: string, from: URL): URL {
     if (!URL.canParse(location, from.href))
-      throw this.#failed(`it redirects to ${this.#harmless(JSON.stringify(location)) || 'no address'}`)
+      throw this.#failed(`it redirects to ${this.#redacted(JSON.stringify(location)) || 'an invalid URL'}`)
     const url = new URL(location, from.href)
     url.username = ''
     url.password = ''
     const isPlain = url.protocol === 'http:' && this.#registries[url.host]?.plain_http === true
     if (url.protocol !== 'https:' && !isPlain && url.origin !== this.#base.origin)
-      throw this.#failed(`it sends us to ${this.#harmless(url.origin) || 'a host'}, which has no TLS`)
+      throw this.#failed(`it redirects to ${this.#redacted(url.origin) || 'a host'}, which has no TLS`)
     return url
   }
 
@@ -183,20 +186,20 @@ export class Registry {
       return
     }
     if (challenge?.scheme !== 'bearer')
-      throw this.#denied(basic === '' ? 'it wants a username and a password' : 'it refuses the username or password')
+      throw this.#denied(basic === '' ? 'it requires a username and a password' : 'it rejects the username or password')
     const url = this.#checked(challenge.params.realm ?? '', this.#base)
     if (challenge.params.service !== undefined) url.searchParams.set('service', challenge.params.service)
     url.searchParams.set('scope', `repository:${this.#reference.repository}:pull`)
     const reply = await this.#request(url, basic === '' ? {} : { authorization: basic }, signal)
     if (reply.statusCode !== 200) {
       discard(reply)
-      throw this.#denied(`its token server answers ${reply.statusCode}`)
+      throw this.#denied(`its token server answered ${reply.statusCode}`)
     }
-    this.#authorization = `Bearer ${tokenIn(await this.#whole(reply, MAX_TOKEN_BYTES, 'bytes of token')) ?? ''}`
-    if (this.#authorization === 'Bearer ') throw this.#failed('its token server gives no token')
+    this.#authorization = `Bearer ${tokenIn(await this.#readAll(reply, MAX_TOKEN_BYTES, 'bytes of token')) ?? ''}`
+    if (this.#authorization === 'Bearer ') throw this.#failed('its token server returned no token')
   }
 
-  async #whole(reply: IncomingMessage, max: number, what: string): Promise<Buffer> {
+  async #readAll(reply: IncomingMessage, max: number, what: string): Promise<Buffer> {
     const bytes = await readBody(reply, max).catch(error => {
       throw this.#unreachable(this.#base, error)
     })
@@ -206,14 +209,14 @@ export class Registry {
 
   async #refusal(reply: IncomingMessage): Promise<SandglassError> {
     const { registry, name } = this.#reference
-    const why = this.#harmless(await explanation(reply)).slice(0, MAX_WORDS)
+    const why = this.#redacted(await explanation(reply)).slice(0, MAX_MESSAGE)
     if (reply.statusCode === 404) return new SandglassError('IMAGE_NOT_FOUND', { image: name, registry })
-    if (reply.statusCode === 401 || reply.statusCode === 403) return this.#denied(why || `it answers ${reply.statusCode}`)
-    return this.#failed(`it answers ${reply.statusCode}${why ? `: ${why}` : ''}`)
+    if (reply.statusCode === 401 || reply.statusCode === 403) return this.#denied(why || `it answered ${reply.statusCode}`)
+    return this.#failed(`it answered ${reply.statusCode}${why ? `: ${why}` : ''}`)
   }
 
-  #harmless(said: string): string {
-    return withoutCredentials(said, { ...this.#settings, authorization: this.#authorization })
+  #redacted(message: string): string {
+    return withoutCredentials(message, { ...this.#settings, authorization: this.#authorization })
   }
 
   #denied(why: string): SandglassError {
@@ -230,7 +233,7 @@ export class Registry {
   }
 }
 
-/** A short body is read to its end, so that the connection can be used again. */
+/** Reads a short body to its end, so that the connection can be reused. */
 function discard(reply: IncomingMessage): void {
   const length = reply.headers['content-length']
   if (length !== undefined && Number(length) <= MAX_DISCARDED) reply.resume()
@@ -250,20 +253,20 @@ function tokenIn(bytes: Buffer): string | undefined {
   try {
     const { token, access_token } = JSON.parse(bytes.toString('utf8')) as { token?: unknown; access_token?: unknown }
     const found = token ?? access_token
-    // SECURITY: it becomes a header.
+    // SECURITY: the token becomes a header value.
     return typeof found === 'string' && /^[\x21-\x7e]+$/.test(found) ? found : undefined
   } catch {
-    return undefined // no JSON, no token
+    return undefined // not JSON: there is no token
   }
 }
 
-/** What the registry itself says. */
+/** The error message of the registry, '' if it has none. */
 async function explanation(reply: IncomingMessage): Promise<string> {
   try {
     const body = JSON.parse((await readBody(reply, 64 * 1024))?.toString('utf8') ?? '') as { errors?: { message?: unknown }[] }
     const message = body.errors?.[0]?.message
     return typeof message === 'string' ? message : ''
   } catch {
-    return '' // its status says enough
+    return '' // not JSON: the status is reported instead
   }
 }

@@ -1,4 +1,4 @@
-// The files that images came as, under their digests. A part of one that is still coming, or was cut off, ends in .part.
+// The blob files of images, named by digest. A partial download has the suffix .part.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
@@ -21,7 +21,7 @@ export class Blobs {
 
   path(digest: string): string {
     const hex = DIGEST.exec(digest)?.[1]
-    // SECURITY: it becomes a path.
+    // SECURITY: the digest becomes a path.
     if (hex === undefined) throw new SandglassError('INTERNAL', { message: `not a digest: ${JSON.stringify(digest)}` })
     return join(this.#dir, hex)
   }
@@ -34,26 +34,26 @@ export class Blobs {
     return existsSync(this.path(digest))
   }
 
-  /** A small one; null when it is not there. */
+  /** For small blobs. Null if the blob does not exist. */
   async read(digest: string): Promise<Buffer | null> {
     return this.has(digest) ? await readFile(this.path(digest)) : null
   }
 
-  /** Keeps a small one whose digest was checked. */
-  async keep(digest: string, bytes: Buffer): Promise<void> {
+  /** Writes a small blob whose digest the caller has checked. */
+  async write(digest: string, bytes: Buffer): Promise<void> {
     if (this.has(digest)) return
-    // Others may be keeping the same one.
+    // A unique name: another operation may write the same blob.
     const file = `${this.path(digest)}.${randomUUID()}.part`
     await writeFile(file, bytes, { mode: 0o600 })
     await this.adopt(file, digest)
   }
 
-  /** Makes a whole file, whose digest was checked, one of these. */
+  /** Moves a complete file, whose digest the caller has checked, into the store. */
   async adopt(file: string, digest: string): Promise<void> {
     await renameDurably(file, this.path(digest))
   }
 
-  /** Removes every blob and part but those of these digests. `isDue` has a say about the others, by digest and age. */
+  /** Removes blobs and partial downloads that are not in `kept` and for which `isDue` returns true. Returns the bytes freed. */
   async prune(kept: ReadonlySet<string>, isDue: (digest: string, ageMs: number) => boolean): Promise<number> {
     let freed = 0
     for (const name of await readdir(this.#dir)) {

@@ -1,6 +1,9 @@
-// What one image may have in all, whatever its layers are and however many of them come at once.
+// The size limits of one image, counted over all of its layers, which may be unpacked concurrently.
 import { LIMITS, SandglassError } from '@sandglass/contract'
 import type { Unpacked, UnpackLimits } from '../../layers/layer-folders.ts'
+
+/** A tar is larger than its files: it also has headers and padding. */
+const TAR_OVERHEAD = 1024 * 1024
 
 export class Budget {
   readonly #image: string
@@ -14,19 +17,18 @@ export class Budget {
     this.#limits = { maxBytes, maxEntries: LIMITS.image_entries.max, reserveBytes }
   }
 
-  /** For the layer that is unpacked next. */
   get limits(): UnpackLimits {
     return this.#limits
   }
 
-  /** SECURITY: called for each piece as it is uncompressed, so that a bomb ends where its image may not grow any more. */
-  spend(bytes: number): void {
+  /** SECURITY: called for each piece as it is decompressed, so that a decompression bomb stops at the limit. */
+  addTarBytes(bytes: number): void {
     this.#tarBytes += bytes
     if (this.#tarBytes > this.#limits.maxBytes + TAR_OVERHEAD) throw this.#tooLarge('bytes', this.#limits.maxBytes)
   }
 
-  /** For a layer that was unpacked: sparse files have more bytes than their tar. */
-  unpacked({ bytes, entries }: Unpacked): void {
+  /** Counted separately from tar bytes: sparse files unpack to more bytes than their tar has. */
+  addUnpacked({ bytes, entries }: Unpacked): void {
     this.#bytes += bytes
     this.#entries += entries
     if (this.#bytes > this.#limits.maxBytes) throw this.#tooLarge('bytes', this.#limits.maxBytes)
@@ -37,6 +39,3 @@ export class Budget {
     return new SandglassError('IMAGE_TOO_LARGE', { image: this.#image, what, max })
   }
 }
-
-/** Headers and padding of the entries are part of a tar and not of its files. */
-const TAR_OVERHEAD = 1024 * 1024

@@ -9,8 +9,8 @@ import { imageDaemon } from '../testing/image-daemon.fixture.ts'
 
 const encoded = (ref: string) => `/v1/images/${encodeURIComponent(ref)}`
 
-describe('images in the store', () => {
-  it('are listed newest first, page by page, and shown by reference, by id and by the beginning of it', async () => {
+describe('stored images', () => {
+  it('are listed newest first in pages, and shown by reference, id and id prefix', async () => {
     let now = Date.now()
     const daemon = await imageDaemon('', { now: () => now })
     const images = [await plainImage('1'), await plainImage('2'), await plainImage('3')]
@@ -34,7 +34,7 @@ describe('images in the store', () => {
     expect((await daemon.call('GET', encoded('No Such'))).status).toBe(400)
   })
 
-  it('lose a name at a time, and go with the last one, without the layers that others share', async () => {
+  it('lose one name at a time, and are removed with the last name, except for shared layers', async () => {
     const daemon = await imageDaemon('')
     const shared = await layerOf([{ name: 'base', content: 'x' }])
     const [one, two] = [
@@ -60,7 +60,7 @@ describe('images in the store', () => {
 })
 
 describe('a session from an image', () => {
-  it('pulls what is not there, keeps its image when the name moves on, and keeps it from being removed', async () => {
+  it('pulls a missing image, keeps it when the tag moves, and protects it from removal', async () => {
     const registry = await new FakeRegistry().listen()
     const [before, after] = [await plainImage('before'), await plainImage('after')]
     registry.push('app', '1', before)
@@ -70,7 +70,7 @@ describe('a session from an image', () => {
     registry.push('app', '1', after)
     await daemon.pull(ref)
     expect((await daemon.call('GET', encoded(ref))).body).toMatchObject({ id: after.id })
-    // Nothing names the old one any more, and the session still has it.
+    // The old image has no name any more, but the session still uses it.
     expect((await daemon.call('GET', encoded(before.id))).body).toMatchObject({ references: [] })
     await daemon.call('POST', `/v1/sessions/${session.id}/stop`)
     expect((await daemon.call('POST', `/v1/sessions/${session.id}/start`)).status).toBe(200)
@@ -81,11 +81,11 @@ describe('a session from an image', () => {
     await daemon.call('DELETE', `/v1/sessions/${session.id}`)
     await daemon.call('DELETE', `/v1/sessions/${other.id}`)
     expect((await daemon.call('DELETE', encoded(ref))).body).toMatchObject({ removed: true })
-    // The one without a name goes with the next thing that happens to images.
+    // The nameless image is removed by the next prune.
     for (const folder of ['layers', 'blobs/sha256'] as const) expect(await daemon.stored(folder)).toEqual([])
   })
 
-  it('says when its image was last started from', async () => {
+  it('updates the time of last use of its image', async () => {
     let now = Date.now()
     const daemon = await imageDaemon('', { now: () => now })
     await daemon.import(await savedArchive([{ image: await plainImage(), tags: ['app:1'] }]))
@@ -99,7 +99,7 @@ describe('a session from an image', () => {
     expect(await used()).toBe(new Date(now).toISOString())
   })
 
-  it('is given the image’s layers, environment and id, and is refused when the registry has none', async () => {
+  it('gets the image’s layers, environment and id, and is refused if the registry lacks the image', async () => {
     const registry = await new FakeRegistry().listen()
     const image = imageOf([await layerOf([{ name: 'f', content: 'x' }], 'zstd')], { env: ['A=1', 'HOME=/root', 'B=x=y'] })
     registry.push('app', '1', image)
@@ -117,7 +117,7 @@ describe('a session from an image', () => {
     expect((await daemon.call('GET', '/v1/sessions')).body).toMatchObject({ total: 1 })
   })
 
-  it('is allowed by the full name of its image, however it was written, or by its id', async () => {
+  it('is allowed by the full name of its image, also if the request has a short form, or by its id', async () => {
     const daemon = await imageDaemon('')
     const image = await plainImage()
     await daemon.import(await savedArchive([{ image, tags: ['app:1', 'other:1'] }]))
@@ -130,8 +130,8 @@ describe('a session from an image', () => {
   })
 })
 
-describe('the start of a daemon', () => {
-  it('removes what another left half done, keeps parts for a day, and drops what belongs to no image', async () => {
+describe('the daemon at its start', () => {
+  it('removes unfinished imports and layers, keeps partial downloads for a day, and removes blobs of no image', async () => {
     const dataDir = await temporaryFolder()
     const images = join(dataDir, 'images')
     const [blobs, layers] = [join(images, 'blobs/sha256'), join(images, 'layers')]

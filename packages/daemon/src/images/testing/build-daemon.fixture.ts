@@ -1,4 +1,4 @@
-// For tests: a daemon with the oci and docker backends on a private engine, a small image to start from, and the call that builds.
+// For tests: a daemon with the oci and docker backends on a private engine, a small base image, and a function that builds.
 import { readFile } from 'node:fs/promises'
 import type { BuildDone, BuildStep, WireError } from '@sandglass/contract'
 import { openDocker } from '../../backends/docker/backend.ts'
@@ -15,7 +15,7 @@ export type BuildOptions = {
   signal?: AbortSignal
 }
 
-export type Told = {
+export type BuildOutcome = {
   status: number
   steps: BuildStep[]
   output: string
@@ -24,11 +24,11 @@ export type Told = {
 }
 
 export type BuildDaemon = TestDaemon & {
-  build(files: Files | readonly Entry[], options?: BuildOptions): Promise<Told>
-  /** The bytes of the reply, as they come. */
+  build(files: Files | readonly Entry[], options?: BuildOptions): Promise<BuildOutcome>
+  /** The response of a build, not yet read. */
   stream(files: Files, options?: BuildOptions): Promise<Response>
   importImage(image: TestImage, name: string): Promise<void>
-  /** Runs a command in a session of its own, and gives its output. */
+  /** Runs a command in a new session and returns its output. */
   run(image: string, backend: string, command: string): Promise<string>
 }
 
@@ -36,7 +36,7 @@ export type BuildDaemonOptions = FixtureOptions & { images?: Record<string, stri
 
 const APPLETS = ['sh', 'cat', 'chmod', 'echo', 'env', 'id', 'ls', 'mkdir', 'printf', 'sleep', 'stat', 'test', 'true', 'wc']
 
-/** busybox with a shell and what tests call. */
+/** busybox with a shell and the programs that the tests use. */
 export async function smallImage(...more: Entry[]): Promise<TestImage> {
   return imageOf([
     await layerOf([
@@ -74,7 +74,7 @@ export async function buildDaemon(engine: Pick<TestEngine, 'endpoint'>, options:
   return {
     ...daemon,
     stream,
-    build: async (files, build) => told(await stream(files, build)),
+    build: async (files, build) => outcome(await stream(files, build)),
     async importImage(image, name) {
       const body = new Uint8Array(await savedArchive([{ image, tags: [name] }]))
       const reply = await daemon.fetch('/v1/images/import', { method: 'POST', body })
@@ -92,7 +92,7 @@ export async function buildDaemon(engine: Pick<TestEngine, 'endpoint'>, options:
 const entriesOf = (files: Files | readonly Entry[]): readonly Entry[] =>
   Array.isArray(files) ? files : Object.entries(files as Files).map(([name, content]) => ({ name, content }))
 
-async function told(response: Response): Promise<Told> {
+async function outcome(response: Response): Promise<BuildOutcome> {
   const text = await response.text()
   if (!response.ok) return { status: response.status, steps: [], output: '', done: undefined, error: JSON.parse(text).error }
   const events = [...text.matchAll(/^event: (\w+)\ndata: (.*)$/gm)].map(([, event = '', data = '']) => ({

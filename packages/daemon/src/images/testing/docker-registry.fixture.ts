@@ -1,4 +1,4 @@
-// For tests: Docker's own registry as a process, with a password and TLS where asked for, and images pushed into it.
+// For tests: Docker's own registry as a process, optionally with a password and TLS.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { sha256, type TestImage } from './image.fixture.ts'
 
 export interface DockerRegistry {
   readonly host: string
-  /** File with the certificate, of a registry with TLS. */
+  /** Certificate file of a registry with TLS. */
   readonly certificate: string
   push(repository: string, tag: string, image: TestImage): Promise<void>
   stop(): Promise<void>

@@ -1,10 +1,10 @@
-// For tests: a registry of a few lines, which can be made to lie.
+// For tests: a small registry that can be made to misbehave.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { sha256, type TestImage } from './image.fixture.ts'
 
-/** Answers a request itself, or leaves it to the registry by giving false. */
+/** Answers a request itself and returns true, or returns false to let the registry answer. */
 type Trick = (request: IncomingMessage, response: ServerResponse, path: string) => boolean | undefined
 
 export class FakeRegistry {
@@ -17,7 +17,7 @@ export class FakeRegistry {
     this.#server = createServer((request, response) => this.#answer(request, response))
   }
 
-  /** Listens until the test ends, on a port of its own or on the one it had before. */
+  /** Listens until the test ends, on a free port or on `port`. */
   async listen(port = 0): Promise<this> {
     await new Promise<void>(resolve => this.#server.listen(port, '127.0.0.1', resolve))
     onTestFinished(() => this.close())
@@ -41,7 +41,7 @@ export class FakeRegistry {
     return `http://${this.host}`
   }
 
-  /** What the daemon's configuration has to say about it. */
+  /** The daemon configuration that allows this registry. */
   get config(): string {
     return `registries: { '${this.host}': { plain_http: true } }\n`
   }

@@ -1,4 +1,4 @@
-// For tests: a daemon whose backend unpacks layers and starts nothing from them, and the calls that are about images.
+// For tests: a daemon whose backend unpacks layers but does not start machines from them, and functions for the image routes.
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -26,9 +26,9 @@ class UnpackingBackend extends PlainChildBackend implements Backend {
     return this.folders.unpack(image, diffId, tar, limits, signal)
   }
 
-  async pruneImages(kept: readonly LayeredImage[], held: ReadonlySet<string>): Promise<void> {
+  async pruneImages(kept: readonly LayeredImage[], pinned: ReadonlySet<string>): Promise<void> {
     await this.folders.sweep()
-    await this.folders.prune(new Set([...held, ...kept.flatMap(({ layers }) => layers.map(({ diffId }) => diffId))]))
+    await this.folders.prune(new Set([...pinned, ...kept.flatMap(({ layers }) => layers.map(({ diffId }) => diffId))]))
   }
 }
 

@@ -1,4 +1,4 @@
-// For tests: images made of a few entries, in the forms that they travel in.
+// For tests: small images, as layers, manifests and archives.
 import { createCipheriv, createHash } from 'node:crypto'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { pack } from 'tar-stream'
@@ -67,20 +67,20 @@ export const layerOf = async (entries: readonly Entry[], compression?: keyof typ
 
 export interface ImageOptions {
   readonly env?: readonly string[]
-  /** Instructions of ONBUILD. */
-  readonly triggers?: readonly string[]
+  /** ONBUILD instructions. */
+  readonly onbuild?: readonly string[]
   readonly architecture?: string
   readonly docker?: boolean
 }
 
 export function imageOf(
   layers: readonly TestLayer[],
-  { env = [], triggers = [], architecture = ARCHITECTURE, docker = false }: ImageOptions = {},
+  { env = [], onbuild = [], architecture = ARCHITECTURE, docker = false }: ImageOptions = {},
 ): TestImage {
   const config = json({
     architecture,
     os: 'linux',
-    config: { Env: env, ...(triggers.length > 0 ? { OnBuild: triggers } : {}) },
+    config: { Env: env, ...(onbuild.length > 0 ? { OnBuild: onbuild } : {}) },
     rootfs: { type: 'layers', diff_ids: layers.map(layer => layer.diffId) },
   })
   const [manifestType, configType] = docker
@@ -95,7 +95,7 @@ export function imageOf(
   return { layers, config, id: sha256(config), manifest, digest: sha256(manifest) }
 }
 
-/** One layer with a file of some bytes that do not compress. */
+/** One layer with a text file and a file of incompressible bytes. */
 export async function plainImage(text = 'hello', bytes = 0): Promise<TestImage> {
   const noise = createCipheriv('aes-128-ctr', Buffer.alloc(16), Buffer.alloc(16)).update(Buffer.alloc(bytes))
   return imageOf([
@@ -106,7 +106,7 @@ export async function plainImage(text = 'hello', bytes = 0): Promise<TestImage> 
   ])
 }
 
-/** As docker save writes it: what the files are comes last. */
+/** As docker save writes it: the table of contents comes last. */
 export function savedArchive(images: readonly { image: TestImage; tags: readonly string[] }[]): Promise<Buffer> {
   const files = images.flatMap(({ image }) => [
     ...image.layers.map(({ blob, digest }) => ({ name: `${digest.slice(7)}/layer.tar`, content: blob })),

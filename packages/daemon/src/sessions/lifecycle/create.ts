@@ -1,6 +1,6 @@
 // POST /v1/sessions. The record is stored before its machine is started, so that reconcile finds a create that a crash interrupted.
 import type { SessionSpec } from '@sandglass/contract'
-import { holdImage } from '../../images/store/held-image.ts'
+import { pinImage } from '../../images/pull/pull.ts'
 import type { Logger } from '../../log.ts'
 import type { PendingRequest } from '../../store/idempotency.ts'
 import { deleteSession } from '../../store/sessions.ts'
@@ -42,9 +42,9 @@ async function create(context: SessionContext, request: CreateRequest): Promise<
   const signal = AbortSignal.any([request.signal, context.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
   const draft = await planCreate(context, spec)
   if (isStarted) await requireDiskSpace(context, draft.session)
-  const held = await holdImage(context, draft.session.image, signal)
+  const pinned = await pinImage(context, draft.session.image, signal)
   try {
-    const plan = await withImage(context, draft, held.id)
+    const plan = await withImage(context, draft, pinned.id)
     await prepareImage(context, plan, signal, request.idempotency?.key)
     return await context.mutex.run(plan.session.id, () =>
       isStarted
@@ -52,7 +52,7 @@ async function create(context: SessionContext, request: CreateRequest): Promise<
         : storeStopped(context, plan, request),
     )
   } finally {
-    held.release()
+    pinned.release()
   }
 }
 

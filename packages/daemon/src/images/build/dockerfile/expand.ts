@@ -1,11 +1,11 @@
-// $NAME and ${NAME:-word} in the FROM of a Dockerfile, whose values are the ARGs in front of it.
+// Expands $NAME and ${NAME:-word} in FROM, with the values of the ARGs before it.
 import { ARCHITECTURE } from '../../manifest.ts'
 
 export type Values = ReadonlyMap<string, string>
 
 const PLATFORM = `linux/${ARCHITECTURE}`
-/** What every Dockerfile may take for given. */
-export const GIVEN: Readonly<Record<string, string>> = {
+/** The predefined platform arguments. */
+export const PREDEFINED_ARGS: Readonly<Record<string, string>> = {
   BUILDPLATFORM: PLATFORM,
   TARGETPLATFORM: PLATFORM,
   BUILDOS: 'linux',
@@ -26,7 +26,7 @@ export function expand(text: string, values: Values): string {
   })
 }
 
-/** NAME=value, or NAME alone; several may stand in one ARG. */
+/** Parses the arguments of ARG: one or more of NAME=value or NAME. */
 export function argsIn(rest: string): { name: string; value: string | undefined }[] {
   return [...rest.matchAll(/(\w+)(?:=("(?:[^"\\]|\\.)*"|'[^']*'|\S*))?/g)].map(([, name = '', value]) => ({
     name,

@@ -1,4 +1,4 @@
-// SECURITY: what the engine reads in an instruction and nobody else sees. The engine here has an image and an address that no build may use.
+// SECURITY: instructions that the engine parses differently. The engine of this test has a private image, and a server that builds must not reach.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -22,7 +22,7 @@ const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/x`
 const base = await smallImage()
 
 beforeAll(async () => {
-  const image = await smallImage({ name: 'secret', content: 'of somebody else' })
+  const image = await smallImage({ name: 'secret', content: 'of another user' })
   const archive = await savedArchive([{ image, tags: ['private:latest'] }])
   await text(await client.loadImage(Readable.from([archive])))
   expect(await client.getImage('private:latest').inspect()).toMatchObject({ RepoTags: ['private:latest'] })
@@ -32,10 +32,10 @@ afterAll(async () => {
   await engine.stop()
 })
 
-async function build(dockerfile: string, triggers: readonly string[] = [], rewrite = (config: string) => config) {
+async function build(dockerfile: string, onbuild: readonly string[] = [], rewrite = (config: string) => config) {
   asked.length = 0
   const daemon = await buildDaemon(engine, { flags: { 'allowed-images': ['small:1'] } })
-  const image = imageOf(base.layers, { triggers })
+  const image = imageOf(base.layers, { onbuild })
   const config = Buffer.from(rewrite(image.config.toString()))
   await daemon.importImage({ ...image, config, id: sha256(config) }, 'small:1')
   const { done, error } = await daemon.build({ Dockerfile: dockerfile })
@@ -43,15 +43,15 @@ async function build(dockerfile: string, triggers: readonly string[] = [], rewri
   return error
 }
 
-describe('an image of the engine, or an address, is out of reach', () => {
+describe('a build cannot use images of the engine or fetch URLs', () => {
   it.each([
     ['a backslash in a flag', 'COPY --fr\\om=private /secret /stolen'],
     ['quotes in a flag', 'COPY --fr"om=private" /secret /stolen'],
-    ['a byte of a letter that the engine takes for a space', 'COPY --chown=0à--from=private /secret /stolen'],
-    ['an instruction in two lines', `A\\\nDD ${address} /fetched`],
-    ['flags in front of a list', `ADD --chown=0:0 ["${address}","/fetched"]`],
-  ])('of what a base leaves to later builds, with %s', async (_, trigger) => {
-    expect(await build('FROM small:1\n', [trigger])).toMatchObject({
+    ['a byte that the engine treats as a space', 'COPY --chown=0à--from=private /secret /stolen'],
+    ['an instruction of two lines', `A\\\nDD ${address} /fetched`],
+    ['flags before a list', `ADD --chown=0:0 ["${address}","/fetched"]`],
+  ])('through ONBUILD of a base with %s', async (_, instruction) => {
+    expect(await build('FROM small:1\n', [instruction])).toMatchObject({
       code: 'INVALID_REQUEST',
       message: expect.stringContaining('ONBUILD of small:1'),
     })
@@ -60,8 +60,8 @@ describe('an image of the engine, or an address, is out of reach', () => {
   it.each([
     ['in another case', (config: string) => config.replace('"OnBuild"', '"onbuild"')],
     ['escaped, in settings in another case', (config: string) => config.replace('"config"', '"Config":null,"c\\u006fnfiG"')],
-    ['before the settings come again', (config: string) => config.replace(/}$/, ',"config":{"Env":[]}}')],
-  ])('of what a base leaves to later builds, written %s', async (_, rewrite) => {
+    ['before a duplicate of the settings', (config: string) => config.replace(/}$/, ',"config":{"Env":[]}}')],
+  ])('through ONBUILD of a base, written %s', async (_, rewrite) => {
     const error = await build('FROM small:1\n', [`ADD ${address} /fetched`], rewrite)
     expect(error?.code).toMatch(/INVALID_REQUEST|IMAGE_INVALID/)
   })
@@ -69,9 +69,9 @@ describe('an image of the engine, or an address, is out of reach', () => {
   it.each([
     ['quotes in a flag', 'FROM small:1\nCOPY --fr"om"=private /secret /stolen\n', 'INVALID_REQUEST'],
     ['a backslash in a flag', 'FROM small:1\nCOPY --fr\\om=private /secret /stolen\n', 'INVALID_REQUEST'],
-    ['the name of the stage itself', 'FROM small:1 AS private\nCOPY --from=private /secret /stolen\n', 'IMAGE_NOT_ALLOWED'],
-    ['flags in front of a list', `FROM small:1\nADD --chown=0:0 ["${address}","/fetched"]\n`, 'INVALID_REQUEST'],
-  ])('of a Dockerfile, with %s', async (_, dockerfile, code) => {
+    ['the name of the current stage', 'FROM small:1 AS private\nCOPY --from=private /secret /stolen\n', 'IMAGE_NOT_ALLOWED'],
+    ['flags before a list', `FROM small:1\nADD --chown=0:0 ["${address}","/fetched"]\n`, 'INVALID_REQUEST'],
+  ])('through a Dockerfile with %s', async (_, dockerfile, code) => {
     expect(await build(dockerfile)).toMatchObject({ code })
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { parseDockerfile } from './dockerfile.ts'
+import { refuseOnbuild } from './onbuild.ts'
 import { type PlanOptions, planBuild } from './plan.ts'
-import { refuseTriggers } from './triggers.ts'
 
 const plan = (text: string, options: Partial<PlanOptions> = {}) =>
   planBuild(parseDockerfile('Dockerfile', text), { name: 'Dockerfile', buildArgs: {}, fetches: false, ...options })
@@ -16,8 +16,8 @@ const written = (text: string, options?: Partial<PlanOptions>) => {
 }
 const DOLLAR = '$'
 
-describe('what a Dockerfile starts from', () => {
-  it('is found in FROM and in COPY --from, each once, and stages are none of it', () => {
+describe('the bases of a Dockerfile', () => {
+  it('are the images in FROM and COPY --from, without duplicates and stages', () => {
     const text =
       'FROM a AS One\nFROM one as two\nCOPY --from=ONE /x /x\nCOPY --chown=1:1 --from=b /x /x\nCOPY --from=0 / /\nFROM scratch\nFROM a\n'
     expect(written(text)).toEqual({
@@ -42,21 +42,21 @@ describe('what a Dockerfile starts from', () => {
     [`ARG B\nFROM a${DOLLAR}{B:+b}`, { B: 'set' }, 'ab'],
     ['FROM --platform=$BUILDPLATFORM a', {}, 'a'],
     ['FROM "a"', {}, 'a'],
-  ])('in %j with %j is %s', (text, buildArgs, base) => {
+  ])('of %j with %j are %s', (text, buildArgs, base) => {
     expect(plan(text, { buildArgs }).bases).toEqual([base])
   })
 
-  it('is not the stage that is being made, which is no stage for its own COPY', () => {
+  it('do not include the current stage: its name in COPY --from means an image', () => {
     expect(plan('FROM a AS ubuntu\nCOPY --from=ubuntu /x /x').bases).toEqual(['a', 'ubuntu'])
     expect(plan('FROM a\nCOPY --from=0 /x /x').bases).toEqual(['a', '0'])
   })
 
-  it('is found behind flags that go on in the next line, and variables in other flags stay', () => {
+  it('are found behind flags that continue on the next line, and variables in other flags stay', () => {
     const text = 'FROM a\nCOPY --chown=$U:1 \\\n  --fr\\\nom=b /x /x\n'
     expect(written(text).lines).toEqual(['FROM <0>', 'COPY --chown=$U:1   --from=<1> /x /x'])
   })
 
-  it('ends with the stage that is asked for', () => {
+  it('do not include those of stages after the target', () => {
     const text = 'FROM a AS one\nRUN 1\nFROM b AS two\nRUN 2\n'
     expect(written(text, { target: 'ONE' })).toEqual({ bases: ['a'], lines: ['FROM <0> AS one', 'RUN 1'] })
     expect(written(text, { target: '1' }).bases).toEqual(['a', 'b'])
@@ -64,13 +64,13 @@ describe('what a Dockerfile starts from', () => {
   })
 })
 
-describe('what the engine gets', () => {
-  it('has one line for each instruction, whatever hid them', () => {
+describe('the Dockerfile for the engine', () => {
+  it('has one line per instruction', () => {
     const text = '\uFEFF# syntax=x\n# escape=`\n\n  from a\r\nRUN one `\n# FROM hidden\n\n  two `  \nthree\n#FROM b\nrun FROM c\n'
     expect(written(text)).toEqual({ bases: ['a'], lines: ['# escape=`', 'FROM <0>', 'RUN one   two three', 'RUN FROM c'] })
   })
 
-  it('never ends in what would join the next line', () => {
+  it('never ends in a line continuation', () => {
     expect(written('FROM a\nRUN x \\').lines).toEqual(['FROM <0>', 'RUN x'])
     expect(written('FROM a\nRUN x \\\n\n# y\n').lines).toEqual(['FROM <0>', 'RUN x'])
   })
@@ -80,7 +80,7 @@ describe('a Dockerfile is refused', () => {
   it.each([
     ['', 'without FROM'],
     ['RUN x\nFROM a', 'only ARG'],
-    [`FROM ${DOLLAR}{B}`, 'starts from nothing'],
+    [`FROM ${DOLLAR}{B}`, 'has no image'],
     ['FROM a AS', 'is not FROM IMAGE'],
     ['FROM a AS b c', 'is not FROM IMAGE'],
     ['FROM a\\b', 'is not FROM IMAGE'],
@@ -89,7 +89,7 @@ describe('a Dockerfile is refused', () => {
     ['FROM a\nCOPY --from=$X / /', '--from'],
     ['FROM a\nRUN cat <<EOF\nx\nEOF', 'here-document'],
     ['FROM a\nRUN x\u2028FROM b', 'control character'],
-    ['# escape=x\nFROM a', 'neither'],
+    ['# escape=x\nFROM a', 'has an escape other than'],
     ['FROM a\nADD http://x/y /z', 'fetch'],
     ['FROM a\nADD f HTTPS://x/y /z', 'fetch'],
     ['FROM a\nADD $X /z', 'fetch'],
@@ -99,27 +99,27 @@ describe('a Dockerfile is refused', () => {
     ['FROM a\nADD ["x", /z', 'fetch'],
     ['FROM a\nONBUILD ADD http://x /z', 'fetch'],
     ['FROM a\nADD --chown=1:1 ["http://x","/z"]', 'fetch'],
-    ['FROM a\nONBUILD COPY --from=b / /', 'later build'],
-    ['FROM a\nONBUILD COPY --fr\\om=b / /', 'plain letters'],
-    ['FROM a\nONBUILD O\\NBUILD ADD http://x /z', 'something else than an instruction'],
+    ['FROM a\nONBUILD COPY --from=b / /', 'copies from an image in ONBUILD'],
+    ['FROM a\nONBUILD COPY --fr\\om=b / /', 'is not plain'],
+    ['FROM a\nONBUILD O\\NBUILD ADD http://x /z', 'ONBUILD without an instruction'],
     ['FROM a\nONBUILD RUN cat <<EOF\nx\nEOF', 'here-document'],
     ['FROM a\nRUN cat <<1\nx\n1', 'here-document'],
     [`FROM a\nRUN cat ${DOLLAR}{X:-}<<"FROM b"\nFROM b`, 'here-document'],
-    ['FROM a\nA"DD" http://x /z', 'no instruction'],
+    ['FROM a\nA"DD" http://x /z', 'not an instruction'],
     ['FROM a\nRUN x \\\u00a0\nRUN y', 'next line'],
-    ['FROM a\nCOPY --fr"om"=b / /', 'plain letters'],
-    ['FROM a\nCOPY --fr\\om=b / /', 'plain letters'],
-    ['FROM a\nCOPY --chown=1 --fr\\\nom\\=b / /', 'plain letters'],
-    ['# escape=`\nFROM a\nCOPY --fr\\om=b / /', 'plain letters'],
-    ['FROM a\nCOPY --FROM=b / /', 'plain letters'],
-    ['FROM a\nCOPY --chown=\u00e0--from=b / /', 'plain letters'],
-    ['FROM a\nCOPY -- --from=b / /', 'plain letters'],
+    ['FROM a\nCOPY --fr"om"=b / /', 'is not plain'],
+    ['FROM a\nCOPY --fr\\om=b / /', 'is not plain'],
+    ['FROM a\nCOPY --chown=1 --fr\\\nom\\=b / /', 'is not plain'],
+    ['# escape=`\nFROM a\nCOPY --fr\\om=b / /', 'is not plain'],
+    ['FROM a\nCOPY --FROM=b / /', 'is not plain'],
+    ['FROM a\nCOPY --chown=\u00e0--from=b / /', 'is not plain'],
+    ['FROM a\nCOPY -- --from=b / /', 'is not plain'],
     ['FROM a\nCOPY --from=b --from=c / /', 'twice'],
   ])('%j', (text, why) => {
     expect(() => plan(text)).toThrow(why)
   })
 
-  it('not for an ADD of files, nor for one of an address where the host’s network is allowed', () => {
+  it('not for ADD of files, nor for ADD of a URL if the host’s network is allowed', () => {
     expect(plan('FROM a\nADD --chown=1:1 a.tar *.gz /z\nADD ["my file", "/z"]').bases).toEqual(['a'])
     expect(plan('FROM a\nADD http://x /z', { fetches: true }).bases).toEqual(['a'])
   })
@@ -127,28 +127,28 @@ describe('a Dockerfile is refused', () => {
   it.each([
     ['ADD http://x /z', 'fetch'],
     ['ADD --chown=1 ["http://x","/z"]', 'fetch'],
-    ['copy --from=b / /', 'later build'],
-    ['COPY --fr\\om=private/img:1 /x /x', 'plain letters'],
-    ['COPY --fr"om=private/img:1" /x /x', 'plain letters'],
-    ['A\\\nDD http://x /z', 'several lines'],
-    ['RUN true\nADD http://x /z', 'several lines'],
-    ['# escape=`\nADD http://x /z', 'several lines'],
-    ['ADD http://x /z \\', 'several lines'],
-    ['A\\DD http://x /z', 'no instruction'],
+    ['copy --from=b / /', 'copies from an image in ONBUILD'],
+    ['COPY --fr\\om=private/img:1 /x /x', 'is not plain'],
+    ['COPY --fr"om=private/img:1" /x /x', 'is not plain'],
+    ['A\\\nDD http://x /z', 'more than one line'],
+    ['RUN true\nADD http://x /z', 'more than one line'],
+    ['# escape=`\nADD http://x /z', 'more than one line'],
+    ['ADD http://x /z \\', 'more than one line'],
+    ['A\\DD http://x /z', 'not an instruction'],
     ['ONBUILD ADD http://x /z', 'fetch'],
     ['ADD\u000bhttp://x /z', 'fetch'],
     ['# nothing', 'not one instruction'],
-  ])('for %j in an image that it starts from', (trigger, why) => {
-    expect(() => refuseTriggers('a', ['RUN true', trigger], false)).toThrow(why)
-    expect(() => refuseTriggers('a', ['RUN true', trigger], false)).toThrow('ONBUILD of a')
+  ])('for ONBUILD %j of a base', (instruction, why) => {
+    expect(() => refuseOnbuild('a', ['RUN true', instruction], false)).toThrow(why)
+    expect(() => refuseOnbuild('a', ['RUN true', instruction], false)).toThrow('ONBUILD of a')
   })
 
-  it('not for what other images usually leave to a later build', () => {
-    refuseTriggers(
+  it('not for common ONBUILD instructions', () => {
+    refuseOnbuild(
       'a',
       ['COPY . /app', 'COPY --chown=$U:1 package.json /app/', 'RUN sed -i "s/\\./x/" f && echo `id`', 'ADD a.tar /'],
       false,
     )
-    refuseTriggers('a', ['ADD http://x /z'], true)
+    refuseOnbuild('a', ['ADD http://x /z'], true)
   })
 })

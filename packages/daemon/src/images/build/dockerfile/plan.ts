@@ -1,34 +1,34 @@
-// What a Dockerfile starts from, and how it is told to an engine that must not look for any image by itself.
+// Finds the base images of a Dockerfile, and rewrites it so that the engine never resolves an image name itself.
 import { ARCHITECTURE } from '../../manifest.ts'
 import { refuseFetch, refuseLater, sourceImage } from './copy.ts'
-import { type Dockerfile, type Instruction, wrong } from './dockerfile.ts'
-import { argsIn, expand, GIVEN } from './expand.ts'
+import { type Dockerfile, type Instruction, invalidInstruction } from './dockerfile.ts'
+import { argsIn, expand, PREDEFINED_ARGS } from './expand.ts'
 
 export interface Plan {
-  /** References as they stand in the file, each once. */
+  /** References as written in the file, without duplicates. */
   readonly bases: readonly string[]
-  /** The file with these names in place of the references, in their order. */
+  /** The file with each reference replaced by the name at the same index. */
   dockerfile(names: readonly string[]): string
 }
 
 export interface PlanOptions {
-  /** What the file is called in messages. */
+  /** The file name in error messages. */
   readonly name: string
   readonly buildArgs: Readonly<Record<string, string>>
   readonly target?: string | undefined
-  /** Whether ADD may fetch what an address names. */
+  /** Whether ADD may fetch URLs. */
   readonly fetches: boolean
 }
 
 type Piece = string | { readonly base: number }
 
-/** What follows the stage that is asked for is left out. */
-export function planBuild({ joiner, instructions }: Dockerfile, options: PlanOptions): Plan {
+/** Leaves out the stages after `target`. */
+export function planBuild({ escapeCharacter, instructions }: Dockerfile, options: PlanOptions): Plan {
   const { name } = options
-  const values = new Map(Object.entries(GIVEN))
+  const values = new Map(Object.entries(PREDEFINED_ARGS))
   const bases: string[] = []
   const stages: string[] = []
-  const pieces: Piece[] = joiner === '\\' ? [] : [`# escape=${joiner}\n`]
+  const pieces: Piece[] = escapeCharacter === '\\' ? [] : [`# escape=${escapeCharacter}\n`]
   const baseOf = (reference: string): Piece => {
     if (!bases.includes(reference)) bases.push(reference)
     return { base: bases.indexOf(reference) }
@@ -44,7 +44,8 @@ export function planBuild({ joiner, instructions }: Dockerfile, options: PlanOpt
       continue
     }
     if (stages.length === 0) {
-      if (word !== 'ARG') throw wrong(name, instruction.line, `has ${word}, and only ARG may stand in front of the first FROM`)
+      if (word !== 'ARG')
+        throw invalidInstruction(name, instruction.line, `has ${word}, but only ARG may come before the first FROM`)
       for (const { name: arg, value } of argsIn(rest)) {
         const given = options.buildArgs[arg] ?? (value === undefined ? undefined : expand(value, values))
         if (given !== undefined) values.set(arg, given)
@@ -52,21 +53,21 @@ export function planBuild({ joiner, instructions }: Dockerfile, options: PlanOpt
     }
     if (word === 'ONBUILD') refuseLater(name, instruction, options.fetches)
     if (word === 'ADD') refuseFetch(name, instruction, options.fetches)
-    // The stage that is being made is none for the engine yet: an image of that name is meant.
+    // The current stage does not exist yet for the engine: its name means an image.
     const from = word === 'COPY' || word === 'ADD' ? sourceImage(name, instruction, stages.slice(0, -1)) : undefined
     if (from === undefined) pieces.push(`${word} ${rest}\n`)
     else pieces.push(`${word} ${from.before}`, baseOf(from.image), `${from.after}\n`)
   }
-  if (stages.length === 0) throw wrong(name, 1, 'begins a file without FROM')
+  if (stages.length === 0) throw invalidInstruction(name, 1, 'begins a file without FROM')
   if (options.target !== undefined && !isReached(stages, options.target))
-    throw wrong(name, 1, `begins a file that has no stage ${options.target}`, 'name a stage of the Dockerfile')
+    throw invalidInstruction(name, 1, `begins a file that has no stage ${options.target}`, 'name a stage of the Dockerfile')
   return {
     bases,
     dockerfile: names => pieces.map(piece => (typeof piece === 'string' ? piece : (names[piece.base] ?? ''))).join(''),
   }
 }
 
-/** A stage is named by its name or its number. */
+/** A target is the name or the number of a stage. */
 function isReached(stages: readonly string[], target: string | undefined): boolean {
   if (target === undefined) return false
   const at = stages.indexOf(target.toLowerCase())
@@ -82,15 +83,16 @@ function readFrom(
   while (words[0]?.startsWith('--')) {
     const flag = expand(words.shift() ?? '', values)
     const platform = /^--platform=(.*)$/.exec(flag)?.[1]
-    if (platform === undefined) throw wrong(name, line, `has an unknown flag ${flag}`)
+    if (platform === undefined) throw invalidInstruction(name, line, `has an unknown flag ${flag}`)
     if (!['', 'linux', `linux/${ARCHITECTURE}`, ARCHITECTURE].includes(platform))
-      throw wrong(name, line, `asks for ${platform}, and this machine is linux/${ARCHITECTURE}`)
+      throw invalidInstruction(name, line, `asks for ${platform}, but this machine is linux/${ARCHITECTURE}`)
   }
   const [image = '', as, stage, ...more] = words
   const expanded = expand(image.replace(/^(["'])(.*)\1$/, '$2'), values)
-  if (expanded === '') throw wrong(name, line, `starts from nothing: ${image || 'FROM'} is empty`, 'give it with --build-arg')
-  const isWhole = as === undefined || (as.toUpperCase() === 'AS' && stage !== undefined && more.length === 0)
-  if (!isWhole || /["'\\`$]/.test(expanded) || (stage !== undefined && !/^[a-zA-Z][\w.-]*$/.test(stage)))
-    throw wrong(name, line, 'is not FROM IMAGE or FROM IMAGE AS NAME')
+  if (expanded === '')
+    throw invalidInstruction(name, line, `has no image: ${image || 'FROM'} is empty`, 'set it with --build-arg')
+  const isValid = as === undefined || (as.toUpperCase() === 'AS' && stage !== undefined && more.length === 0)
+  if (!isValid || /["'\\`$]/.test(expanded) || (stage !== undefined && !/^[a-zA-Z][\w.-]*$/.test(stage)))
+    throw invalidInstruction(name, line, 'is not FROM IMAGE or FROM IMAGE AS NAME')
   return { image: expanded, stage }
 }

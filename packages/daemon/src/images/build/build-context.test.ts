@@ -6,12 +6,12 @@ import { extract, pack } from 'tar-stream'
 import { describe, expect, it } from 'vitest'
 import { daemonFixture } from '../../testing/daemon.fixture.ts'
 import { type Entry, tarOf } from '../testing/image.fixture.ts'
-import { receiveContext } from './context.ts'
+import { receiveContext } from './build-context.ts'
 
 const never = new AbortController().signal
 
 async function receiver(flags: Record<string, string[]> = {}) {
-  const { context: world } = await daemonFixture({ flags })
+  const { world } = await daemonFixture({ flags })
   const receive = async (tar: Buffer) => await receiveContext(world, 'app', Readable.from([tar]), ['Dockerfile'], never)
   return {
     receive,
@@ -29,8 +29,8 @@ const DEVICE = (async () => {
   return await buffer(archive)
 })()
 
-describe('the files of a build', () => {
-  it('have one digest for one content, in whatever order they come', async () => {
+describe('a build context', () => {
+  it('has the same digest for the same content in any order', async () => {
     const { of } = await receiver()
     const { digest } = await of(file('Dockerfile', 'FROM a'), file('d/f', 'x'), link('l', 'd/f'))
     expect((await of(link('./l', 'd/f'), file('./d/f', 'x'), file('Dockerfile', 'FROM a'))).digest).toBe(digest)
@@ -46,7 +46,7 @@ describe('the files of a build', () => {
     for (const other of others) expect((await of(...other)).digest).not.toBe(digest)
   })
 
-  it('are kept as a tar that more can follow, with the text of the Dockerfile and of .dockerignore', async () => {
+  it('is stored as a tar that can be appended to, with the text of the Dockerfile and .dockerignore', async () => {
     const { receive, left } = await receiver()
     const tar = await tarOf([file('Dockerfile', 'FROM a'), file('.dockerignore', '*.o'), file('d/f', 'x'.repeat(70_000))])
     const context = await receive(gzipSync(tar))
@@ -71,17 +71,17 @@ describe('the files of a build', () => {
 
   it.each<[string, Entry[]]>([
     ['its name is absolute', [file('/etc/passwd')]],
-    ['leads out of the folder', [file('../evil')]],
-    ['leads out of the folder', [file('a/../../evil')]],
-    ['which leads out of the folder', [link('l', '../../etc')]],
-    ['which leads out of the folder', [link('d/l', 'x/../../../etc')]],
-    ['is below l, which is no folder', [link('l', '/etc'), file('l/passwd')]],
-    ['is below f, which is no folder', [file('f'), file('f/g')]],
-    ['stands where a folder is', [file('d/f'), link('d', '/etc')]],
-    ['is there twice', [file('f'), file('./f')]],
-    ['a hard link to something that is not in front of it', [{ name: 'h', type: 'link', linkname: 'f' }, file('f')]],
+    ['leads outside the folder', [file('../evil')]],
+    ['leads outside the folder', [file('a/../../evil')]],
+    ['which leads outside the folder', [link('l', '../../etc')]],
+    ['which leads outside the folder', [link('d/l', 'x/../../../etc')]],
+    ['is below l, which is not a folder', [link('l', '/etc'), file('l/passwd')]],
+    ['is below f, which is not a folder', [file('f'), file('f/g')]],
+    ['has the name of a folder', [file('d/f'), link('d', '/etc')]],
+    ['appears twice', [file('f'), file('./f')]],
+    ['a hard link to a file that does not come before it', [{ name: 'h', type: 'link', linkname: 'f' }, file('f')]],
     ['its name is absolute', [{ name: 'h', type: 'link', linkname: '/etc/passwd' }]],
-  ])('are refused when one %s', async (issue, entries) => {
+  ])('is refused if an entry %s', async (issue, entries) => {
     const { of, left } = await receiver()
     await expect(of(file('Dockerfile'), ...entries)).rejects.toMatchObject({
       code: 'ARCHIVE_UNSAFE',
@@ -90,7 +90,7 @@ describe('the files of a build', () => {
     expect(await left()).toEqual([])
   })
 
-  it('are files, folders and links, in a tar, and not more than they may be', async () => {
+  it('is refused if it is not a tar, has a device, or is too large', async () => {
     const { receive, of, left } = await receiver({ 'images-max-context-bytes': ['1000'] })
     await expect(receive(await DEVICE)).rejects.toMatchObject({ code: 'ARCHIVE_UNSAFE' })
     await expect(receive(Buffer.alloc(5000, 'x'))).rejects.toMatchObject({ code: 'INVALID_REQUEST' })

@@ -1,21 +1,22 @@
-// What a tar has in it, told from its headers while it passes: for layers that nobody unpacks as they come.
+// Counts the entries and bytes of a tar stream, for layers that no backend unpacks while they arrive.
+// SECURITY: not tar-stream, which buffers an extended header of any size and cannot read sparse files, so it bounds neither memory nor disk.
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Unpacked } from './layer-folders.ts'
 
 const BLOCK = 512
-/** SECURITY: an extended header is held in memory, here and by whoever reads the layer later. */
+/** SECURITY: an extended header is held in memory, here and by later readers of the layer. */
 const MAX_EXTENDED = 1024 * 1024
-/** What a name takes of a disk, as `runner unpack` counts it. */
+/** Disk space counted per entry, the same as in `runner unpack`. */
 const ENTRY_BYTES = 4096
 
-export class TarCount {
+export class TarCounter {
   readonly #image: string
   #header = Buffer.alloc(0)
-  /** Bytes of content and padding to pass over. */
+  /** Bytes of content and padding to skip. */
   #skip = 0
-  /** An extended header that is still coming, and where the padding after it begins. */
+  /** The extended header being read; `size` is its length without padding. */
   #extended: { kind: string; size: number; pieces: Buffer[] } | null = null
-  /** Blocks of the map of a sparse file come before its content, of which this is the length. */
+  /** While reading the sparse map of a file: the length of the content after it. */
   #afterMap: number | null = null
   #pax = new Map<string, string>()
   #ended = false
@@ -24,7 +25,7 @@ export class TarCount {
     this.#image = image
   }
 
-  /** What the entries that begin in this piece come to. */
+  /** The sum of the entries that begin in this piece. */
   add(piece: Buffer): Unpacked {
     const sum = { entries: 0, bytes: 0 }
     for (let at = 0; at < piece.length && !this.#ended; ) {
@@ -50,17 +51,17 @@ export class TarCount {
     return sum
   }
 
-  /** Some tars lack the end mark; none ends in the middle of something. */
+  /** Throws if the tar ends inside an entry. A missing end marker is accepted. */
   finish(): void {
     if (!this.#ended && (this.#skip > 0 || this.#header.length > 0 || this.#afterMap !== null))
-      throw this.#invalid('it breaks off')
+      throw this.#invalid('unexpected end')
   }
 
-  /** The bytes of the file that begins with this block, or null where none does. */
+  /** The size of the entry that begins with this block; null if the block begins none. */
   #begin(block: Buffer): number | null {
     if (this.#afterMap !== null) {
       if (block[504] !== 0) return null
-      this.#pass(this.#afterMap)
+      this.#skipContent(this.#afterMap)
       this.#afterMap = null
       return null
     }
@@ -68,28 +69,28 @@ export class TarCount {
       this.#ended = true
       return null
     }
-    if (!hasItsSum(block)) throw this.#invalid('it has no header where one has to be')
+    if (!hasValidChecksum(block)) throw this.#invalid('invalid header checksum')
     const kind = String.fromCharCode(block[156] ?? 0)
-    const said = this.#number(block.subarray(124, 136))
+    const headerSize = this.#number(block.subarray(124, 136))
     if ('xgLK'.includes(kind)) {
-      if (said > MAX_EXTENDED) throw this.#invalid('it has an extended header that is too large')
-      this.#extended = { kind, size: said, pieces: [] }
-      this.#pass(said)
+      if (headerSize > MAX_EXTENDED) throw this.#invalid('extended header too large')
+      this.#extended = { kind, size: headerSize, pieces: [] }
+      this.#skipContent(headerSize)
       return null
     }
     const pax = this.#pax
     this.#pax = new Map()
-    // Nothing follows links, devices and folders, whatever they say.
+    // Links, devices and folders have no content, whatever their size field says.
     if ('123456'.includes(kind)) return 0
-    const size = pax.has('size') ? this.#decimal(pax.get('size')) : said
+    const size = pax.has('size') ? this.#decimal(pax.get('size')) : headerSize
     if (kind === 'S' && block[482] !== 0) this.#afterMap = size
-    else this.#pass(size)
-    const shown = pax.get('GNU.sparse.realsize') ?? pax.get('GNU.sparse.size')
+    else this.#skipContent(size)
+    const realSize = pax.get('GNU.sparse.realsize') ?? pax.get('GNU.sparse.size')
     if (kind === 'S') return this.#number(block.subarray(483, 495))
-    return shown === undefined ? size : this.#decimal(shown)
+    return realSize === undefined ? size : this.#decimal(realSize)
   }
 
-  #pass(size: number): void {
+  #skipContent(size: number): void {
     this.#skip = Math.ceil(size / BLOCK) * BLOCK
     if (this.#skip === 0) this.#endExtended()
   }
@@ -101,35 +102,34 @@ export class TarCount {
   }
 
   #number(field: Buffer): number {
-    // Base 256 begins with its highest bit set; what has more than six bytes is no size.
+    // Base 256 has the highest bit of the first byte set. More than six significant bytes cannot be a size.
     if (((field[0] ?? 0) & 0x80) !== 0) {
-      if ((field[0] ?? 0) !== 0x80 || field.subarray(1, -6).some(byte => byte !== 0))
-        throw this.#invalid('it has a size that is none')
+      if ((field[0] ?? 0) !== 0x80 || field.subarray(1, -6).some(byte => byte !== 0)) throw this.#invalid('invalid size field')
       return field.readUIntBE(field.length - 6, 6)
     }
     const text = field.toString('latin1').replace(/\0.*$/s, '').trim()
-    if (!/^[0-7]*$/.test(text)) throw this.#invalid('it has a size that is none')
+    if (!/^[0-7]*$/.test(text)) throw this.#invalid('invalid size field')
     return Number.parseInt(text || '0', 8)
   }
 
   #decimal(text = ''): number {
-    if (!/^[0-9]{1,15}$/.test(text)) throw this.#invalid('it has a size that is none')
+    if (!/^[0-9]{1,15}$/.test(text)) throw this.#invalid('invalid size field')
     return Number(text)
   }
 
   #invalid(what: string): SandglassError {
-    return new SandglassError('IMAGE_INVALID', { image: this.#image, issue: `a layer is not a whole tar archive: ${what}` })
+    return new SandglassError('IMAGE_INVALID', { image: this.#image, issue: `a layer is not a valid tar: ${what}` })
   }
 }
 
-/** The sum of all bytes, those of the sum itself taken for spaces. */
-function hasItsSum(block: Buffer): boolean {
+/** The checksum is the sum of all header bytes, with its own field counted as spaces. */
+function hasValidChecksum(block: Buffer): boolean {
   let sum = 8 * 32
   for (const [i, byte] of block.entries()) if (i < 148 || i >= 156) sum += byte
   return sum === Number.parseInt(block.toString('latin1', 148, 156).replace(/\0.*$/s, '').trim(), 8)
 }
 
-/** Lines of `length key=value`, the length being that of the whole line. */
+/** Parses pax records: lines of `length key=value`, where length counts the whole line. */
 function records(text: Buffer): Map<string, string> {
   const found = new Map<string, string>()
   for (let at = 0; at < text.length; ) {

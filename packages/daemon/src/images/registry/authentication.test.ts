@@ -2,10 +2,23 @@ import { describe, expect, it } from 'vitest'
 import { FakeRegistry } from '../testing/fake-registry.fixture.ts'
 import { plainImage } from '../testing/image.fixture.ts'
 import { imageDaemon } from '../testing/image-daemon.fixture.ts'
-import { basicOf, withoutCredentials } from './credentials.ts'
+import { basicOf, parseChallenge, withoutCredentials } from './authentication.ts'
 
-describe('what a registry says', () => {
-  it.each(['Basic', 'Bearer'])('is not repeated when it has the %s credentials in it', async scheme => {
+it('a WWW-Authenticate header is parsed, also with several challenges and unusual spelling', () => {
+  expect(parseChallenge('Bearer realm="https://auth.x/token",service="x y",scope="repository:a/b:pull,push"')).toEqual({
+    scheme: 'bearer',
+    params: { realm: 'https://auth.x/token', service: 'x y', scope: 'repository:a/b:pull,push' },
+  })
+  expect(parseChallenge('BASIC realm="a \\"quoted\\" one"')).toEqual({ scheme: 'basic', params: { realm: 'a "quoted" one' } })
+  expect(parseChallenge('Basic realm=x, Bearer realm="https://t", service=s')?.scheme).toBe('bearer')
+  expect(parseChallenge('Basic')).toEqual({ scheme: 'basic', params: {} })
+  expect(parseChallenge('Bearer service="no realm"')).toBeNull()
+  expect(parseChallenge('Digest realm="x"')).toBeNull()
+  expect(parseChallenge(undefined)).toBeNull()
+})
+
+describe('the message of a registry', () => {
+  it.each(['Basic', 'Bearer'])('is not shown if it contains the %s credentials', async scheme => {
     const registry = await new FakeRegistry().listen()
     registry.push('app', '1', await plainImage())
     registry.trick = ({ headers: { authorization } }, response, path) => {
@@ -19,11 +32,11 @@ describe('what a registry says', () => {
       `registries: { '${registry.host}': { plain_http: true, username: me, password: Hidden+1 } }\n`,
     )
     const { error } = await daemon.pull(`${registry.host}/app:1`)
-    expect(error).toMatchObject({ code: 'REGISTRY_DENIED', message: expect.stringContaining('it answers 403') })
+    expect(error).toMatchObject({ code: 'REGISTRY_DENIED', message: expect.stringContaining('it answered 403') })
     expect(registry.requests.at(-1)?.headers.authorization).toMatch(scheme)
   })
 
-  it('is looked through for every form of them, and else is as it was', () => {
+  it('is searched for every encoding of the credentials, and shown unchanged if it has none', () => {
     const account = { username: 'me', password: 'Hidden+1' }
     const credentials = { ...account, authorization: 'Bearer T0ken' }
     const basic = basicOf(account)

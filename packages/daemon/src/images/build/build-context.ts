@@ -1,4 +1,4 @@
-// The files of a build, as they come from a client: a tar, checked entry by entry, with a digest that is the same for the same content.
+// Receives a build context: a tar from the client, checked entry by entry, with a digest of its content.
 import { createHash } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
@@ -8,49 +8,49 @@ import { pipeline } from 'node:stream/promises'
 import { LIMITS, SandglassError } from '@sandglass/contract'
 import { extract, pack } from 'tar-stream'
 import { uncompressed } from '../archive/spool.ts'
-import type { ImageWorld } from '../context.ts'
-import { openRoom, type Room } from '../store/size-limit.ts'
-import { type Admitted, ContextNames } from './context-names.ts'
+import type { ImageContext } from '../context.ts'
+import { openSizeLimit, type SizeLimit } from '../store/size-limit.ts'
+import { type CheckedHeader, ContextEntries } from './context-entries.ts'
 
-/** A Dockerfile and an overlay under these names are for the build alone, and no files of it. */
+/** Files with these names are the Dockerfile and the overlay of the command line. They are not part of the build context. */
 export const RESERVED = ['.sandglass.dockerfile', '.sandglass.overlay']
 const IGNORE = '.dockerignore'
-/** What a tar ends with. */
+/** Length of the end marker of a tar. */
 const END_BYTES = 1024
 
 export interface BuildContext extends AsyncDisposable {
-  /** File with the tar. Its end is not part of `bytes`, so that more can follow. */
+  /** File with the tar. `bytes` is its length without the end marker, so that more entries can be appended. */
   readonly path: string
   readonly bytes: number
-  /** Of names, modes and contents. */
+  /** Covers names, modes and contents. */
   readonly digest: string
-  /** The files that were asked for, and .dockerignore; undefined where there is none. */
+  /** Text of .dockerignore or of a file in `wanted`; undefined if it does not exist. */
   text(name: string): string | undefined
 }
 
-/** `wanted` are names of files whose text is kept. On failure nothing is left. */
+/** `wanted` are the names of files whose text is kept. On failure no file is left. */
 export async function receiveContext(
-  world: ImageWorld,
+  context: ImageContext,
   image: string,
   body: Readable,
   wanted: readonly string[],
   signal: AbortSignal,
 ): Promise<BuildContext> {
-  await mkdir(world.images.importDir, { recursive: true, mode: 0o700 })
-  const folder = await mkdtemp(join(world.images.importDir, 'context-'))
+  await mkdir(context.images.importDir, { recursive: true, mode: 0o700 })
+  const folder = await mkdtemp(join(context.images.importDir, 'context-'))
   const remove = () => rm(folder, { recursive: true, force: true })
   try {
     const path = join(folder, 'context.tar')
     const limit = {
       image,
-      what: 'bytes of files for its build',
-      max: world.config.images.max_context_bytes,
-      next: 'name what is not needed in .dockerignore, or allow more with images.max_context_bytes',
+      what: 'bytes in its build context',
+      max: context.config.images.max_context_bytes,
+      next: 'exclude files in .dockerignore, or raise images.max_context_bytes',
     }
-    const room = await openRoom(world, folder, limit)
+    const sizeLimit = await openSizeLimit(context, folder, limit)
     const kept = new Map<string, string>()
     const tar = await uncompressed(body, limit)
-    const digest = await copy(image, tar, path, new Set([...wanted, IGNORE]), kept, room, signal)
+    const digest = await copy(image, tar, path, new Set([...wanted, IGNORE]), kept, sizeLimit, signal)
     const { size } = await stat(path)
     return { path, bytes: size - END_BYTES, digest, text: name => kept.get(name), [Symbol.asyncDispose]: remove }
   } catch (error) {
@@ -66,17 +66,17 @@ async function copy(
   path: string,
   wanted: ReadonlySet<string>,
   kept: Map<string, string>,
-  room: Room,
+  sizeLimit: SizeLimit,
   signal: AbortSignal,
 ): Promise<string> {
   const archive = extract()
   const copied = pack()
-  const names = new ContextNames(image)
+  const entries = new ContextEntries(image)
   const lines = new Map<string, string>()
   const read = async () => {
     for await (const entry of archive) {
-      const header = names.admit(entry.header)
-      const content = header?.type === 'file' ? contentOf(entry as AsyncIterable<Buffer>, header, wanted, kept, room) : null
+      const header = entries.check(entry.header)
+      const content = header?.type === 'file' ? contentOf(entry as AsyncIterable<Buffer>, header, wanted, kept, sizeLimit) : null
       if (header === null || RESERVED.includes(header.name)) {
         for await (const _ of content?.pieces ?? entry);
         continue
@@ -90,17 +90,17 @@ async function copy(
     }
     copied.finalize()
   }
-  // What fails ends the others.
+  // The first failure ends the other two.
   const fail = (error: Error) => {
     copied.destroy(error)
     archive.destroy(error)
     throw error
   }
   const reading = read().catch(fail)
-  const coming = pipeline(tar, archive, { signal }).catch(fail)
+  const received = pipeline(tar, archive, { signal }).catch(fail)
   const written = pipeline(copied, createWriteStream(path, { flags: 'wx', mode: 0o600 }), { signal })
-  // The first is the one that knows why.
-  for (const end of await Promise.allSettled([reading, coming, written])) if (end.status === 'rejected') throw end.reason
+  // In this order, because the first has the cause.
+  for (const end of await Promise.allSettled([reading, received, written])) if (end.status === 'rejected') throw end.reason
   const hash = createHash('sha256')
   for (const name of [...lines.keys()].sort()) hash.update(`${JSON.stringify(name)} ${lines.get(name)}\n`)
   return hash.digest('hex')
@@ -108,10 +108,10 @@ async function copy(
 
 function contentOf(
   entry: AsyncIterable<Buffer>,
-  { name, size = 0 }: Admitted,
+  { name, size = 0 }: CheckedHeader,
   wanted: ReadonlySet<string>,
   kept: Map<string, string>,
-  room: Room,
+  sizeLimit: SizeLimit,
 ): { pieces: AsyncIterable<Buffer>; digest: () => string } {
   const isKept = wanted.has(name)
   if (isKept && size > LIMITS.dockerfile_bytes.max)
@@ -120,7 +120,7 @@ function contentOf(
   const text: Buffer[] = []
   const pieces = async function* () {
     for await (const piece of entry) {
-      await room.take(piece.length)
+      await sizeLimit.add(piece.length)
       hash.update(piece)
       if (isKept) text.push(piece)
       yield piece
@@ -137,7 +137,7 @@ function failure(error: unknown): unknown {
   return isBroken
     ? new SandglassError(
         'INVALID_REQUEST',
-        { issue: `the body is no tar: ${message}`, next: 'send the files as a tar' },
+        { issue: `the body is not a tar: ${message}`, next: 'send the files as a tar' },
         { cause: error },
       )
     : error

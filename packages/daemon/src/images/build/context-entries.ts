@@ -1,20 +1,20 @@
-// Which entries of a context are taken. SECURITY: the engine unpacks it as root on its machine: only names inside, no way through a link, and
-// nothing but files, folders and links.
+// Checks the entries of a build context. SECURITY: the engine unpacks it as root on its host, so only files, folders and links are accepted, with
+// names inside the context and not below a link.
 import { posix } from 'node:path'
 import { LIMITS, SandglassError } from '@sandglass/contract'
 import type { Header } from 'tar-stream'
 
 type Given = Partial<Header> & Pick<Header, 'name'>
-/** What of a header is passed on. */
-export type Admitted = Pick<Header, 'name' | 'mode' | 'mtime' | 'uid' | 'gid'> & {
+/** The fields that are passed on to the engine. */
+export type CheckedHeader = Pick<Header, 'name' | 'mode' | 'mtime' | 'uid' | 'gid'> & {
   type: 'file' | 'directory' | 'symlink' | 'link'
   linkname?: string
   size?: number
 }
 
-export class ContextNames {
+export class ContextEntries {
   readonly #kinds = new Map<string, 'file' | 'directory' | 'symlink'>()
-  /** Folders that no entry has announced. */
+  /** Folders that appear only as parents of other entries. */
   readonly #implied = new Set<string>()
   readonly #image: string
 
@@ -22,19 +22,19 @@ export class ContextNames {
     this.#image = image
   }
 
-  /** The header that is passed on; null for the top folder itself. */
-  admit({ name: given, type, mode = 0o644, mtime, linkname, size }: Given): Admitted | null {
+  /** Returns the checked header; null for the top folder itself. */
+  check({ name: given, type, mode = 0o644, mtime, linkname, size }: Given): CheckedHeader | null {
     const name = plain(given)
     if (name === '.') return null
     if (this.#kinds.size >= LIMITS.build_context_entries.max)
       throw new SandglassError('IMAGE_TOO_LARGE', {
         image: this.#image,
-        what: 'files for its build',
+        what: 'files in its build context',
         max: LIMITS.build_context_entries.max,
-        next: 'name what is not needed in .dockerignore',
+        next: 'exclude files in .dockerignore',
       })
-    if (this.#kinds.has(name)) throw unsafe(given, 'is there twice')
-    this.#enter(given, name)
+    if (this.#kinds.has(name)) throw unsafe(given, 'appears twice')
+    this.#addParents(given, name)
     const header = { name, mode: mode & 0o7777, mtime: mtime ?? new Date(0), uid: 0, gid: 0 }
     switch (type) {
       case 'directory':
@@ -43,51 +43,51 @@ export class ContextNames {
         return { ...header, type }
       case 'file':
       case 'contiguous-file':
-        this.#claim(given, name, 'file')
+        this.#addEntry(given, name, 'file')
         return { ...header, type: 'file', size: size ?? 0 }
       case 'symlink':
-        this.#claim(given, name, 'symlink')
+        this.#addEntry(given, name, 'symlink')
         return { ...header, type, linkname: inside(given, name, linkname ?? '') }
       case 'link': {
         const target = plain(linkname ?? '')
-        if (this.#kinds.get(target) !== 'file') throw unsafe(given, 'is a hard link to something that is not in front of it')
-        this.#claim(given, name, 'file')
+        if (this.#kinds.get(target) !== 'file') throw unsafe(given, 'is a hard link to a file that does not come before it')
+        this.#addEntry(given, name, 'file')
         return { ...header, type, linkname: target }
       }
       default:
-        throw unsafe(given, 'is neither a file, a folder nor a link')
+        throw unsafe(given, 'is not a file, a folder or a link')
     }
   }
 
-  #enter(given: string, name: string): void {
+  #addParents(given: string, name: string): void {
     for (let folder = posix.dirname(name); folder !== '.'; folder = posix.dirname(folder)) {
       const kind = this.#kinds.get(folder)
-      if (kind !== undefined && kind !== 'directory') throw unsafe(given, `is below ${folder}, which is no folder`)
+      if (kind !== undefined && kind !== 'directory') throw unsafe(given, `is below ${folder}, which is not a folder`)
       if (kind === undefined) this.#implied.add(folder)
     }
   }
 
-  #claim(given: string, name: string, kind: 'file' | 'symlink'): void {
-    if (this.#implied.has(name)) throw unsafe(given, 'stands where a folder is')
+  #addEntry(given: string, name: string, kind: 'file' | 'symlink'): void {
+    if (this.#implied.has(name)) throw unsafe(given, 'has the name of a folder')
     this.#kinds.set(name, kind)
   }
 }
 
 function plain(name: string): string {
   if (name.startsWith('/')) throw unsafe(name, 'its name is absolute')
-  if (name.includes('\0')) throw unsafe(name, 'its name has a NUL')
-  if (name.split('/').includes('..')) throw unsafe(name, 'its name leads out of the folder')
+  if (name.includes('\0')) throw unsafe(name, 'its name contains a NUL')
+  if (name.split('/').includes('..')) throw unsafe(name, 'its name leads outside the folder')
   if (Buffer.byteLength(name) > LIMITS.path_bytes.max) throw unsafe(name.slice(0, 64), 'its name is too long')
   return posix.normalize(name).replace(/\/$/, '')
 }
 
-/** An absolute one leads somewhere in the image that it is copied to. */
+/** Checks the target of a symbolic link. An absolute target is resolved inside the image that the link is copied to. */
 function inside(given: string, name: string, target: string): string {
   const isOut = posix.normalize(posix.join(posix.dirname(name), target)).split('/')[0] === '..'
   if (target === '' || target.includes('\0') || (isOut && !target.startsWith('/')))
-    throw unsafe(given, `is a link to ${target || 'nothing'}, which leads out of the folder`)
+    throw unsafe(given, `is a link to ${target || 'nothing'}, which leads outside the folder`)
   return target
 }
 
 const unsafe = (entry: string, issue: string) =>
-  new SandglassError('ARCHIVE_UNSAFE', { entry, issue, next: 'leave it out of the build: name it in .dockerignore' })
+  new SandglassError('ARCHIVE_UNSAFE', { entry, issue, next: 'exclude it in .dockerignore' })
