@@ -1,4 +1,5 @@
-// Machines as virtual machines of QEMU, each with a kernel of its own.
+// The microvm backend: each machine is a QEMU virtual machine with its own kernel. boot/ starts machines, disks/ makes their disks, qemu/ runs and
+// isolates QEMU, snapshots/ keeps memory snapshots.
 import { randomBytes } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
@@ -12,28 +13,24 @@ import { openBootLog } from '../machine/boot-log.ts'
 import { isAlive } from '../machine/process-state.ts'
 import { keepLogAlone, sessionFolders } from '../machine/session-folders.ts'
 import { unsupported } from '../machine/unsupported.ts'
-import { refuseNested } from './boot/accel.ts'
 import { pruneBoot } from './boot/boot-files.ts'
-import { lastWords } from './boot/boot-log.ts'
 import { bringUp, startFailure } from './boot/bring-up.ts'
+import { removeTemporaryFiles } from './cached-files.ts'
 import { type ImageDisk, ImageDisks } from './disks/image-disks.ts'
 import { SessionDisks } from './disks/session-disk.ts'
-import { SpareRoom } from './disks/spare-space.ts'
-import { removeHalfMade } from './disks/temporary-name.ts'
-import { endMachine } from './ending.ts'
-import { microvmMachine } from './machine.ts'
+import { SpareSpace } from './disks/spare-space.ts'
+import { endMachine, lastLogLines, microvmMachine } from './machine.ts'
 import { type MicrovmPaths, microvmPaths } from './paths.ts'
-import { type Examined, examine, type Host, type MicrovmOptions } from './probe.ts'
-import { refuseBridge } from './qemu/bridge.ts'
+import { type Host, type HostProbe, type MicrovmOptions, probeHost } from './probe.ts'
 import { MachineGroups } from './qemu/cgroups.ts'
 import { MachineIds } from './qemu/machine-ids.ts'
-import { refuseShares } from './qemu/shares.ts'
 import { type MachineState, type MicrovmRecord, readRecord, readState, writeRecord } from './record.ts'
+import { refuseUnsupported } from './requirements.ts'
 import { Snapshots } from './snapshots/snapshots.ts'
 
 const START_DEADLINE_MS = 120_000
 
-/** Cheap: nothing is looked for before it is needed. */
+/** Cheap: the host is probed on first use. */
 export function openMicrovm(options: MicrovmOptions): Backend {
   return new MicrovmBackend(options)
 }
@@ -44,42 +41,40 @@ class MicrovmBackend implements Backend {
   readonly #paths: MicrovmPaths
   readonly #mutex = new KeyedMutex()
   readonly #ids: MachineIds
-  /** A boot keeps a processor busy: more at once would only make each slower. */
+  /** A boot keeps one processor busy, so more concurrent boots would only slow each other down. */
   readonly #starts = new Semaphore(availableParallelism())
   readonly #room: DiskRoom
   readonly #images: ImageDisks
   readonly #disks: SessionDisks
   readonly #snapshots: Snapshots
-  #isTidied = false
-  #examined: Examined | null = null
-  #looking: Promise<Examined> | null = null
-  #foundGroups: MachineGroups | null | undefined
+  #isCleanedUp = false
+  #probed: HostProbe | null = null
+  #probing: Promise<HostProbe> | null = null
+  #openedGroups: MachineGroups | null | undefined
 
   constructor(options: MicrovmOptions) {
     this.#options = options
     this.#paths = microvmPaths(options.dataDir)
     this.#ids = new MachineIds(options.dataDir)
     this.#room = new DiskRoom(this.#paths.sessions)
-    const spare = new SpareRoom(this.#paths.sessions, options.disk)
-    this.#images = new ImageDisks(this.#paths, options.runnerPath, spare, async () => {
+    const space = new SpareSpace(this.#paths.sessions, options.disk)
+    this.#images = new ImageDisks(this.#paths, options.runnerPath, space, async () => {
       return new Set((await this.#records()).flatMap(record => record.disks))
     })
     this.#disks = new SessionDisks(this.#paths.empty)
-    this.#snapshots = new Snapshots(this.#paths, options.runnerPath, this.#ids, this.#disks, spare)
+    this.#snapshots = new Snapshots(this.#paths, options.runnerPath, this.#ids, this.#disks, space)
   }
 
   async probe(mayTakeSeconds = false): Promise<Probe> {
-    return (await this.#examine(mayTakeSeconds)).probe
+    return (await this.#probe(mayTakeSeconds)).probe
   }
 
-  async refuse({ mounts, nestedVirt, network, runtime }: MachineWishes): Promise<void> {
-    if (runtime !== null)
+  async refuse(wishes: MachineWishes): Promise<void> {
+    if (wishes.runtime !== null)
       throw unsupported('an OCI runtime with microvm: a virtual machine has none', 'leave it out, or use --backend oci')
-    // Whether KVM works takes seconds to find out. Whoever asks for nothing that needs it is told of that while the image is prepared.
-    const host = await this.#host(nestedVirt || this.#options.accel === 'kvm')
-    if (nestedVirt) refuseNested(host)
-    await refuseShares(host, this.#options.shareProto, mounts)
-    refuseBridge(host, this.#options.bridge, network)
+    // The KVM trial takes seconds. Requests that do not need KVM wait for it in prepare(), where progress is reported.
+    const host = await this.#host(wishes.nestedVirt || this.#options.accel === 'kvm')
+    await refuseUnsupported(host, this.#options, wishes)
   }
 
   async hasNested(): Promise<boolean> {
@@ -87,15 +82,15 @@ class MicrovmBackend implements Backend {
   }
 
   async prepare(image: RootImage, signal: AbortSignal, say: (step: string) => void = () => undefined): Promise<void> {
-    if (this.#examined?.isWhole === false) say('trying whether KVM works here, once for each boot of this host')
+    if (this.#probed?.isComplete === false) say('trying whether KVM works, once per boot of this host')
     await this.#images.prepare(await this.#host(), image, signal, say)
   }
 
   async pruneImages(kept: readonly LayeredImage[]): Promise<void> {
     await this.#images.prune(kept)
     await this.#snapshots.prune()
-    // Before anybody has asked for them, which are in use is not known.
-    const boot = this.#examined?.host?.boot
+    // Before the first probe it is unknown which boot files are in use.
+    const boot = this.#probed?.host?.boot
     if (boot !== undefined) await pruneBoot(this.#paths.boot, boot)
   }
 
@@ -108,7 +103,7 @@ class MicrovmBackend implements Backend {
   }
 
   async recover(): Promise<Machine[]> {
-    await this.#tidyOnce()
+    await this.#cleanUpOnce()
     const found: Machine[] = []
     for (const record of await this.#records()) {
       const state = await readState(this.#paths.session(record.id))
@@ -117,12 +112,12 @@ class MicrovmBackend implements Backend {
     return found
   }
 
-  /** When it is asked again, what is half made may be this daemon's own. */
-  async #tidyOnce(): Promise<void> {
-    if (this.#isTidied) return
-    this.#isTidied = true
-    await this.#snapshots.endLeft(() => this.#groups())
-    await removeHalfMade(this.#paths)
+  /** Only once: later, temporary files may be this daemon's own. */
+  async #cleanUpOnce(): Promise<void> {
+    if (this.#isCleanedUp) return
+    this.#isCleanedUp = true
+    await this.#snapshots.endLeftovers(() => this.#groups())
+    await removeTemporaryFiles(this.#paths)
   }
 
   async residents(): Promise<string[]> {
@@ -159,8 +154,8 @@ class MicrovmBackend implements Backend {
     const image = await this.#images.prepare(host, spec.image, signal, () => undefined)
     const folder = this.#paths.session(spec.id)
     const [before, state] = await Promise.all([readRecord(folder), readState(folder)])
-    if (state !== null && isAlive(state)) throw new SandglassError('START_FAILED', { id: spec.id, why: 'it already runs' })
-    // What ended by itself, or with its daemon in the middle of a start, may have left something.
+    if (state !== null && isAlive(state)) throw new SandglassError('START_FAILED', { id: spec.id, why: 'it is already running' })
+    // A machine that ended by itself, or a start that was interrupted, may have left processes or files.
     if (before !== null) await this.#end(spec.id, false)
     const record = await this.#newRecord(host, spec, image, before)
     await writeRecord(folder, record)
@@ -173,13 +168,13 @@ class MicrovmBackend implements Backend {
       return this.#machine(record, state)
     } catch (error) {
       await this.#end(spec.id, false)
-      const said = await lastWords(this.#paths.bootLog(spec.id))
+      const logEnd = await lastLogLines(this.#paths.bootLog(spec.id))
       this.#ids.release(spec.id)
       if (before !== null) await writeRecord(folder, before)
       else if (signal.aborted) await rm(folder, { recursive: true, force: true })
       else await keepLogAlone(folder)
       signal.throwIfAborted()
-      throw startFailure(spec.id, error, said)
+      throw startFailure(spec.id, error, logEnd)
     }
   }
 
@@ -192,7 +187,7 @@ class MicrovmBackend implements Backend {
       id: spec.id,
       name: spec.name,
       image: spec.image.kind === 'host' ? 'host' : spec.image.reference,
-      disks: [image.image, image.top],
+      disks: [image.image, image.overlay],
       token: randomBytes(32).toString('base64url'),
       diskMb: before?.diskMb ?? spec.diskMb,
       diskFormat: before?.diskFormat ?? this.#options.diskFormat,
@@ -215,35 +210,35 @@ class MicrovmBackend implements Backend {
     return microvmMachine(this.#paths, this.#groups(), record, state, this.#ends)
   }
 
-  /** Looked for when first needed, and without the rest: ending a machine needs less than starting one. */
+  /** Opened on first use and separately from the probe, because ending a machine does not need the probe. */
   #groups(): MachineGroups | null {
-    if (this.#foundGroups === undefined) this.#foundGroups = MachineGroups.open(this.#options.dataDir)
-    return this.#foundGroups
+    if (this.#openedGroups === undefined) this.#openedGroups = MachineGroups.open(this.#options.dataDir)
+    return this.#openedGroups
   }
 
-  /** Looks again while nothing could be used, so that installing what is missing needs no restart. */
-  async #examine(mayTakeSeconds: boolean): Promise<Examined> {
-    const known = this.#examined
-    if (known?.host && (known.isWhole || !mayTakeSeconds)) return known
-    // Those who ask at the same time wait for the same look.
-    this.#looking ??= this.#look(mayTakeSeconds).finally(() => {
-      this.#looking = null
+  /** Probes again while the backend is unavailable, so that an installation needs no restart of the daemon. */
+  async #probe(mayTakeSeconds: boolean): Promise<HostProbe> {
+    const known = this.#probed
+    if (known?.host && (known.isComplete || !mayTakeSeconds)) return known
+    // Concurrent callers share one probe.
+    this.#probing ??= this.#runProbe(mayTakeSeconds).finally(() => {
+      this.#probing = null
     })
-    this.#examined = await this.#looking
-    const { host, isWhole } = this.#examined
-    return host !== null && !isWhole && mayTakeSeconds ? await this.#examine(true) : this.#examined
+    this.#probed = await this.#probing
+    const { host, isComplete } = this.#probed
+    return host !== null && !isComplete && mayTakeSeconds ? await this.#probe(true) : this.#probed
   }
 
-  async #look(mayTakeSeconds: boolean): Promise<Examined> {
+  async #runProbe(mayTakeSeconds: boolean): Promise<HostProbe> {
     const groups = this.#groups()
     const known = (await this.#records()).map(record => record.group)
     await groups?.removeLost(new Set([...known, this.#snapshots.group].filter(name => name !== null)))
-    return await examine(this.#options, this.#paths, groups, mayTakeSeconds)
+    return await probeHost(this.#options, this.#paths, groups, mayTakeSeconds)
   }
 
-  /** SECURITY: with nothing to isolate with, nothing runs. */
+  /** SECURITY: no machine starts on a host that cannot isolate it. */
   async #host(mayTakeSeconds = true): Promise<Host> {
-    const { host, probe } = await this.#examine(mayTakeSeconds)
+    const { host, probe } = await this.#probe(mayTakeSeconds)
     if (host !== null) return host
     throw new SandglassError('BACKEND_UNAVAILABLE', { backend: this.name, why: `${probe.why}; ${probe.fix}` })
   }

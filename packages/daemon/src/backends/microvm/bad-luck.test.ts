@@ -1,4 +1,4 @@
-// What goes wrong with a virtual machine: each time a clear word, and nothing left behind.
+// Failures of virtual machines: each has a clear error and leaves nothing behind.
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -16,34 +16,34 @@ const TIMEOUT = { timeout: 120_000 }
 const folder = (id: string) => join(options.dataDir, 'sessions', id)
 const processId = (id: string): number => JSON.parse(readFileSync(join(folder(id), 'state.json'), 'utf8')).pid
 
-describe('a virtual machine that cannot be had', () => {
-  it('without QEMU is unavailable, says what to install, and starts nothing', async () => {
+describe('a virtual machine that cannot start', () => {
+  it('is reported as unavailable without QEMU', async () => {
     const backend = openMicrovm({ ...options, qemu: '/no/such/qemu' })
     expect(await backend.probe()).toMatchObject({ available: false, why: '/no/such/qemu does not run' })
     await expect(backend.start(specOf(subject), signal())).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
     expect(await backend.residents()).toEqual([])
   })
 
-  it('without a kernel says which package has one', async () => {
+  it('is reported with the package to install if there is no kernel', async () => {
     const backend = openMicrovm({ ...options, kernel: '/no/such/kernel' })
     expect(await backend.probe()).toMatchObject({ available: false, fix: expect.stringContaining('linux-image-cloud') })
   })
 
-  it('with a file that is no kernel, or a folder, is unavailable', async () => {
+  it('is reported as unavailable if the kernel path is another file or a folder', async () => {
     const dataDir = mkdtempSync(`${options.dataDir}-k`)
     const image = join(dataDir, 'vmlinuz-none')
     writeFileSync(image, 'not a kernel')
     for (const kernel of [image, dataDir])
       expect(await openMicrovm({ ...options, kernel }).probe()).toMatchObject({
         available: false,
-        why: expect.stringContaining('is no kernel'),
+        why: expect.stringContaining('is not a kernel'),
       })
     rmSync(dataDir, { recursive: true })
   })
 
-  it('whose kernel panics at boot fails with the last words of its boot log, and leaves that log alone', TIMEOUT, async () => {
+  it('because its kernel panics fails with the last lines of its boot log, and leaves only that log', TIMEOUT, async () => {
     const initramfs = join(options.dataDir, 'no-initramfs')
-    writeFileSync(initramfs, 'nothing to boot into')
+    writeFileSync(initramfs, 'not an initramfs')
     const extraArgs = ['-initrd', initramfs]
     const backend = openMicrovm({ ...options, extraArgs })
     const spec = specOf(subject)
@@ -57,17 +57,17 @@ describe('a virtual machine that cannot be had', () => {
     expect(existsSync(folder(spec.id))).toBe(false)
   })
 
-  it('refuses a runtime of choice before anything is made', async () => {
+  it('is refused with an OCI runtime', async () => {
     const wishes = { ...specOf(subject), runtime: 'crun' }
     await expect(openMicrovm(options).refuse?.(wishes)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
   })
 
-  it('refuses nested virtualisation without KVM, and starts nothing', async () => {
+  it('is refused with nested virtualisation but without KVM', async () => {
     const backend = openMicrovm({ ...options, accel: 'tcg' })
     const wishes = specOf(subject, { nestedVirt: true })
     const refusal = {
       code: 'UNSUPPORTED',
-      message: expect.stringContaining('no KVM'),
+      message: expect.stringContaining('KVM does not work here'),
       hint: expect.stringContaining('leave it out'),
     }
     await expect(backend.refuse?.(wishes)).rejects.toMatchObject(refusal)
@@ -75,13 +75,13 @@ describe('a virtual machine that cannot be had', () => {
     expect(await backend.residents()).toEqual([])
   })
 
-  it('refuses a data folder whose sockets would have too long a path', () => {
+  it('is refused if the data folder makes the paths of its sockets too long', () => {
     expect(() => openMicrovm({ ...options, dataDir: `/${'x'.repeat(90)}` })).toThrow('too long for unix sockets')
   })
 })
 
-describe('a virtual machine that runs', () => {
-  it('is gone with a reason when QEMU is killed, and starts again with its files', TIMEOUT, async () => {
+describe('a running virtual machine', () => {
+  it('ends with a reason if QEMU is killed, and starts again with its files', TIMEOUT, async () => {
     const backend = openMicrovm(options)
     const spec = specOf(subject)
     const machine = await backend.start(spec, signal())
@@ -101,7 +101,7 @@ describe('a virtual machine that runs', () => {
     expect(traces(spec.id)).toEqual([])
   })
 
-  it('is gone when it resets itself, as after a panic', TIMEOUT, async () => {
+  it('ends if it resets itself, as after a panic', TIMEOUT, async () => {
     const backend = openMicrovm(options)
     const machine = await backend.start(specOf(subject), signal())
     await monitor(join(options.dataDir, 'run', `${machine.id}.monitor`), command => command('system_reset'))
@@ -111,7 +111,7 @@ describe('a virtual machine that runs', () => {
     expect(readdirSync(join(options.dataDir, 'run')).filter(name => name.includes(machine.id))).toEqual([])
   })
 
-  it('keeps the token in a file of its own alone, and the environment in none', TIMEOUT, async () => {
+  it('keeps its token in config.json only, and its environment in no file', TIMEOUT, async () => {
     const backend = openMicrovm(options)
     const machine = await backend.start(specOf(subject, { env: { SECRET: 'sk-in-no-file' } }), signal())
     expect(statSync(join(folder(machine.id), 'config.json')).mode & 0o777).toBe(0o600)
@@ -126,11 +126,11 @@ describe('a virtual machine that runs', () => {
   })
 
   it(
-    'shares neither random numbers, boot id, name, token nor a stopped clock with another from the same snapshot',
+    'shares no random numbers, boot id, name or token with another machine from the same snapshot, and its clock is right',
     TIMEOUT,
     async () => {
       const backend = openMicrovm(options)
-      const look = async (name: string) => {
+      const observe = async (name: string) => {
         const spec = specOf(subject, { name })
         const machine = await backend.start(spec, signal())
         const box = boxOf(machine, spec, subject)
@@ -147,7 +147,7 @@ describe('a virtual machine that runs', () => {
         expect(Math.abs(Number(clock) - Date.now() / 1000)).toBeLessThan(60)
         return [urandom, random, kernel, python, bootId, machine.token]
       }
-      const [one, two] = [await look('one'), await look('two')]
+      const [one, two] = [await observe('one'), await observe('two')]
       for (const [i, value] of one.entries()) expect(value).not.toBe(two[i])
     },
   )

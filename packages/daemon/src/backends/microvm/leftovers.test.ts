@@ -1,4 +1,4 @@
-// What a daemon that was killed leaves, and the next one clears up.
+// What a killed daemon leaves behind, and how the next one removes it.
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,7 +8,7 @@ import { afterAll, expect, it, onTestFinished } from 'vitest'
 import { hostProcesses } from '../conformance/host-view.ts'
 import { specOf } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
-import { unfinished } from './disks/temporary-name.ts'
+import { temporaryName } from './cached-files.ts'
 import { removeTestMicrovm, snapshotMachine, testMicrovm } from './microvm.fixture.ts'
 import { MachineGroups } from './qemu/cgroups.ts'
 
@@ -16,29 +16,29 @@ const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
 const options = await testMicrovm()
 afterAll(() => removeTestMicrovm(options))
 
-it('a machine for a snapshot whose keeper and daemon are killed ends with the next daemon', { timeout: 240_000 }, async () => {
-  // No other test has machines of this size, so that there is no snapshot of one yet.
+it('the next daemon ends the machine of a snapshot whose launcher and daemon were killed', { timeout: 240_000 }, async () => {
+  // No other test has machines of this size, so there is no snapshot yet.
   const spec = specOf({ allowUnenforced: [] }, { memoryMb: 257 + (process.pid % 97) })
   const daemon = spawn(process.execPath, [starter, JSON.stringify(options), JSON.stringify(spec)], { stdio: 'ignore' })
   const next = openMicrovm(options)
   try {
     const qemu = await snapshotMachine(spec.memoryMb)
     const [id = '', key = ''] = /snapshot-[0-9a-f]{8}-([0-9a-f]{16})/.exec(qemu.argv) ?? []
-    const bearers = () => hostProcesses().filter(({ argv }) => argv.includes(id))
+    const processesOf = () => hostProcesses().filter(({ argv }) => argv.includes(id))
     const groups = () => readFileSync(`/proc/${qemu.pid}/cgroup`, 'utf8').match(new RegExp(`(?<=:)/.*-vm/${key}$`, 'gm')) ?? []
     const group = groups()[0]
     expect(group !== undefined).toBe(MachineGroups.open(options.dataDir) !== null)
-    const keeper = bearers().find(({ argv }) => argv.includes(' launch vm '))
-    if (keeper === undefined) throw new Error('the machine has no keeper')
-    // A daemon that still ran could see its keeper die, and end the machine itself.
+    const launcher = processesOf().find(({ argv }) => argv.includes(' launch vm '))
+    if (launcher === undefined) throw new Error('the machine has no launcher')
+    // A running daemon could notice the end of the launcher and end the machine itself.
     daemon.kill('SIGSTOP')
-    process.kill(keeper.pid, 'SIGKILL')
+    process.kill(launcher.pid, 'SIGKILL')
     daemon.kill('SIGKILL')
-    const left = () => ({ daemon: daemon.signalCode, machine: bearers().map(({ pid }) => pid) })
+    const left = () => ({ daemon: daemon.signalCode, machine: processesOf().map(({ pid }) => pid) })
     await expect.poll(left, { timeout: 10_000 }).toEqual({ daemon: 'SIGKILL', machine: [qemu.pid] })
 
     await next.recover()
-    expect(bearers()).toEqual([])
+    expect(processesOf()).toEqual([])
     expect(existsSync(join(options.dataDir, 'run', `snapshot-${key}`))).toBe(false)
     for (const mount of readdirSync('/sys/fs/cgroup'))
       expect(existsSync(join('/sys/fs/cgroup', mount, group ?? 'none'))).toBe(false)
@@ -49,7 +49,7 @@ it('a machine for a snapshot whose keeper and daemon are killed ends with the ne
   }
 })
 
-it('a daemon that stops in an orderly way gives up the snapshot that it is making', { timeout: 240_000 }, async () => {
+it('a daemon that shuts down aborts the snapshot that it is making', { timeout: 240_000 }, async () => {
   const spec = specOf({ allowUnenforced: [] }, { memoryMb: 400 + (process.pid % 97) })
   const backend = openMicrovm(options)
   const machine = await backend.start(spec, AbortSignal.timeout(60_000))
@@ -63,37 +63,37 @@ it('a daemon that stops in an orderly way gives up the snapshot that it is makin
   expect(await machine.isRunning()).toBe(true)
 })
 
-it('what was half made is removed when the next daemon starts, unless somebody is still at it', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-half-'))
-  const whole = ['images/disks/image-0a.sqfs', 'images/boot/0a', 'images/snapshots/0a.vm', 'disks/vm-64.qcow2']
+it('the next daemon removes temporary files, except for those of running processes', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-temporary-'))
+  const complete = ['images/disks/image-0a.sqfs', 'images/boot/0a', 'images/snapshots/0a.vm', 'disks/vm-64.qcow2']
   const [dead, living] = [999_999_999, process.ppid]
-  whole.push(`images/disks/image-0c.sqfs.${living}.Ab12cd`, `images/boot/0c.${living}.new`)
-  const halves = [
+  complete.push(`images/disks/image-0c.sqfs.${living}.Ab12cd`, `images/boot/0c.${living}.new`)
+  const temporary = [
     `images/disks/image-0a.sqfs.${dead}.Ab12cd`,
     `images/disks/0a-0b.sqfs.${dead}.new`,
-    unfinished('images/disks/0b-0c.sqfs'),
+    temporaryName('images/disks/0b-0c.sqfs'),
     `images/boot/0a.${process.pid}.new`,
     `images/snapshots/0b.vm.${dead}.new`,
     `disks/vm-64.qcow2.${dead}.new.raw`,
-    `${unfinished('disks/vm-64.qcow2')}.raw`,
+    `${temporaryName('disks/vm-64.qcow2')}.raw`,
     'run/snapshot-0123456789abcdef',
   ]
-  for (const path of [...whole, ...halves]) {
+  for (const path of [...complete, ...temporary]) {
     mkdirSync(join(dataDir, path), { recursive: true })
     writeFileSync(join(dataDir, path, 'content'), 'x')
   }
   const backend = openMicrovm({ ...options, dataDir })
   await backend.recover()
-  expect(whole.filter(path => !existsSync(join(dataDir, path)))).toEqual([])
-  expect(halves.filter(path => existsSync(join(dataDir, path)))).toEqual([])
-  const ownHalf = unfinished(join(dataDir, 'disks/vm-65.qcow2'))
-  writeFileSync(ownHalf, 'x')
+  expect(complete.filter(path => !existsSync(join(dataDir, path)))).toEqual([])
+  expect(temporary.filter(path => existsSync(join(dataDir, path)))).toEqual([])
+  const own = temporaryName(join(dataDir, 'disks/vm-65.qcow2'))
+  writeFileSync(own, 'x')
   await backend.recover()
-  expect(existsSync(ownHalf)).toBe(true)
+  expect(existsSync(own)).toBe(true)
   rmSync(dataDir, { recursive: true })
 })
 
-it('disks of the host, snapshots and kernels that nothing has used for a week are removed, and no others', async () => {
+it('disks of the host, snapshots and kernels are removed after a week without use', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-unused-'))
   const [disks, snapshots, boot] = ['disks', 'snapshots', 'boot'].map(name => join(dataDir, 'images', name)) as [
     string,

@@ -1,14 +1,15 @@
-// One running machine of the microvm backend.
+// One machine of the microvm backend: what a session does with it, and how it ends.
+import { readFile, rm } from 'node:fs/promises'
+import { isMissing } from '../../lib/missing-file.ts'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Epitaph, Machine, MachineStats } from '../backend.ts'
 import { isAlive } from '../machine/process-state.ts'
-import { lastWords } from './boot/boot-log.ts'
-import { readLimitEvents, readStats } from './boot/control-port.ts'
+import { askToEnd, readLimitEvents, readStats } from './boot/control-port.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { MachineGroups } from './qemu/cgroups.ts'
 import { monitor } from './qemu/monitor.ts'
-import { gone } from './qemu/processes.ts'
-import type { MachineState, MicrovmRecord } from './record.ts'
+import { killAndWait, processesOf, waitForExit } from './qemu/processes.ts'
+import { type MachineState, type MicrovmRecord, readRecord, readState, removeState } from './record.ts'
 
 interface Ends {
   stop(id: string): Promise<void>
@@ -17,8 +18,16 @@ interface Ends {
 
 const STATS_DEADLINE_MS = 5000
 const LOG_DEADLINE_MS = 2000
-/** What the machine says of a runner that the kernel killed for want of memory. */
+const KILL_DEADLINE_MS = 10_000
+/** How long an orderly shutdown may take before QEMU is killed. */
+const SHUTDOWN_MS = 5000
+const CONTINUE_MS = 1000
+/** What the guest logs when its kernel has killed the runner for lack of memory. */
 const OUT_OF_MEMORY = 'the session ran out of memory'
+const LAST_LINES = 3
+const LINE_LENGTH = 200
+/** Lines that name a cause: a panic is followed by many that do not. */
+const CAUSE = /Kernel panic|Out of memory|sandglass:|QEMU|qemu-system/
 
 export function microvmMachine(
   paths: MicrovmPaths,
@@ -29,14 +38,14 @@ export function microvmMachine(
 ): Machine {
   const { id, group } = record
   const sockets = paths.sockets(id)
-  const look = async (deadlineMs = STATS_DEADLINE_MS) => {
+  const currentStats = async (deadlineMs = STATS_DEADLINE_MS) => {
     const inside = await readStats(sockets.control, AbortSignal.timeout(deadlineMs))
     if (groups === null || group === null) return inside
-    // What the machine costs, the emulation of its devices included: that is what is limited.
+    // The cpu time of QEMU's cgroup: the limit applies to it, and it includes the emulation of devices.
     return { ...inside, cpuUsageUsec: await groups.cpuUsageUsec(group) }
   }
-  // A machine that stands still cannot be asked: what it used is what it used before.
-  let frozen: MachineStats | null = null
+  // A paused machine cannot answer, so the statistics from before the pause are kept.
+  let statsBeforePause: MachineStats | null = null
   return {
     id,
     containerId: id,
@@ -45,27 +54,74 @@ export function microvmMachine(
     mux: true,
     dial: () => RunnerSocket.dial(sockets.carrier),
     isRunning: async () => isAlive(state),
-    stats: async () => frozen ?? (await look()),
+    stats: async () => statsBeforePause ?? (await currentStats()),
     limitEvents: () => readLimitEvents(sockets.control, AbortSignal.timeout(STATS_DEADLINE_MS)),
-    epitaph: () => epitaph(paths, id, state),
+    epitaph: () => exitReason(paths, id, state),
     pause: async deadlineMs => {
-      const last = await look(deadlineMs)
+      const last = await currentStats(deadlineMs)
       await monitor(sockets.monitor, command => command('stop'))
-      frozen = last
+      statsBeforePause = last
     },
     resume: async () => {
       await monitor(sockets.monitor, command => command('cont'))
-      frozen = null
+      statsBeforePause = null
     },
     stop: () => ends.stop(id),
     destroy: () => ends.discard(id),
   }
 }
 
-async function epitaph(paths: MicrovmPaths, id: string, state: MachineState): Promise<Epitaph> {
-  // The keeper writes the last words, and ends.
-  await gone(state.keeper, LOG_DEADLINE_MS)
-  const last = await lastWords(paths.bootLog(id))
-  const limit = last.includes(OUT_OF_MEMORY) ? 'memory_mb' : null
-  return { limit, text: `the virtual machine is gone; the last it said: ${last}` }
+/** Resolves when no process, cgroup or socket of the machine is left. `orderly`: the guest flushes its disk first. */
+export async function endMachine(paths: MicrovmPaths, groups: MachineGroups | null, id: string, orderly: boolean): Promise<void> {
+  const folder = paths.session(id)
+  const [record, state] = await Promise.all([readRecord(folder), readState(folder)])
+  if (state !== null && isAlive(state)) {
+    if (orderly) await shutDown(paths, id, state)
+    await killAndWait(state, KILL_DEADLINE_MS)
+  }
+  // The launcher logs the exit status of QEMU and then exits.
+  if (state !== null) await waitForExit(state.keeper, KILL_DEADLINE_MS)
+  for (const left of processesOf(id)) await killAndWait(left, KILL_DEADLINE_MS)
+  if (record?.group) await groups?.remove(record.group)
+  await removeState(folder)
+  for (const socket of Object.values(paths.sockets(id))) await rm(socket, { force: true })
+}
+
+async function shutDown(paths: MicrovmPaths, id: string, state: MachineState): Promise<void> {
+  const sockets = paths.sockets(id)
+  // A paused guest must run to hear the request. If it does not answer, the caller kills QEMU.
+  await monitor(sockets.monitor, command => command('cont'), CONTINUE_MS).catch(() => undefined)
+  await askToEnd(sockets.control).catch(() => undefined)
+  await waitForExit(state, SHUTDOWN_MS)
+}
+
+async function exitReason(paths: MicrovmPaths, id: string, state: MachineState): Promise<Epitaph> {
+  // The launcher completes the boot log before it exits.
+  await waitForExit(state.keeper, LOG_DEADLINE_MS)
+  const lines = await lastLogLines(paths.bootLog(id))
+  const limit = lines.includes(OUT_OF_MEMORY) ? 'memory_mb' : null
+  return { limit, text: `the virtual machine has ended; its boot log ends with: ${lines}` }
+}
+
+/** The last lines of a boot log that name a cause, or else its last lines, joined to one. */
+export async function lastLogLines(path: string): Promise<string> {
+  try {
+    const lines = (await readFile(path, 'latin1'))
+      .split('\n')
+      .map(printable)
+      .filter(line => line !== '')
+    const causes = lines.filter(line => CAUSE.test(line))
+    return (causes.length > 0 ? causes : lines).slice(-LAST_LINES).join(' | ')
+  } catch (error) {
+    if (isMissing(error)) return 'nothing'
+    throw error
+  }
+}
+
+// SECURITY: the guest controls this text, and it is shown on terminals.
+function printable(line: string): string {
+  return line
+    .replaceAll(/[^\x20-\x7e]/g, '')
+    .slice(0, LINE_LENGTH)
+    .trim()
 }

@@ -1,4 +1,4 @@
-// Data folders for tests. They share what takes long to make: the disk of the host's programs, and snapshots.
+// Data folders for tests. They share the files that take long to make: the disk of the host's programs, and snapshots.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ const root = fileURLToPath(new URL('../../../../../', import.meta.url))
 const shared = join(root, '.cache', 'microvm', 'images')
 const WAIT_MS = 300_000
 
-/** A fresh data folder with what every test needs in it, and the options of a backend on it. */
+/** The options of a backend with a new data folder, whose disks and snapshot are ready. */
 export async function testMicrovm(changes: Partial<MicrovmOptions> = {}): Promise<MicrovmOptions> {
   const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-vm-'))
   mkdirSync(shared, { recursive: true })
@@ -41,13 +41,13 @@ export async function testMicrovm(changes: Partial<MicrovmOptions> = {}): Promis
   return options
 }
 
-/** Removes a data folder, and first what is under way in it: a snapshot may be in the making. */
+/** Removes a data folder. First it ends the machine of a snapshot that is being made there. */
 export async function removeTestMicrovm(options: MicrovmOptions): Promise<void> {
   await openMicrovm(options).recover()
   rmSync(options.dataDir, { recursive: true, force: true })
 }
 
-/** The process that a snapshot of a session with this memory is made of, once there is one. */
+/** Waits for the process of which a snapshot with this memory size is made. */
 export async function snapshotMachine(memoryMb: number): Promise<HostProcess> {
   const memory = ` -m ${guestMemoryMb(memoryMb)} `
   const found = () => hostProcesses().find(({ argv }) => argv.includes(' -name snapshot-') && argv.includes(memory))
@@ -55,7 +55,7 @@ export async function snapshotMachine(memoryMb: number): Promise<HostProcess> {
   return found() ?? { pid: 0, uid: 0, argv: '' }
 }
 
-/** Makes sure that machines as most tests have them start from a snapshot. */
+/** Makes sure that there is a snapshot for the machines of most tests. */
 async function withSnapshot(backend: Backend, { dataDir }: MicrovmOptions): Promise<void> {
   const snapshots = () => (existsSync(join(shared, 'snapshots')) ? readdirSync(join(shared, 'snapshots')) : [])
   const before = new Set(snapshots())
@@ -66,7 +66,7 @@ async function withSnapshot(backend: Backend, { dataDir }: MicrovmOptions): Prom
     await until('a snapshot', () => snapshots().some(name => name.endsWith('.vm') && !before.has(name)), WAIT_MS)
 }
 
-/** Test files run in processes of their own, and would make the same thing twice. */
+/** A lock between processes: each test file runs in its own, and would make the same files. */
 async function oneAtATime(work: () => Promise<void>): Promise<void> {
   const lock = join(shared, 'lock')
   await until('the lock of the shared folder', () => take(lock), WAIT_MS)
@@ -77,7 +77,7 @@ async function oneAtATime(work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** A lock whose owner is dead is nobody's. */
+/** Takes the lock; removes one whose owner is dead. */
 function take(lock: string): boolean {
   try {
     writeFileSync(lock, String(process.pid), { flag: 'wx' })

@@ -1,22 +1,22 @@
-// Where everything of this backend is, below the data folder.
+// The files and folders of this backend in the data folder.
 import { join } from 'node:path'
 import { type MachinePaths, machinePaths } from '../machine/paths.ts'
 
-/** The sockets of one machine: QEMU's monitor, the machine's first process, and the runner's carrier. */
+/** The sockets of one machine: QEMU's monitor, the guest's control port, and the runner's connection. */
 export interface Sockets {
   readonly monitor: string
   readonly control: string
   readonly carrier: string
-  /** Only while a machine starts. */
+  /** Exists only while a machine starts. */
   readonly share: string
 }
 
 export interface MicrovmPaths extends MachinePaths {
-  /** Where QEMU's root is put together, in a mount namespace of its own. */
+  /** Mount point of QEMU's root, in a mount namespace of its own. */
   readonly jail: string
-  /** Kernels with their initramfs. */
+  /** Kernels and initramfs. */
   readonly boot: string
-  /** Images as disks. */
+  /** Disks of images. */
   readonly disks: string
   /** Empty session disks, one per size. */
   readonly empty: string

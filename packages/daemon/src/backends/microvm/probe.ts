@@ -1,4 +1,4 @@
-// Finds out what this host has for virtual machines, and what it lacks.
+// Probes what this host has for virtual machines and what it lacks.
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { readFile, rename, writeFile } from 'node:fs/promises'
@@ -24,7 +24,7 @@ const run = promisify(execFile)
 export interface MicrovmOptions {
   readonly dataDir: string
   readonly runnerPath: string
-  /** A path, or auto. */
+  /** A path or `auto`. */
   readonly qemu: string
   readonly kernel: string
   readonly accel: 'auto' | Accel
@@ -35,12 +35,12 @@ export interface MicrovmOptions {
   readonly disk: DiskPolicy
 }
 
-/** What a machine is made with here. */
+/** The programs and features of this host that machines use. */
 export interface Host {
   readonly qemu: string
   readonly qemuVersion: string
   readonly accel: Accel
-  /** Drivers that a machine needs to have machines of its own; null where it cannot. */
+  /** The module set for nested virtualisation; null if it is not supported. */
   readonly nested: 'kvm-intel' | 'kvm-amd' | null
   readonly tscKhz: number
   readonly boot: BootFiles
@@ -48,19 +48,19 @@ export interface Host {
   readonly disks: DiskTools
   readonly mksquashfs: string
   readonly sqfstar: string | null
-  /** Ids that QEMU may run as, each in a jail; null where this host allows none. */
+  /** User ids for QEMU in a jail; null if jails do not work here. */
   readonly jailIds: JailIds | null
-  /** Null where this daemon may make no cgroups. */
+  /** Null if this daemon cannot create cgroups. */
   readonly groups: MachineGroups | null
   readonly virtiofsd: string | null
-  /** Whether a folder's owner can be shown as another: that needs root. */
+  /** Whether shared folders can be id-mapped, which needs root. */
   readonly canShiftOwners: boolean
 }
 
-export interface Examined {
+export interface HostProbe {
   readonly host: Host | null
-  /** False while something was not tried because it takes seconds. */
-  readonly isWhole: boolean
+  /** False if the KVM trial was skipped because it takes seconds. */
+  readonly isComplete: boolean
   readonly probe: Probe
 }
 
@@ -68,15 +68,15 @@ const QEMU = process.arch === 'arm64' ? 'qemu-system-aarch64' : 'qemu-system-x86
 const QEMU_PACKAGE = process.arch === 'arm64' ? 'qemu-system-arm' : 'qemu-system-x86'
 const KERNEL_PACKAGE = process.arch === 'arm64' ? 'linux-image-cloud-arm64' : 'linux-image-cloud-amd64'
 
-const FORBIDDEN: KvmProblem = { what: 'backends.microvm.accel is tcg', fix: 'set backends.microvm.accel to auto' }
-const UNTRIED: KvmProblem = { what: 'KVM is tried with the first session', fix: '`sandglass doctor` tries it' }
+const KVM_DISABLED: KvmProblem = { what: 'backends.microvm.accel is tcg', fix: 'set backends.microvm.accel to auto' }
+const KVM_UNTRIED: KvmProblem = { what: 'KVM is tried with the first session', fix: '`sandglass doctor` tries it' }
 
-export async function examine(
+export async function probeHost(
   options: MicrovmOptions,
   paths: MicrovmPaths,
   groups: MachineGroups | null,
   mayTakeSeconds: boolean,
-): Promise<Examined> {
+): Promise<HostProbe> {
   const qemu = isAbsolute(options.qemu) ? options.qemu : findProgram(options.qemu === 'auto' ? QEMU : options.qemu)
   const qemuVersion = qemu === null ? null : await versionOf(qemu)
   if (qemu === null || qemuVersion === null)
@@ -98,8 +98,8 @@ export async function examine(
   if (kernel === null)
     return unavailable(
       options.kernel === 'auto'
-        ? 'there is no kernel with its modules in /boot'
-        : `${options.kernel} is no kernel whose modules are installed`,
+        ? '/boot has no kernel with installed modules'
+        : `${options.kernel} is not a kernel with installed modules`,
       `sudo apt-get install -y ${KERNEL_PACKAGE}`,
     )
   const boot = await prepareBoot(kernel, options.runnerPath, paths.boot).catch(unlessUnusable)
@@ -108,8 +108,8 @@ export async function examine(
   const problem = ids === null ? noIds(options) : await jailProblem(paths, options.runnerPath, qemu, ids.first)
   const jail = problem === null ? ids : null
   const trial = { paths, runnerPath: options.runnerPath, qemu, boot, jailIds: jail }
-  const tried = options.accel === 'tcg' ? FORBIDDEN : await kvmProblem(trial, mayTakeSeconds)
-  const noKvm = tried === undefined ? UNTRIED : tried
+  const tried = options.accel === 'tcg' ? KVM_DISABLED : await kvmProblem(trial, mayTakeSeconds)
+  const noKvm = tried === undefined ? KVM_UNTRIED : tried
   if (options.accel === 'kvm' && noKvm !== null && tried !== undefined)
     return unavailable(`KVM does not work here: ${noKvm.what}`, `${noKvm.fix}; or set backends.microvm.accel to auto or tcg`)
   const nested = noKvm === null ? nestedDrivers() : null
@@ -129,22 +129,22 @@ export async function examine(
     virtiofsd: findVirtiofsd(),
     canShiftOwners: ids?.isRoots ?? false,
   }
-  return { host, isWhole: tried !== undefined, probe: available(host, { noJail: problem, noKvm }) }
+  return { host, isComplete: tried !== undefined, probe: available(host, { noJail: problem, noKvm }) }
 }
 
 function noIds({ extraArgs }: MicrovmOptions): string {
-  return extraArgs.length > 0 ? 'qemu_extra_args may name files' : 'this user has no ids to give away'
+  return extraArgs.length > 0 ? 'qemu_extra_args may name files' : 'this user has no sub-ids for it'
 }
 
 function available(host: Host, { noJail, noKvm }: { noJail: string | null; noKvm: KvmProblem | null }): Probe {
   const weaker = [
     noJail !== null && {
-      what: `QEMU runs with the rights of the daemon, and not in a root of its own: ${noJail}`,
+      what: `QEMU runs as the daemon's user, without a jail: ${noJail}`,
       fix: 'run the daemon as root, outside a container',
     },
     host.groups === null && {
-      what: 'limits are kept by the kernel of the machine alone: there is no cgroup for QEMU',
-      fix: 'run the daemon as root, or with a cgroup of its own',
+      what: 'only the guest kernel enforces limits: there is no cgroup for QEMU',
+      fix: 'run the daemon as root, or with a delegated cgroup',
     },
     noKvm !== null && {
       what: `the processor is emulated, which is several times slower: ${noKvm.what}`,
@@ -152,11 +152,11 @@ function available(host: Host, { noJail, noKvm }: { noJail: string | null; noKvm
     },
     host.accel === 'tcg' &&
       host.boot.plainProblem !== null && {
-        what: `machines unpack their kernel themselves at each start, which is slower: here it failed (${host.boot.plainProblem})`,
-        fix: 'if no machine starts, the kernel is damaged: install it again; else see whether xz is installed, and whether the disk has room',
+        what: `machines decompress their kernel at each boot, which is slower: decompressing it here failed (${host.boot.plainProblem})`,
+        fix: 'if no machine starts, the kernel is damaged: install it again; else check that xz is installed and the disk has free space',
       },
     host.nested === null && {
-      what: 'sessions have no hardware virtualisation inside',
+      what: 'sessions have no nested virtualisation',
       fix: 'use KVM on a host whose kvm_intel or kvm_amd has nested=1',
     },
   ]
@@ -171,10 +171,10 @@ function available(host: Host, { noJail, noKvm }: { noJail: string | null; noKvm
   }
 }
 
-function unavailable(why: string, fix: string): Examined {
+function unavailable(why: string, fix: string): HostProbe {
   return {
     host: null,
-    isWhole: true,
+    isComplete: true,
     probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [], kernel: 'own' },
   }
 }
@@ -189,7 +189,7 @@ async function versionOf(qemu: string): Promise<string | null> {
   }
 }
 
-/** Measured once for each boot of the host: snapshots are of machines that were told the same number. */
+/** Measured once per boot of the host, because a snapshot works only with the frequency that it was made with. */
 async function tscKhz(runnerPath: string, dir: string): Promise<number> {
   if (process.arch === 'arm64') return 0
   const file = join(dir, `tsc-${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`)

@@ -1,4 +1,4 @@
-// Says that it starts a machine, and that it has, and waits to be killed: the daemon's part in tests of its death.
+// Stands in for a daemon that is killed: prints `starting`, starts a machine, prints `started`, and waits.
 import type { MachineSpec } from '../backend.ts'
 import { openMicrovm } from './backend.ts'
 

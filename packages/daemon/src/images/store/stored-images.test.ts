@@ -117,6 +117,15 @@ describe('a session from an image', () => {
     expect((await daemon.call('GET', '/v1/sessions')).body).toMatchObject({ total: 1 })
   })
 
+  it('has the default_image of the configuration if its request names none', async () => {
+    const daemon = await imageDaemon('default_image: app:1\n')
+    const image = await plainImage()
+    await daemon.import(await savedArchive([{ image, tags: ['app:1', 'app:2'] }]))
+    expect(await daemon.create({})).toMatchObject({ image: 'app:1' })
+    expect(daemon.backend.prepared.at(-1)).toMatchObject({ kind: 'layers', id: image.id, reference: 'app:1' })
+    expect(await daemon.create({ image: 'app:2' })).toMatchObject({ image: 'app:2' })
+  })
+
   it('is allowed by the full name of its image, also if the request has a short form, or by its id', async () => {
     const daemon = await imageDaemon('')
     const image = await plainImage()

@@ -49,7 +49,7 @@ const BASE = {
 }
 
 describe('the modules of a kernel', () => {
-  it('come after what they need, whatever they are compressed with, and without what is built in', async () => {
+  it('are collected after their dependencies, with any compression, and without built-in ones', async () => {
     const dir = kernelPackage('ordered', '6.1.0-1', BASE)
     const modules = await collectModules(join(dir, 'lib/modules/6.1.0-1'), MODULE_SETS.base)
     expect(modules.map(({ name }) => name)).toEqual([
@@ -63,12 +63,14 @@ describe('the modules of a kernel', () => {
     for (const { content } of modules) expect(content.toString('latin1')).toContain('license=GPL')
   })
 
-  it('that are missing are named', async () => {
+  it('are named if they are missing', async () => {
     const dir = kernelPackage('lacking', '6.1.0-1', { 'virtio.ko': '' })
-    await expect(collectModules(join(dir, 'lib/modules/6.1.0-1'), ['virtio', 'squashfs'])).rejects.toThrow('has no squashfs')
+    await expect(collectModules(join(dir, 'lib/modules/6.1.0-1'), ['virtio', 'squashfs'])).rejects.toThrow(
+      'has no module squashfs',
+    )
   })
 
-  it('that cannot be read are an unusable kernel, with what to do', async () => {
+  it('that cannot be read make the kernel unusable, and the error has a fix', async () => {
     const dir = kernelPackage('compressed', '6.1.0-1', { 'virtio.ko.xz': '' })
     const modules = join(dir, 'lib/modules/6.1.0-1')
     vi.stubEnv('PATH', '/nonexistent')
@@ -87,7 +89,7 @@ describe('the modules of a kernel', () => {
     })
   })
 
-  it('that a machine cannot do without and that are missing make the backend unavailable', async () => {
+  it('make the backend unavailable if a required one is missing', async () => {
     const dir = kernelPackage('useless', '6.1.0-1', { 'virtio.ko': '' })
     const probe = await openMicrovm({
       dataDir: join(root, 'data'),
@@ -103,21 +105,21 @@ describe('the modules of a kernel', () => {
     }).probe()
     expect(probe).toMatchObject({
       available: false,
-      why: expect.stringMatching(/has no virtio_/),
+      why: expect.stringMatching(/has no module virtio_/),
       fix: expect.stringContaining('backends.microvm.kernel'),
     })
   })
 })
 
 describe('the kernel', () => {
-  it('is one by path with its modules beside it, or none', async () => {
+  it('is found by path with its modules beside it', async () => {
     const dir = kernelPackage('named', '6.9.1-cloud', BASE)
     const path = join(dir, 'boot/vmlinuz-6.9.1-cloud')
     expect(await findKernel(path, [])).toEqual({ path, version: '6.9.1-cloud', modulesDir: join(dir, 'lib/modules/6.9.1-cloud') })
     expect(await findKernel(join(root, 'nothing'), [])).toBeNull()
   })
 
-  it('and its initramfs are copied once, for anybody to read, and say which drivers there are', async () => {
+  it('and its initramfs are copied once, are world-readable, and list the available drivers', async () => {
     const dir = kernelPackage('copied', '6.1.0-2', { ...BASE, 'virtiofs.ko': 'virtio' })
     const runner = join(root, 'runner')
     writeFileSync(runner, 'the runner')
@@ -143,7 +145,7 @@ describe('the kernel', () => {
     expect((await prepareBoot(kernel, runner, join(root, 'out'))).digest).not.toBe(boot.digest)
   })
 
-  it('that cannot be unpacked is used as it is, with the reason, and tried again the next time', async () => {
+  it('that cannot be decompressed is used as it is, with the reason, and tried again the next time', async () => {
     const dir = kernelPackage('unpacked', '6.1.0-3', BASE)
     const kernel = { path: join(dir, 'boot/vmlinuz-6.1.0-3'), version: '6.1.0-3', modulesDir: join(dir, 'lib/modules/6.1.0-3') }
     const image = readFileSync(kernel.path)
@@ -154,7 +156,7 @@ describe('the kernel', () => {
     image.writeUInt32LE(packed.length, 0x24c)
     writeFileSync(kernel.path, Buffer.concat([image, packed]))
     const prepare = () => prepareBoot(kernel, join(root, 'runner'), join(root, 'xz'))
-    // The modules need it, too: they come from elsewhere here.
+    // Uncompressed modules, because reading compressed ones needs xz as well.
     const plain = kernelPackage('plain', '6.1.0-3', {
       'virtio.ko': '',
       'virtio_ring.ko': '',

@@ -1,5 +1,5 @@
-// The kernel and the initramfs that machines boot: the runner as its first program, and the drivers it loads. Copies in the data folder, so that
-// QEMU can read them whatever their modes, and an upgrade of the kernel's package takes nothing away.
+// The kernel and the initramfs of machines. The initramfs has the runner as init and the drivers that it loads. Both are copies in the data folder,
+// so that QEMU can read them and an upgrade of the kernel package does not remove them.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { chmod, mkdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
@@ -8,8 +8,7 @@ import { renameDurably } from '../../../lib/durable-rename.ts'
 import { isMissing, namesIn, nullIfMissing } from '../../../lib/missing-file.ts'
 import { MASKED_PROC, READONLY_PROC } from '../../isolation/hidden-paths.ts'
 import { seccompProfile } from '../../isolation/seccomp.ts'
-import { unfinished } from '../disks/temporary-name.ts'
-import { UNUSED_MS } from '../disks/unused.ts'
+import { temporaryName, UNUSED_MS } from '../cached-files.ts'
 import { seccompFilter } from '../qemu/seccomp-filter.ts'
 import { cpioArchive, file, folder, program } from './cpio.ts'
 import type { Kernel } from './find-kernel.ts'
@@ -18,17 +17,17 @@ import { plainKernel } from './plain-kernel.ts'
 
 export interface BootFiles {
   readonly kernel: string
-  /** The same, unpacked, for processors that are emulated; null where that cannot be had. */
+  /** The decompressed kernel, for emulated processors; null if there is none. */
   readonly plainKernel: string | null
-  /** Why not, where it should. */
+  /** The error if decompressing the kernel failed. */
   readonly plainProblem: string | null
   readonly initramfs: string
-  /** Changes whenever either of them does. */
+  /** Changes with the kernel and the initramfs. */
   readonly digest: string
   readonly sets: readonly ModuleSet[]
 }
 
-/** Drivers that machines load: the first for all, others where a session has something that needs them. */
+/** Drivers by purpose. All machines load the base set; the others are loaded for sessions that need them. */
 export const MODULE_SETS = {
   base: ['virtio_mmio', 'virtio_blk', 'virtio_console', 'squashfs', 'overlay', 'ext4'],
   virtiofs: ['virtiofs'],
@@ -37,19 +36,19 @@ export const MODULE_SETS = {
   'kvm-intel': ['kvm_intel'],
   'kvm-amd': ['kvm_amd'],
 } as const
-/** What ext4 asks for by another name than the module has, so that no dependency tells of it. */
-const UNNAMED = ['crc32c_generic']
+/** A module that ext4 requests by an alias, so it is not in the list of dependencies. */
+const ALIASED = ['crc32c_generic']
 export type ModuleSet = keyof typeof MODULE_SETS
 
 const PLAIN_KERNEL = 'plain-kernel'
 
-/** SECURITY: of the terminals that a machine has, a session may have so many. */
+/** SECURITY: the limit on pseudo-terminals of a session. */
 const TERMINALS = 256
 
 export async function prepareBoot(kernel: Kernel, runnerPath: string, dir: string): Promise<BootFiles> {
   const [info, runner] = await Promise.all([stat(kernel.path), readFile(runnerPath)])
   const hash = createHash('sha256')
-    .update(JSON.stringify([kernel, info.size, info.mtimeMs, MODULE_SETS, UNNAMED]))
+    .update(JSON.stringify([kernel, info.size, info.mtimeMs, MODULE_SETS, ALIASED]))
     .update(guestSettings())
   const digest = hash.update(runner).digest('hex').slice(0, 16)
   const place = join(dir, digest)
@@ -59,7 +58,7 @@ export async function prepareBoot(kernel: Kernel, runnerPath: string, dir: strin
   return { kernel: join(place, 'kernel'), initramfs: join(place, 'initramfs'), digest, sets, ...(await plain(place)) }
 }
 
-/** What went wrong with it may be mended by the next time; that there is none is remembered, as an empty file. */
+/** An empty file means that the kernel cannot be decompressed this way. A failure is not remembered and is tried again. */
 async function plain(place: string): Promise<Pick<BootFiles, 'plainKernel' | 'plainProblem'>> {
   const path = join(place, PLAIN_KERNEL)
   try {
@@ -72,7 +71,7 @@ async function plain(place: string): Promise<Pick<BootFiles, 'plainKernel' | 'pl
 }
 
 async function makePlain(place: string, path: string): Promise<void> {
-  const building = unfinished(place)
+  const building = temporaryName(place)
   try {
     await writeFile(building, (await plainKernel(await readFile(join(place, 'kernel')))) ?? '')
     await chmod(building, 0o644)
@@ -82,7 +81,7 @@ async function makePlain(place: string, path: string): Promise<void> {
   }
 }
 
-/** Removes those of kernels and runners that were here before `used`. */
+/** Removes the boot files of other kernels and runners than `used`. */
 export async function pruneBoot(dir: string, used: BootFiles): Promise<void> {
   for (const name of await namesIn(dir)) {
     if (!/^[0-9a-f]{16}$/.test(name) || name === used.digest) continue
@@ -94,14 +93,14 @@ export async function pruneBoot(dir: string, used: BootFiles): Promise<void> {
 async function build(kernel: Kernel, runner: Buffer, place: string): Promise<void> {
   const found = new Map<ModuleSet, KernelModule[]>()
   for (const name of Object.keys(MODULE_SETS) as ModuleSet[]) {
-    const modules = await collectModules(kernel.modulesDir, MODULE_SETS[name], name === 'base' ? UNNAMED : []).catch(error => {
-      // Without the first nothing boots; the kernel may lack what another is for.
+    const modules = await collectModules(kernel.modulesDir, MODULE_SETS[name], name === 'base' ? ALIASED : []).catch(error => {
+      // No machine boots without the base set. A kernel may lack the modules of the other sets.
       if (name === 'base') throw error
       return null
     })
     if (modules !== null) found.set(name, modules)
   }
-  const building = unfinished(place)
+  const building = temporaryName(place)
   try {
     await mkdir(building, { recursive: true })
     const contents = {
@@ -116,7 +115,7 @@ async function build(kernel: Kernel, runner: Buffer, place: string): Promise<voi
     await chmod(building, 0o755)
     await renameDurably(building, place)
   } catch (error) {
-    // Another daemon made it meanwhile.
+    // Another daemon may have made it meanwhile.
     if ((await readSets(place)) === null) throw error
   } finally {
     await rm(building, { recursive: true, force: true })
@@ -137,7 +136,7 @@ function initramfs(runner: Buffer, sets: ReadonlyMap<ModuleSet, readonly KernelM
   ])
 }
 
-/** What every machine does to the session in it; the shape is that of the machine's first process. */
+/** Settings for the guest's first process, the same for every session. The runner defines the format. */
 function guestSettings(): Buffer {
   const seccomp = seccompFilter(seccompProfile(process.arch), process.arch === 'arm64' ? 'arm64' : 'x64').toString('base64')
   return Buffer.from(JSON.stringify({ masked: MASKED_PROC, read_only: READONLY_PROC, terminals: TERMINALS, seccomp }))

@@ -1,4 +1,4 @@
-// Brings one machine up: from a snapshot where there is one, else by booting, and then there will be one for the next.
+// Starts one machine: from a snapshot if there is one, else by booting. After a boot it requests a snapshot for the next start.
 import { existsSync } from 'node:fs'
 import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { SandglassError } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../../backend.ts'
 import type { ImageDisk } from '../disks/image-disks.ts'
 import { diskFile, type SessionDisks } from '../disks/session-disk.ts'
-import { endMachine } from '../ending.ts'
+import { endMachine } from '../machine.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import type { Host, MicrovmOptions } from '../probe.ts'
 import { ConnectionClosed } from '../qemu/json-lines.ts'
@@ -14,8 +14,7 @@ import { KeeperError, startKept } from '../qemu/launcher.ts'
 import { guestShares } from '../qemu/shares.ts'
 import { vmJob } from '../qemu/vm-job.ts'
 import { type MachineState, type MicrovmRecord, writeState } from '../record.ts'
-import type { Shape } from '../snapshots/shape.ts'
-import type { Snapshots } from '../snapshots/snapshots.ts'
+import type { Shape, Snapshots } from '../snapshots/snapshots.ts'
 import { beginSession } from './control-port.ts'
 import { guestConfig } from './guest-config.ts'
 
@@ -35,7 +34,7 @@ export async function bringUp(start: Start, signal: AbortSignal): Promise<Machin
   const disk = diskPath(start)
   if (!existsSync(disk)) await disks.create(host.disks, record.diskFormat, record.diskMb, disk)
   const shape = await shapeOf(start)
-  // What serves a folder of the host, and a network, hold state that no snapshot has.
+  // virtiofsd and the network have state outside the snapshot.
   const canSnapshot = spec.mounts.length === 0 && spec.network === 'none'
   const snapshot = canSnapshot ? await snapshots.find(host, shape) : null
   if (snapshot !== null) {
@@ -44,7 +43,7 @@ export async function bringUp(start: Start, signal: AbortSignal): Promise<Machin
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof Error)) throw error
-      // It did not fit this host after all. A boot needs none.
+      // The snapshot does not work on this host: boot without it.
       await endMachine(paths, host.groups, spec.id, false)
       await snapshots.remove(host, shape)
     }
@@ -88,11 +87,11 @@ async function run(start: Start, shape: Shape, snapshot: string | null, signal: 
 const diskPath = ({ paths, record }: Start) => join(paths.session(record.id), diskFile(record.diskFormat))
 
 async function shapeOf({ host, paths, options, spec, record, image }: Start): Promise<Shape> {
-  const disks = await Promise.all([image.image, image.top].map(name => stat(join(paths.disks, name))))
+  const disks = await Promise.all([image.image, image.overlay].map(name => stat(join(paths.disks, name))))
   const nested = spec.nestedVirt ? host.nested : null
   return {
     imageDisk: image.image,
-    topDisk: image.top,
+    overlayDisk: image.overlay,
     disksMadeMs: disks.map(({ mtimeMs }) => mtimeMs),
     layers: image.layers,
     memoryMb: spec.memoryMb,
@@ -109,16 +108,16 @@ async function shapeOf({ host, paths, options, spec, record, image }: Start): Pr
   }
 }
 
-/** What went wrong, in a sentence; `said` is what the machine said last. */
-export function startFailure(id: string, error: unknown, said: string): SandglassError {
+/** `logEnd` is the end of the boot log. */
+export function startFailure(id: string, error: unknown, logEnd: string): SandglassError {
   if (error instanceof SandglassError) return error
-  return new SandglassError('START_FAILED', { id, why: reason(error, said) }, { cause: error })
+  return new SandglassError('START_FAILED', { id, why: reason(error, logEnd) }, { cause: error })
 }
 
-function reason(error: unknown, said: string): string {
+function reason(error: unknown, logEnd: string): string {
   if (error instanceof KeeperError) return error.message
   const isLate = error instanceof DOMException && error.name === 'TimeoutError'
   const message = error instanceof Error ? error.message : String(error)
   const what = isLate ? 'it was not ready in time' : error instanceof ConnectionClosed ? 'it ended before it was ready' : message
-  return `${what}; the last that the machine said: ${said}`
+  return `${what}; the boot log ends with: ${logEnd}`
 }

@@ -1,8 +1,8 @@
-// Archives as the kernel unpacks them into its first root filesystem: cpio in the "newc" form.
+// Writes cpio archives in the "newc" format, which the kernel unpacks as its initramfs.
 
 export interface CpioEntry {
   readonly name: string
-  /** Type and permissions, as stat has them. */
+  /** File type and permissions, as in st_mode. */
   readonly mode: number
   readonly content: Buffer
 }
@@ -17,7 +17,7 @@ export const folder = (name: string): CpioEntry => ({ name, mode: FOLDER, conten
 export const file = (name: string, content: Buffer): CpioEntry => ({ name, mode: FILE, content })
 export const program = (name: string, content: Buffer): CpioEntry => ({ name, mode: PROGRAM, content })
 
-/** The same bytes for the same entries: times and owners are zero. */
+/** Deterministic: times and owners are zero. */
 export function cpioArchive(entries: readonly CpioEntry[]): Buffer {
   const parts = entries.flatMap((entry, i) => encode(entry, i + 1))
   return Buffer.concat([...parts, ...encode({ name: TRAILER, mode: 0, content: Buffer.alloc(0) }, 0)])

@@ -1,4 +1,4 @@
-// Finds the kernel that machines boot and the folder of its modules.
+// Finds the kernel for machines and the folder of its modules.
 import { accessSync, constants, existsSync, readdirSync, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -9,14 +9,14 @@ export interface Kernel {
   readonly modulesDir: string
 }
 
-/** Where the boot protocol of x64 has the offset of the version, and from where that counts. */
+/** In the x64 boot protocol: the field with the offset of the version string, and the base of that offset. */
 const VERSION_OFFSET = 0x20e
 const VERSION_BASE = 0x200
 const SETUP_BYTES = 64 * 1024
 
 /**
- * `wanted` is a path, or auto: the newest in /boot whose modules are installed, else one that was unpacked below `roots`, which have the folders
- * boot and lib/modules as a package has. Null when there is none.
+ * `wanted` is a path or `auto`: the newest kernel in /boot whose modules are installed, else one below `roots`, which have the folders boot and
+ * lib/modules of an unpacked package. Null if there is none.
  */
 export async function findKernel(wanted: string, roots: readonly string[]): Promise<Kernel | null> {
   if (wanted !== 'auto')
@@ -30,7 +30,7 @@ export async function findKernel(wanted: string, roots: readonly string[]): Prom
   return null
 }
 
-/** Newest first; those that this user may not read are left out. */
+/** Readable kernels, newest first. */
 function kernelsIn(dir: string): string[] {
   if (!existsSync(dir)) return []
   const names = readdirSync(dir).filter(name => name.startsWith('vmlinuz-') && isReadable(join(dir, name)))
@@ -46,7 +46,7 @@ async function withModules(path: string, dirs: readonly string[]): Promise<Kerne
   return modulesDir === undefined ? null : { path, version, modulesDir }
 }
 
-/** From the kernel itself where its format has it, else from the name that distributions give the file. */
+/** From the kernel's header if it has one, else from the file name. */
 async function versionOf(path: string): Promise<string | null> {
   const named = /^(?:vmlinuz|vmlinux|Image)-(.+)$/.exec(basename(path))?.[1] ?? null
   const file = await open(path)
@@ -65,6 +65,6 @@ function isReadable(path: string): boolean {
     accessSync(path, constants.R_OK)
     return statSync(path).isFile()
   } catch {
-    return false // the answer, not a failure
+    return false // not readable
   }
 }

@@ -1,17 +1,16 @@
-// The drivers that a stock kernel has as modules, in the order in which they can be loaded. What a module needs is written in the module itself,
-// so that a kernel package which was only unpacked, and has no list of dependencies yet, will do.
+// Collects kernel modules in the order in which they can be loaded. Dependencies are read from the modules themselves, so that a kernel package
+// that was only unpacked, without depmod, works.
 import { execFile } from 'node:child_process'
 import { readdir, readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
-
 import { isMissing } from '../../../lib/missing-file.ts'
 
 const run = promisify(execFile)
 const MAX_MODULE_BYTES = 64 * 1024 * 1024
 
-/** A kernel that no machine can be made with, and what to do. */
+/** The kernel cannot be used; `fix` says what to do. */
 export class UnusableKernel extends Error {
   override readonly name = 'UnusableKernel'
   readonly fix: string
@@ -27,7 +26,7 @@ export interface KernelModule {
   readonly content: Buffer
 }
 
-/** Gives the named modules and all they need. One that is part of the kernel proper, or that `optional` names and the kernel lacks, is left out. */
+/** The wanted modules with their dependencies. Built-in modules and missing `optional` ones are left out. */
 export async function collectModules(
   modulesDir: string,
   wanted: readonly string[],
@@ -41,7 +40,7 @@ export async function collectModules(
     const path = files.get(name)
     if (path === undefined) {
       if (optional.includes(name)) return
-      throw new UnusableKernel(`the kernel of ${modulesDir} has no ${name}`)
+      throw new UnusableKernel(`the kernel of ${modulesDir} has no module ${name}`)
     }
     const content = await readModule(path)
     for (const needed of dependencies(content)) await visit(needed)
@@ -57,7 +56,7 @@ async function moduleFiles(modulesDir: string): Promise<Map<string, string>> {
   return new Map(modules.map(path => [moduleName(path), join(modulesDir, 'kernel', path)]))
 }
 
-/** File names have - where the kernel has _. */
+/** File names may have - where the kernel uses _. */
 function moduleName(path: string): string {
   return basename(path)
     .replace(/\.ko(\..*)?$/, '')
@@ -83,7 +82,7 @@ async function readModule(path: string): Promise<Buffer> {
   }
 }
 
-/** From the module's own description, a list of NAME=VALUE strings that end in a zero byte. */
+/** From the section .modinfo of the module: NAME=VALUE strings, each terminated by a zero byte. */
 function dependencies(content: Buffer): string[] {
   const mark = Buffer.from('\0depends=')
   const at = content.indexOf(mark)

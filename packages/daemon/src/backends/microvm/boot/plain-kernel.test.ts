@@ -3,7 +3,7 @@ import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { plainKernel } from './plain-kernel.ts'
 
-/** As the file that a distribution installs: one sector of boot code, four of set-up, then what is compressed. */
+/** A kernel image: one sector of boot code, four of setup code, then the compressed payload. */
 function bootable(payload: Buffer): Buffer {
   const image = Buffer.alloc(5 * 512 + 100)
   image.writeUInt8(4, 0x1f1)
@@ -14,7 +14,7 @@ function bootable(payload: Buffer): Buffer {
   return Buffer.concat([image, payload, Buffer.alloc(32)])
 }
 
-/** An ELF file with one segment of notes, whose last is of this type. */
+/** An ELF file with one segment of notes; the last note has this type. */
 function kernel(type: number, owner = 'Xen\0'): Buffer {
   const notes = Buffer.concat([note(3, 'GNU\0', 5), note(type, owner, 8)])
   const elf = Buffer.alloc(0x40 + 0x38)
@@ -41,7 +41,7 @@ const number = (value: number) => {
 }
 const sized = (packed: Buffer, size: number) => Buffer.concat([packed, number(size)])
 
-/** A frame of two blocks, the first with a copy that overlaps itself and lengths that do not fit into a token. */
+/** A frame of two blocks. The first has an overlapping copy and lengths that do not fit into a token. */
 function lz4(content: Buffer): Buffer {
   const tail = Buffer.from('the kernel '.repeat(400))
   const [head, period] = [content.subarray(0, content.length - tail.length), 11]
@@ -63,25 +63,25 @@ const ENTRY = 18
 const whole = kernel(ENTRY)
 const xz = (content: Buffer) => execFileSync('xz', ['-c', '--check=crc32'], { input: content })
 
-describe('the kernel proper', () => {
+describe('the uncompressed kernel', () => {
   it.each([
     ['gzip', gzipSync(whole)],
     ['zstd', sized(zstdCompressSync(whole), whole.length)],
     ['xz', sized(xz(whole), whole.length)],
     ['lz4', sized(lz4(whole), whole.length)],
-  ])('comes out of an image that has it compressed with %s', async (_, payload) => {
+  ])('is extracted from an image with %s compression', async (_, payload) => {
     expect(await plainKernel(bootable(payload))).toEqual(whole)
   })
 
   it.each([
     ['is too short', Buffer.from('MZ')],
-    ['is no kernel', Buffer.alloc(4096)],
-    ['has a payload that is not in it', bootable(gzipSync(whole)).subarray(0, 2700)],
-    ['is compressed with something else', bootable(Buffer.from('BZh9 and so on'))],
-    ['holds no ELF file', bootable(gzipSync(Buffer.from('text')))],
-    ['cannot be entered from outside', bootable(gzipSync(kernel(ENTRY - 1)))],
-    ['has that note of somebody else', bootable(gzipSync(kernel(ENTRY, 'Zen\0')))],
-  ])('is not looked for in an image that %s', async (_, image) => {
+    ['is not a kernel', Buffer.alloc(4096)],
+    ['is shorter than its payload', bootable(gzipSync(whole)).subarray(0, 2700)],
+    ['has another compression', bootable(Buffer.from('BZh9 and so on'))],
+    ['has no ELF file', bootable(gzipSync(Buffer.from('text')))],
+    ['has no PVH entry point', bootable(gzipSync(kernel(ENTRY - 1)))],
+    ['has the note of another owner', bootable(gzipSync(kernel(ENTRY, 'Zen\0')))],
+  ])('is absent in an image that %s', async (_, image) => {
     expect(await plainKernel(image)).toBeNull()
   })
 
@@ -89,17 +89,17 @@ describe('the kernel proper', () => {
   const bomb = Buffer.concat([Buffer.from([0x1f, 65, 1, 0]), Buffer.alloc(40_000, 255), Buffer.from([0, 0])])
   it.each([
     ['is damaged', bootable(gzipSync(whole).fill(7, 40, 60)), /./],
-    ['tells the wrong size', bootable(sized(lz4(whole), whole.length + 1)), /bytes, not/],
-    ['tells the wrong size of zstd', bootable(sized(zstdCompressSync(whole), whole.length + 1)), /bytes, not/],
-    ['tells a size beyond all measure', bootable(sized(lz4(whole), 0xffff_ffff)), /4294967295 bytes/],
-    ['refers to what is not there', bootable(sized(nothing, 5)), /refers to nothing/],
+    ['declares a wrong size', bootable(sized(lz4(whole), whole.length + 1)), /bytes instead of/],
+    ['declares a wrong size of zstd data', bootable(sized(zstdCompressSync(whole), whole.length + 1)), /bytes instead of/],
+    ['declares an enormous size', bootable(sized(lz4(whole), 0xffff_ffff)), /4294967295 bytes/],
+    ['has an invalid offset', bootable(sized(nothing, 5)), /invalid LZ4 offset/],
     [
-      'has more in one block than a block has',
+      'has a block that is too large',
       bootable(sized(Buffer.concat([nothing.subarray(0, 4), number(bomb.length), bomb]), 10_200_020)),
-      /refers to nothing/,
+      /invalid LZ4 offset/,
     ],
-    ['holds a cut-off ELF file', bootable(gzipSync(whole.subarray(0, 0x50))), /out of range|outside/],
-  ])('cannot be had of an image that %s', async (_, image, why) => {
+    ['has a truncated ELF file', bootable(gzipSync(whole.subarray(0, 0x50))), /out of range|outside/],
+  ])('is an error for an image that %s', async (_, image, why) => {
     await expect(plainKernel(image)).rejects.toThrow(why)
   })
 })

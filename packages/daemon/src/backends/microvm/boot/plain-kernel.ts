@@ -1,5 +1,5 @@
-// The kernel proper, which the file that a distribution installs holds compressed. An emulated processor takes half a second to unpack it; the
-// host does that once, and QEMU loads the result where the kernel is to be.
+// Extracts the uncompressed kernel (vmlinux) from a distribution's compressed kernel image. An emulated processor takes half a second to decompress
+// it at each boot; the host does that once, and QEMU loads the result directly.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { gunzip, zstdDecompress } from 'node:zlib'
@@ -7,19 +7,19 @@ import { isLz4, unpackLz4 } from './lz4.ts'
 
 const MAX_BYTES = 512 * 1024 * 1024
 const XZ_MS = 60_000
-/** A kernel has five headers and half a kilobyte of notes. */
+/** Limits: a real kernel has five program headers and half a kilobyte of notes. */
 const [MAX_HEADERS, MAX_NOTES] = [64, 64 * 1024]
-/** Of the boot protocol of x64. */
+/** Offsets of fields in the x64 boot protocol. */
 const SETUP = { sectors: 0x1f1, magic: 0x202, version: 0x206, payloadOffset: 0x248, payloadLength: 0x24c }
 const PAYLOAD_SINCE = 0x0208
 const SECTOR = 512
-/** Of ELF: what has notes, and the note that says where a machine monitor may enter the kernel. */
+/** ELF: the segment type PT_NOTE, and the note with the PVH entry point, at which QEMU enters the kernel. */
 const NOTES = 4
 const ENTRY_NOTE = { owner: 'Xen\0', type: 18 }
 
 /**
- * Null for a kernel that is no x64 one, is compressed otherwise, or cannot be entered this way: such a one unpacks itself, as ever. Throws for one
- * that cannot be unpacked here, now or at all.
+ * Null for a kernel that is not for x64, has an unknown compression or no PVH entry point: it decompresses itself at boot. Throws if decompressing
+ * fails.
  */
 export async function plainKernel(image: Buffer): Promise<Buffer | null> {
   const payload = payloadOf(image)
@@ -39,18 +39,18 @@ async function unpack(payload: Buffer): Promise<Buffer | null> {
   const bounds = { maxOutputLength: MAX_BYTES }
   const magic = payload.toString('hex', 0, 4)
   if (magic.startsWith('1f8b')) return await promisify(gunzip)(payload, bounds)
-  // All but gzip, which has it itself, are followed by the size of what they hold.
+  // All formats but gzip are followed by the decompressed size.
   const [data, size] = [payload.subarray(0, -4), payload.readUInt32LE(payload.length - 4)]
-  const way = isLz4(data) ? unpackLz4 : WAYS[magic]
-  if (way === undefined) return null
-  if (size > MAX_BYTES) throw new Error(`it is to have ${size} bytes`)
-  const kernel = await way(data, size)
-  if (kernel.length !== size) throw new Error(`it has ${kernel.length} bytes, not ${size}`)
+  const decompress = isLz4(data) ? unpackLz4 : DECOMPRESSORS[magic]
+  if (decompress === undefined) return null
+  if (size > MAX_BYTES) throw new Error(`the kernel declares ${size} bytes`)
+  const kernel = await decompress(data, size)
+  if (kernel.length !== size) throw new Error(`the kernel has ${kernel.length} bytes instead of ${size}`)
   return kernel
 }
 
-/** By the first bytes of what they unpack. */
-const WAYS: Readonly<Record<string, (data: Buffer, size: number) => Promise<Buffer>>> = {
+/** Keyed by the magic number of the format. */
+const DECOMPRESSORS: Readonly<Record<string, (data: Buffer, size: number) => Promise<Buffer>>> = {
   '28b52ffd': async (data, size) => await promisify(zstdDecompress)(data, { maxOutputLength: size }),
   fd377a58: unpackXz,
 }
@@ -59,7 +59,7 @@ async function unpackXz(data: Buffer, size: number): Promise<Buffer> {
   return await new Promise((resolve, reject) => {
     const options = { encoding: 'buffer', maxBuffer: size, timeout: XZ_MS } as const
     const child = execFile('xz', ['-dc'], options, (error, output) => (error === null ? resolve(output) : reject(error)))
-    child.stdin?.on('error', () => undefined) // its exit tells
+    child.stdin?.on('error', () => undefined) // the exit status is reported instead
     child.stdin?.end(data)
   })
 }
@@ -78,7 +78,7 @@ function segment(kernel: Buffer, header: Buffer): Buffer {
   return kernel.subarray(offset, offset + Math.min(length, MAX_NOTES))
 }
 
-/** Each note is the lengths of its owner and of its content, a type, and these two, each filled up to a multiple of four. */
+/** A note has the lengths of its name and content, a type, the name and the content, each padded to a multiple of four. */
 function hasEntryNote(notes: Buffer): boolean {
   for (let at = 0; at + 12 <= notes.length; ) {
     const [owner, content, type] = [notes.readUInt32LE(at), notes.readUInt32LE(at + 4), notes.readUInt32LE(at + 8)]

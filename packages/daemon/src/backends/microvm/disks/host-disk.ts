@@ -1,4 +1,4 @@
-// The image `host` as two disks: the host's programs, copied once, and the small rest, which may change more often.
+// The disks of the image `host`: one with a copy of the host's programs, and a small one with the rest, which changes more often.
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
@@ -11,22 +11,22 @@ import { COMPRESSION, inMib, makeSquashfs, type SquashfsTools } from './squashfs
 
 const run = promisify(execFile)
 
-/** What no program needs to run. */
+/** Folders that no program needs at run time. */
 const LEFT_OUT = [
   ...['doc', 'man', 'info', 'help', 'gtk-doc', 'locale', 'lintian', 'bug'].map(name => `usr/share/${name}`),
   ...['usr/src', 'usr/lib/debug', 'usr/lib/modules', 'usr/lib/firmware', 'lib/modules', 'lib/firmware'],
 ]
-/** Folders in which a program that is installed or removed shows. */
+/** Folders that change when a program is installed or removed. */
 const FOLDERS = [
   ...['usr', 'usr/bin', 'usr/sbin', 'usr/lib', 'usr/libexec', 'bin', 'sbin', 'lib'],
   ...['usr/local', 'usr/local/bin', 'usr/local/sbin', 'usr/local/lib', 'var/lib/pacman/local'],
 ]
-/** The records of package managers. */
+/** Databases of package managers. */
 const RECORDS = [
   ...['var/lib/dpkg/status', 'lib/apk/db/installed'],
   ...['rpmdb.sqlite', 'Packages', 'Packages.db'].map(name => `var/lib/rpm/${name}`),
 ]
-// SECURITY: what others may not read on the host is not copied at all; neither are sockets, pipes and devices.
+// SECURITY: only world-readable files and folders are copied, and no sockets, pipes or devices.
 const READABLE = [
   ...['-action', 'prune@type(d) && !perm(-o=rx)'],
   ...['-action', 'exclude@type(f) && !perm(-o=r)'],
@@ -35,10 +35,10 @@ const READABLE = [
 
 export interface HostDisks {
   readonly image: string
-  readonly top: string
+  readonly overlay: string
 }
 
-/** File names of the disks, made on first use and again when programs were installed. Takes seconds then; `say` is told how far it is. */
+/** Makes the disks on first use and after changes to the host's programs. That takes seconds; `say` reports the progress. */
 export async function prepareHostDisks(
   tools: SquashfsTools,
   dirs: { readonly images: string; readonly disks: string },
@@ -46,42 +46,42 @@ export async function prepareHostDisks(
   say: (step: string) => void,
 ): Promise<HostDisks> {
   const { name, layers } = await prepareHost(dirs.images)
-  const [image, top] = [`programs-${await stateOfPrograms()}.sqfs`, `${name}.sqfs`]
+  const [image, overlay] = [`programs-${await stateOfPrograms()}.sqfs`, `${name}.sqfs`]
   const skeleton = layers.find(layer => layer.target === '/')?.source ?? ''
   const programs = layers.filter(layer => layer.target !== '/').map(layer => layer.source)
   const shown = new Set(programs.map(source => basename(source)))
   const rest = (await readdir(skeleton)).filter(entry => !shown.has(entry)).map(entry => join(skeleton, entry))
-  await makeSquashfs(tools, rest, join(dirs.disks, top), [], signal)
+  await makeSquashfs(tools, rest, join(dirs.disks, overlay), [], signal)
   const report = reporter(programs, say)
   const options = [...READABLE, '-wildcards', '-e', ...LEFT_OUT]
   await makeSquashfs(tools, programs, join(dirs.disks, image), options, signal, report)
-  return { image, top }
+  return { image, overlay }
 }
 
-/** How much there is to copy is found out meanwhile, and told once it is known. */
+/** Reports the progress. The total is computed in the background and included as soon as it is known. */
 function reporter(programs: readonly string[], say: (step: string) => void): (bytes: number) => void {
-  let [isAsked, total] = [false, 0]
+  let [isMeasured, total] = [false, 0]
   return bytes => {
-    if (!isAsked) void sizeOf(programs).then(size => (total = size))
-    isAsked = true
+    if (!isMeasured) void sizeOf(programs).then(size => (total = size))
+    isMeasured = true
     const most = total > bytes ? ` of about ${inMib(total)}` : ''
     say(`copying this host's programs to a disk, once: ${inMib(bytes)}${most} MiB`)
   }
 }
 
-/** 0 where it cannot be found out. */
+/** Total size in bytes; 0 if du fails. */
 async function sizeOf(programs: readonly string[]): Promise<number> {
   const args = ['-sbc', ...LEFT_OUT.map(path => `--exclude=/${path}`), ...programs]
   const { stdout } = await run('du', args, { env: { PATH: '/usr/bin:/bin', LC_ALL: 'C' } }).catch(
     (error: { stdout?: string }) => ({
-      // It fails for one file that vanished, and still says the rest.
+      // du fails if one file vanished, but still prints the total.
       stdout: error.stdout ?? '',
     }),
   )
   return Number(/^(\d+)\ttotal$/m.exec(stdout)?.[1] ?? 0)
 }
 
-/** Differs when programs of the host do. */
+/** A digest that changes when the host's programs change. */
 export async function stateOfPrograms(hostRoot = '/'): Promise<string> {
   const inLocal = (await namesIn(join(hostRoot, 'usr/local/lib'))).map(name => join('usr/local/lib', name)).sort()
   const folders = [...FOLDERS, ...inLocal]

@@ -9,14 +9,14 @@ import { RUNNER_PATH } from '../../plain-child/plain-child.fixture.ts'
 import { imageOf } from '../../rootfs/image.fixture.ts'
 import { microvmPaths } from '../paths.ts'
 import { ImageDisks } from './image-disks.ts'
-import { SpareRoom } from './spare-space.ts'
+import { SpareSpace } from './spare-space.ts'
 
 const HOUR_MS = 3_600_000
 
-it("a copy of the host's programs that takes long is not begun again, and counts from when it was done", async () => {
+it("a slow copy of the host's programs is not started twice, and is fresh from its end on", async () => {
   const dataDir = await temporaryFolder()
   const [runs, go, mksquashfs] = ['runs', 'go', 'mksquashfs'].map(name => join(dataDir, name)) as [string, string, string]
-  // Writes what it was asked for: the file that comes before its options.
+  // Writes the output file: the last argument before the options.
   const waits = `while [ ! -e ${go} ]; do sleep 0.02; done`
   const script = `#!/bin/sh\necho run >> ${runs}\n${waits}\nfor a; do case $a in -*) break;; *) last=$a;; esac; done\n: > "$last"\n`
   await writeFile(mksquashfs, script, { mode: 0o755 })
@@ -24,7 +24,7 @@ it("a copy of the host's programs that takes long is not begun again, and counts
   const disks = new ImageDisks(
     microvmPaths(dataDir),
     'no-runner',
-    new SpareRoom(dataDir, NO_OVERCOMMIT),
+    new SpareSpace(dataDir, NO_OVERCOMMIT),
     async () => new Set(),
     () => now,
   )
@@ -41,15 +41,15 @@ it("a copy of the host's programs that takes long is not begun again, and counts
   expect(await second).toBe(made)
   expect(await prepare()).toBe(made)
   expect(await count()).toBe(2)
-  expect(readdirSync(join(dataDir, 'images/disks')).toSorted()).toEqual([made.top, 'host-used', made.image].toSorted())
+  expect(readdirSync(join(dataDir, 'images/disks')).toSorted()).toEqual([made.overlay, 'host-used', made.image].toSorted())
   now += HOUR_MS
   expect(await prepare()).not.toBe(made)
 })
 
-it.each(['-9999999999999', '99999999999999999'])('an image with a file of the time %s becomes a disk', async mtime => {
+it.each(['-9999999999999', '99999999999999999'])('a disk is made of an image with a file whose time is %s', async mtime => {
   const dataDir = await temporaryFolder()
   const paths = microvmPaths(dataDir)
-  const disks = new ImageDisks(paths, RUNNER_PATH, new SpareRoom(dataDir, NO_OVERCOMMIT), async () => new Set())
+  const disks = new ImageDisks(paths, RUNNER_PATH, new SpareSpace(dataDir, NO_OVERCOMMIT), async () => new Set())
   const image = await imageOf(dataDir, [{ entries: [{ name: 'f', content: 'x', pax: { mtime } }] }])
   const tools = { mksquashfs: 'mksquashfs', sqfstar: 'sqfstar' }
   const made = await disks.prepare(tools, image, AbortSignal.timeout(20_000), () => undefined)

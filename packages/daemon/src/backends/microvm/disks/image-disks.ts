@@ -1,32 +1,32 @@
-// Images as disks: made once, kept while a session or the next start may need them.
+// Disks of images: made once, and kept while a session or a later start may need them.
 import { renameSync } from 'node:fs'
 import { readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { namesIn, nullIfMissing } from '../../../lib/missing-file.ts'
 import type { LayeredImage, RootImage } from '../../backend.ts'
 import { topPrefix } from '../../rootfs/overlay-layer.ts'
+import { UNUSED_MS } from '../cached-files.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
 import { type HostDisks, prepareHostDisks } from './host-disk.ts'
 import { imageFile, prepareLayerDisks } from './layer-disk.ts'
-import type { SpareRoom } from './spare-space.ts'
-import { UNUSED_MS } from './unused.ts'
+import type { SpareSpace } from './spare-space.ts'
 
-/** File names below the folder of disks, and what a machine has to know of them. */
+/** The disks of one image. `image` and `overlay` are file names in the folder of disks. */
 export interface ImageDisk {
   readonly image: string
-  /** What is laid over it. */
-  readonly top: string
-  /** Folders of the image's disk, one per layer; 0 where the disk itself is the one layer. */
+  /** Disk of the overlay layer, which is mounted over the image. */
+  readonly overlay: string
+  /** Number of layer folders on the image's disk; 0 if the disk itself is the only layer. */
   readonly layers: number
   /** Name of the user that programs run as. */
   readonly user: string
 }
 
-/** Programs that were installed on the host show in sessions made this long after it: looking costs some milliseconds. */
+/** The host's programs are checked for changes at most this often, because a check takes some milliseconds. */
 const HOST_FRESH_MS = 60_000
 
-/** Empty; its time is when this host's programs were last asked for. */
+/** An empty file. Its modification time is the last use of the host's disks. */
 const HOST_USED = 'host-used'
 
 const HOSTS = /^(programs|host)-[0-9a-f]+\.sqfs$/
@@ -36,29 +36,29 @@ type Tools = Pick<Host, 'mksquashfs' | 'sqfstar'>
 export class ImageDisks {
   readonly #paths: MicrovmPaths
   readonly #runnerPath: string
-  readonly #room: SpareRoom
+  readonly #space: SpareSpace
   readonly #used: () => Promise<ReadonlySet<string>>
   readonly #making = new Map<string, Promise<ImageDisk>>()
   readonly #now: () => number
-  /** Counted from when it was made; while it is being made there is no end. */
+  /** Set when the host's disks are complete; infinite while they are being made. */
   #hostFreshUntil = Number.POSITIVE_INFINITY
 
-  /** `used` tells the files that sessions have. */
+  /** `used` returns the names of disks that sessions use. */
   constructor(
     paths: MicrovmPaths,
     runnerPath: string,
-    room: SpareRoom,
+    space: SpareSpace,
     used: () => Promise<ReadonlySet<string>>,
     now: () => number = Date.now,
   ) {
     this.#paths = paths
     this.#runnerPath = runnerPath
-    this.#room = room
+    this.#space = space
     this.#used = used
     this.#now = now
   }
 
-  /** The disk of an image, made if it is not there. Those who ask at the same time wait for the same one. */
+  /** Makes the disks of an image if they do not exist. Concurrent callers share the work. */
   async prepare(host: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
     const key = image.kind === 'host' ? 'host' : image.id
     if (key === 'host' && this.#now() > this.#hostFreshUntil) this.#making.delete(key)
@@ -72,13 +72,16 @@ export class ImageDisks {
     }
   }
 
-  /** Removes disks of other images than these that no session has. */
+  /** Removes the disks of images that are not in `kept` and that no session uses. */
   async prune(kept: readonly LayeredImage[]): Promise<void> {
     const ids = new Set(['host', ...kept.map(({ id }) => id)])
     for (const key of this.#making.keys()) if (!ids.has(key)) this.#making.delete(key)
-    // What fails is told to whoever asked for it, and leaves no disk.
+    // A failure is reported to the caller of prepare() and leaves no disk.
     const current = await Promise.all([...this.#making.values()].map(async making => await making.catch(() => null)))
-    const names = new Set([...(await this.#used()), ...current.flatMap(disk => (disk === null ? [] : [disk.image, disk.top]))])
+    const names = new Set([
+      ...(await this.#used()),
+      ...current.flatMap(disk => (disk === null ? [] : [disk.image, disk.overlay])),
+    ])
     const prefixes = kept.flatMap(({ id }) => [topPrefix(id), imageFile(id)])
     for (const name of await namesIn(this.#paths.disks)) {
       if (name === HOST_USED || names.has(name) || prefixes.some(prefix => name.startsWith(prefix))) continue
@@ -91,14 +94,14 @@ export class ImageDisks {
     const path = join(this.#paths.disks, name)
     const marker = join(this.#paths.disks, HOST_USED)
     const used = await Promise.all([path, marker].map(async file => (await stat(file).catch(nullIfMissing))?.mtimeMs ?? 0))
-    // At once with the look whether somebody prepares it: whoever comes later finds nothing, and makes it.
+    // Renamed in the same tick as the check for a running prepare(), so that a later prepare() finds no disk and makes it.
     if (Date.now() - Math.max(...used) < UNUSED_MS || this.#making.has('host')) return
     renameSync(path, `${path}.old`)
     await rm(`${path}.old`, { force: true })
   }
 
   async #make(host: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
-    const tools = { ...host, runnerPath: this.#runnerPath, room: this.#room }
+    const tools = { ...host, runnerPath: this.#runnerPath, space: this.#space }
     if (image.kind === 'layers') return await prepareLayerDisks(tools, this.#paths, image, signal, say)
     this.#hostFreshUntil = Number.POSITIVE_INFINITY
     const disks = await prepareHostDisks(tools, this.#paths, signal, say)
@@ -108,9 +111,9 @@ export class ImageDisks {
     return { ...disks, layers: 0, user: 'sandbox' }
   }
 
-  /** Disks of earlier states of the host are large. */
-  async #removeHosts({ image, top }: HostDisks): Promise<void> {
-    const used = new Set([...(await this.#used()), image, top])
+  /** Removes the disks of earlier states of the host, which are large. */
+  async #removeHosts({ image, overlay }: HostDisks): Promise<void> {
+    const used = new Set([...(await this.#used()), image, overlay])
     for (const name of await readdir(this.#paths.disks))
       if (HOSTS.test(name) && !used.has(name)) await rm(join(this.#paths.disks, name), { force: true })
   }

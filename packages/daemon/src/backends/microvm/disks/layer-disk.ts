@@ -1,4 +1,4 @@
-// An image of the store as two disks: its layers, each in a folder of its own, and what is laid over them. The machine makes one root of them.
+// The disks of a stored image: one with each layer in its own folder, and one with the overlay layer. The guest mounts them as one root.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
@@ -17,17 +17,17 @@ import type { ImageDisk } from './image-disks.ts'
 import { COMPRESSION, inMib, makeSquashfs, REPORT_MS, type SquashfsTools } from './squashfs.ts'
 
 export interface LayerDiskTools extends SquashfsTools {
-  /** Null where squashfs-tools is older than 4.5. */
+  /** Null if squashfs-tools is older than 4.5. */
   readonly sqfstar: string | null
   readonly runnerPath: string
 }
 
 const SQFSTAR_OPTIONS = ['-no-progress', '-quiet', '-root-mode', '755', '-mem', '512M']
-/** What any image may have, in one layer. */
+/** Limit per layer: the limit of a whole image. */
 const MAX_ENTRIES = String(LIMITS.image_entries.max)
-/** What `runner restack` remembers of a layer at most. */
+/** Limit of `runner restack` on the bytes of names in a layer. */
 const MAX_NAME_BYTES = 64 * 1024 * 1024
-/** Two blocks of zeros end a tar. */
+/** The end marker of a tar: two blocks of zeros. */
 const TAR_END = Buffer.alloc(1024)
 
 export async function prepareLayerDisks(
@@ -39,17 +39,17 @@ export async function prepareLayerDisks(
 ): Promise<ImageDisk> {
   const tops = join(dirs.images, 'tops')
   const { name, user } = await prepareTop(tops, image.id, () => lookInLayers(image, LOOKED_AT, signal))
-  const [top, own] = [`${name}.sqfs`, imageFile(image.id)]
+  const [overlay, own] = [`${name}.sqfs`, imageFile(image.id)]
   const entries = (await readdir(join(tops, name))).map(entry => join(tops, name, entry))
-  await makeSquashfs(tools, entries, join(dirs.disks, top), [], signal)
-  // With no layers there is nothing below what is laid over them.
-  if (image.layers.length === 0) return { image: top, top, layers: 0, user }
+  await makeSquashfs(tools, entries, join(dirs.disks, overlay), [], signal)
+  // An image without layers has only the overlay layer.
+  if (image.layers.length === 0) return { image: overlay, overlay, layers: 0, user }
   const target = join(dirs.disks, own)
   if (!existsSync(target)) {
     say(`making a disk of ${image.reference}`)
     await build(tools, image, target, signal, say)
   }
-  return { image: own, top, layers: image.layers.length, user }
+  return { image: own, overlay, layers: image.layers.length, user }
 }
 
 export const imageFile = (id: string): string => `image-${id.replace(/^sha256:/, '').slice(0, 32)}.sqfs`
@@ -71,7 +71,7 @@ async function build(
   const scratch = await mkdtemp(`${target}.${process.pid}.`)
   try {
     const building = join(scratch, 'disk')
-    await tools.room.take(`a disk of ${image.reference}`, full =>
+    await tools.space.write(`a disk of ${image.reference}`, full =>
       write({ ...tools, sqfstar }, image, scratch, building, AbortSignal.any([signal, full]), say),
     )
     await chmod(building, 0o644)
@@ -93,7 +93,7 @@ async function write(
   const env = { PATH: '/usr/bin:/bin' }
   const child = spawn(tools.sqfstar, args, { stdio: ['pipe', 'ignore', 'pipe'], signal, killSignal: 'SIGKILL', env })
   const made = succeeded(child, 'sqfstar')
-  made.catch(() => undefined) // told below, unless a layer fails first
+  made.catch(() => undefined) // awaited below, unless a layer fails first
   for (const [i, layer] of image.layers.entries()) {
     const plan = join(scratch, 'plan')
     let total = 0
@@ -108,7 +108,7 @@ async function write(
   await made
 }
 
-/** Tells now and then how much of a layer has passed. */
+/** Reports now and then how much of a layer has been read. */
 function reporter(what: string, total: number, say: (step: string) => void): (bytes: number) => void {
   let [done, next] = [0, Date.now() + REPORT_MS]
   return bytes => {
@@ -119,7 +119,7 @@ function reporter(what: string, total: number, say: (step: string) => void): (by
   }
 }
 
-/** Runs the layer through `runner restack`, whose output goes straight to the next program. */
+/** Pipes the layer through `runner restack` into `output`. */
 async function restack(
   tools: LayerDiskTools,
   image: LayeredImage,
@@ -131,22 +131,22 @@ async function restack(
 ): Promise<void> {
   const child = spawn(tools.runnerPath, ['restack', ...args], { stdio: ['pipe', output, 'pipe'], signal, env: {} })
   const done = restacked(child, image)
-  done.catch(() => undefined) // told below, unless the layer is at fault
+  done.catch(() => undefined) // awaited below, unless the layer is invalid
   const sent = pipeline(openLayer(blob, { image: image.reference, diffId, compression, onBytes }), child.stdin ?? process.stderr)
   try {
     await sent
   } catch (error) {
     if (error instanceof SandglassError) throw error
-    await done // why it stopped reading
+    await done // throws the reason why restack stopped reading
     throw error
   }
   await done
 }
 
 async function restacked(child: ChildProcess, image: LayeredImage): Promise<void> {
-  const [code, said] = await ended(child)
+  const [code, stderr] = await ended(child)
   if (code === 0) return
-  const result = lastLine(said)
+  const result = lastLine(stderr)
   if (result?.code === 'invalid')
     throw new SandglassError('IMAGE_INVALID', { image: image.reference, issue: `${result.entry ?? ''}: ${result.issue ?? ''}` })
   if (result?.code === 'too_large') {
@@ -155,21 +155,21 @@ async function restacked(child: ChildProcess, image: LayeredImage): Promise<void
       : ['bytes of names', MAX_NAME_BYTES]
     throw new SandglassError('IMAGE_TOO_LARGE', { image: image.reference, what, max })
   }
-  throw new Error(`a layer could not be read: ${said}`)
+  throw new Error(`a layer could not be read: ${stderr}`)
 }
 
 async function succeeded(child: ChildProcess, name: string): Promise<void> {
-  const [code, said] = await ended(child)
-  if (code !== 0) throw new Error(`${name} failed: ${said}`)
+  const [code, stderr] = await ended(child)
+  if (code !== 0) throw new Error(`${name} failed: ${stderr}`)
 }
 
 async function ended(child: ChildProcess): Promise<[number | null, string]> {
-  let said = ''
+  let stderr = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    said = (said + text).slice(-4000)
+    stderr = (stderr + text).slice(-4000)
   })
   const [code] = (await once(child, 'close')) as [number | null]
-  return [code, said.trim()]
+  return [code, stderr.trim()]
 }
 
 function lastLine(text: string): { code?: string; entry?: string; issue?: string } | null {

@@ -1,26 +1,26 @@
-// The disk of one session: an ext4 filesystem whose size is the session's quota, in a file that grows as the session writes.
+// The disk of one session: an ext4 filesystem with the size of the session's quota, in a file that grows with the data.
 import { copyFile, lstat, mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { renameDurably } from '../../../lib/durable-rename.ts'
 import { nullIfMissing } from '../../../lib/missing-file.ts'
 import { makeEmptyDisk } from '../../disk/empty-disk.ts'
 import { runTool } from '../../disk/run-tool.ts'
-import { unfinished } from './temporary-name.ts'
+import { temporaryName } from '../cached-files.ts'
 
 export type DiskFormat = 'qcow2' | 'raw'
 
 export interface DiskTools {
   readonly mke2fs: string
-  /** Null where it is not installed: only raw disks then. */
+  /** Null if it is not installed: then only raw disks can be made. */
   readonly qemuImg: string | null
 }
 
 export const diskFile = (format: DiskFormat): string => `disk.${format}`
 
-/** Makes disks as copies of empty ones, one per size, which are formatted on first use. */
+/** Makes disks by copying empty ones. There is one empty disk per size, formatted on first use. */
 export class SessionDisks {
   readonly #emptyDir: string
-  /** Empty ones that are being looked for or made, by path. */
+  /** Empty disks that are being made, by path. */
   readonly #making = new Map<string, Promise<void>>()
 
   constructor(emptyDir: string) {
@@ -32,7 +32,7 @@ export class SessionDisks {
     const making = this.#making.get(empty) ?? makeEmpty(empty, tools, format, diskMb).finally(() => this.#making.delete(empty))
     this.#making.set(empty, making)
     await making
-    // A copy of a raw one keeps its holes; in a qcow2 file there are none.
+    // A raw disk is copied with its holes; a qcow2 file has none.
     if (format === 'raw') await runTool('cp', ['--sparse=always', '--', empty, target])
     else await copyFile(empty, target)
   }
@@ -41,7 +41,7 @@ export class SessionDisks {
 async function makeEmpty(path: string, tools: DiskTools, format: DiskFormat, diskMb: number): Promise<void> {
   if ((await lstat(path).catch(nullIfMissing)) !== null) return
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-  const building = unfinished(path)
+  const building = temporaryName(path)
   const raw = format === 'raw' ? building : `${building}.raw`
   try {
     await makeEmptyDisk(tools.mke2fs, raw, diskMb)

@@ -1,4 +1,4 @@
-// On a disk that has little room beside what sessions were promised. SECURITY: a sandbox that stays within its limit must not lose what it writes.
+// Tests on a small disk, most of which is promised to sessions. SECURITY: a sandbox within its limit must not lose data.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, statfsSync, truncateSync, writeFileSync } from 'node:fs'
@@ -15,12 +15,12 @@ import { openMicrovm } from '../backend.ts'
 import { removeTestMicrovm, snapshotMachine, testMicrovm } from '../microvm.fixture.ts'
 import { microvmPaths } from '../paths.ts'
 import { ImageDisks } from './image-disks.ts'
-import { SpareRoom } from './spare-space.ts'
+import { SpareSpace } from './spare-space.ts'
 
 const MiB = 1024 * 1024
 const tools = { mksquashfs: 'mksquashfs', sqfstar: 'sqfstar' }
 
-/** Promises so many bytes, as the disk of a session that has not written yet. */
+/** Promises so many bytes: makes the disk of a session that has not written yet. */
 function promise(dataDir: string, bytes: number): void {
   const disk = join(dataDir, 'sessions', 'keepit', 'disk.raw')
   mkdirSync(join(disk, '..'), { recursive: true })
@@ -28,15 +28,15 @@ function promise(dataDir: string, bytes: number): void {
   truncateSync(disk, bytes)
 }
 
-/** 480 MiB, of which 128 are kept free and a session was promised 200. */
+/** 480 MiB, of which 128 are kept free and 200 are promised to a session. */
 async function smallDisk(overcommit: number) {
   const dataDir = await temporaryFolder()
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=480m,mode=700', 'tmpfs', dataDir])
   onTestFinished(() => void execFileSync('umount', ['--lazy', dataDir]))
   promise(dataDir, 200 * MiB)
   const paths = microvmPaths(dataDir)
-  const room = new SpareRoom(paths.sessions, { ...NO_OVERCOMMIT, overcommit })
-  const disks = new ImageDisks(paths, RUNNER_PATH, room, async () => new Set())
+  const space = new SpareSpace(paths.sessions, { ...NO_OVERCOMMIT, overcommit })
+  const disks = new ImageDisks(paths, RUNNER_PATH, space, async () => new Set())
   return {
     prepare: (image: RootImage) => disks.prepare(tools, image, AbortSignal.timeout(60_000), () => undefined),
     made: () => readdirSync(paths.disks).filter(name => /^(image|programs)-/.test(name)),
@@ -49,12 +49,12 @@ const image = async (mib: number) =>
 
 /** Only root can mount the small disk. */
 describe.runIf(process.getuid?.() === 0)('a disk of an image', () => {
-  it('that takes what a session was promised is given up, and gives back what it took', async () => {
+  it('that needs space promised to a session is aborted, and its space is freed', async () => {
     const disk = await smallDisk(1)
     const before = disk.free()
     let least = before
-    const looks = setInterval(() => (least = Math.min(least, disk.free())), 10)
-    onTestFinished(() => clearInterval(looks))
+    const checks = setInterval(() => (least = Math.min(least, disk.free())), 10)
+    onTestFinished(() => clearInterval(checks))
     await expect(disk.prepare(await image(300))).rejects.toMatchObject({
       code: 'HOST_FULL',
       message: expect.stringContaining('a disk of busybox:test'),
@@ -65,14 +65,14 @@ describe.runIf(process.getuid?.() === 0)('a disk of an image', () => {
     await expect.poll(disk.free, { timeout: 10_000 }).toBeGreaterThan(before - MiB)
   })
 
-  it("that is one of the host's programs is given up likewise", async () => {
+  it("of the host's programs is aborted in the same way", async () => {
     const disk = await smallDisk(1)
     await expect(disk.prepare({ kind: 'host' })).rejects.toMatchObject({ code: 'HOST_FULL' })
     expect(disk.made()).toEqual([])
     expect(disk.free()).toBeGreaterThan(470 * MiB)
   })
 
-  it('that there is room for is made, and any where nothing is promised', async () => {
+  it('that fits into spare space is made, and any disk if overcommit is unlimited', async () => {
     for (const [overcommit, mib] of [
       [1, 50],
       [Number.POSITIVE_INFINITY, 300],
@@ -89,7 +89,7 @@ describe('a snapshot', async () => {
   const options = await testMicrovm()
   afterAll(() => removeTestMicrovm(options))
 
-  it('is not made of what sessions are promised meanwhile', { timeout: 240_000 }, async () => {
+  it('is aborted if its space is promised to a session meanwhile', { timeout: 240_000 }, async () => {
     const spec = specOf({ allowUnenforced: [] }, { memoryMb: 550 + (process.pid % 97) })
     const backend = openMicrovm(options)
     const machine = await backend.start(spec, AbortSignal.timeout(60_000))

@@ -1,28 +1,28 @@
-// The part of the host's disk that is neither kept free nor promised to sessions. SECURITY: the backend's own large files take of this alone: a
-// sandbox within its limit that finds no byte on the host loses what it wrote.
+// Spare disk space: neither kept free nor promised to sessions. SECURITY: the backend's own large files use only this space, because a sandbox
+// within its limit loses data when the host's disk is full.
 import { SandglassError } from '@sandglass/contract/tables'
 import { type DiskPolicy, reservedBytes } from '../../../data-dir/disk-policy.ts'
 import type { Room } from '../../backend.ts'
 import { DiskRoom } from '../../disk/promised-space.ts'
 
-const LOOK_MS = 25
+const CHECK_MS = 25
 
-export class SpareRoom {
+export class SpareSpace {
   readonly #sessions: string
   readonly #policy: DiskPolicy
-  readonly #room: DiskRoom
+  readonly #space: DiskRoom
 
   constructor(sessions: string, policy: DiskPolicy) {
     this.#sessions = sessions
     this.#policy = policy
-    this.#room = new DiskRoom(sessions)
+    this.#space = new DiskRoom(sessions)
   }
 
-  /** Does work that writes a file, which is aborted when it would take more. What was written is then for the caller to remove. */
-  async take(what: string, work: (full: AbortSignal) => Promise<void>, bytes = 0): Promise<void> {
+  /** Runs work that writes a file, and aborts it when spare space runs out. The caller then removes the file. */
+  async write(what: string, work: (full: AbortSignal) => Promise<void>, bytes = 0): Promise<void> {
     const full = new AbortController()
     await this.require(what, bytes)
-    const looks = setInterval(() => this.require(what).catch(error => full.abort(error)), LOOK_MS)
+    const checks = setInterval(() => this.require(what).catch(error => full.abort(error)), CHECK_MS)
     try {
       await work(full.signal)
       await this.require(what)
@@ -30,17 +30,17 @@ export class SpareRoom {
       full.signal.throwIfAborted()
       throw error
     } finally {
-      clearInterval(looks)
+      clearInterval(checks)
     }
   }
 
-  /** Throws HOST_FULL without room for so many bytes more. */
+  /** Throws HOST_FULL if fewer bytes are spare. */
   async require(what: string, bytes = 0): Promise<void> {
-    if (this.#spare(await this.#room.read()) >= bytes) return
-    // What a session has written counts twice until its disk is looked at again.
+    if (this.#spare(await this.#space.read()) >= bytes) return
+    // The cached reading may count recent writes of sessions twice, so it is read again.
     if (this.#spare(await new DiskRoom(this.#sessions).read()) >= bytes) return
     throw new SandglassError('HOST_FULL', {
-      what: `${what} would take disk space that is kept free, or that sessions may still need`,
+      what: `${what} would take disk space that is kept free or promised to sessions`,
     })
   }
 

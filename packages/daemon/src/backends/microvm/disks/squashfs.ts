@@ -1,13 +1,13 @@
-// Makes read-only disks from folders of the host.
+// Makes read-only squashfs disks from folders of the host.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmod, lstat, mkdir, readFile, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { renameDurably } from '../../../lib/durable-rename.ts'
 import { isMissing } from '../../../lib/missing-file.ts'
-import type { SpareRoom } from './spare-space.ts'
-import { unfinished } from './temporary-name.ts'
+import { temporaryName } from '../cached-files.ts'
+import type { SpareSpace } from './spare-space.ts'
 
-/** Fast to make, and cheap to read for a processor that is emulated. */
+/** Fast to write, and cheap to read for an emulated processor. */
 export const COMPRESSION = ['-comp', 'lz4', '-noI', '-b', '128K']
 const OPTIONS = [
   '-keep-as-directory',
@@ -26,14 +26,14 @@ export const REPORT_MS = 3000
 
 export interface SquashfsTools {
   readonly mksquashfs: string
-  readonly room: SpareRoom
+  readonly space: SpareSpace
 }
 
 export const inMib = (bytes: number): number => Math.round(bytes / 1024 ** 2)
 
-/** Each source appears under its own name. `onRead` is told now and then how many bytes of them were read. The file is there when it is whole. */
+/** Each source appears under its own name. Calls `onRead` now and then with the bytes read. The target appears when it is complete. */
 export async function makeSquashfs(
-  { mksquashfs, room }: SquashfsTools,
+  { mksquashfs, space }: SquashfsTools,
   sources: readonly string[],
   target: string,
   more: readonly string[],
@@ -42,10 +42,10 @@ export async function makeSquashfs(
 ): Promise<void> {
   if (await exists(target)) return
   await mkdir(dirname(target), { recursive: true, mode: 0o700 })
-  const building = unfinished(target)
+  const building = temporaryName(target)
   const args = [...sources, building, ...OPTIONS, ...MEMORY, ...COMPRESSION, ...more]
   try {
-    await room.take('a disk of its image', full => write(mksquashfs, args, AbortSignal.any([signal, full]), onRead))
+    await space.write('a disk of its image', full => write(mksquashfs, args, AbortSignal.any([signal, full]), onRead))
     await chmod(building, 0o644)
     await renameDurably(building, target)
   } finally {
@@ -62,15 +62,15 @@ async function write(
   const child = spawn(mksquashfs, args, {
     stdio: ['ignore', 'ignore', 'pipe'],
     signal,
-    // Asked kindly it removes its file itself, which may be that of the next one by then.
+    // After SIGTERM mksquashfs would remove its output file, which may belong to the next run by then.
     killSignal: 'SIGKILL',
     env: { PATH: '/usr/bin:/bin' },
   })
   const report = setInterval(() => {
-    // Its own progress bar stands still where no terminal is.
+    // Without a terminal mksquashfs shows no progress, so the bytes that it has read are taken from /proc.
     readFile(`/proc/${child.pid}/io`, 'utf8').then(
       io => onRead(Number(/^rchar: (\d+)/m.exec(io)?.[1] ?? 0)),
-      () => undefined, // it has just ended
+      () => undefined, // the process has exited
     )
   }, REPORT_MS)
   try {
@@ -81,18 +81,18 @@ async function write(
 }
 
 function ended(child: ChildProcess): Promise<void> {
-  let complaint = ''
+  let stderr = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    complaint = (complaint + text).slice(-2000)
+    stderr = (stderr + text).slice(-2000)
   })
   return new Promise((resolve, reject) => {
     let failure: Error | undefined
     child.once('error', error => {
-      // One that was ended still runs for a moment.
+      // A killed process still runs for a moment: wait for its close event.
       if (child.pid === undefined) reject(error)
       failure = error
     })
-    child.once('close', code => (code === 0 ? resolve() : reject(failure ?? new Error(`mksquashfs failed: ${complaint}`))))
+    child.once('close', code => (code === 0 ? resolve() : reject(failure ?? new Error(`mksquashfs failed: ${stderr}`))))
   })
 }
 

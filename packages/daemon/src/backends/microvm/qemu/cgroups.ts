@@ -1,5 +1,5 @@
-// The cgroups of one machine: QEMU, its keeper and what serves its folders. The machine's own kernel keeps the session's limits; these hold
-// even if that kernel is taken over, and count what the machine costs.
+// The cgroups of one machine, with QEMU, its launcher and virtiofsd in them. The guest kernel enforces the session's limits; the cgroups enforce
+// them even if the guest kernel is compromised, and count the cpu time of the whole machine.
 import { randomBytes } from 'node:crypto'
 import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,12 +11,12 @@ import { type CgroupLayout, type Group, groupsOf, leftGroups, parentName } from 
 import { kill } from './processes.ts'
 import { guestMemoryMb } from './qemu-args.ts'
 
-/** What QEMU may take beside the machine's memory: the emulator, its cache of translated code, buffers of disks. */
+/** Memory of QEMU in addition to the guest's: the emulator, its translation cache and disk buffers. */
 const QEMU_MB = 384
-/** Threads of QEMU, most of which wait for a disk. */
+/** Limit on QEMU's threads, most of which wait for disks. */
 const THREADS = 256
 const CPU = /^cpu\./
-const END_MS = 10_000
+const KILL_DEADLINE_MS = 10_000
 
 export interface MachineLimits {
   readonly cpuCores: number
@@ -32,9 +32,9 @@ export class MachineGroups {
     this.#parent = parent
   }
 
-  /** Null where this daemon may make none. */
+  /** Null if this daemon cannot create cgroups. */
   static open(dataDir: string): MachineGroups | null {
-    // Apart from those of the native backend, which ends what it does not know.
+    // Separate from the cgroups of the oci backend, which kills groups that it does not know.
     const parent = `${parentName(dataDir)}-vm`
     const isRoot = process.getuid?.() === 0 && /^\s*0\s+0\s+4294967295\s*$/.test(readFileSync('/proc/self/uid_map', 'utf8'))
     const layout = usableCgroups(isRoot, `${parent}-trial`)
@@ -45,18 +45,18 @@ export class MachineGroups {
     return randomBytes(8).toString('hex')
   }
 
-  /** As the keeper takes them. Until the session runs the processor is not limited: booting would take longer for nothing. */
+  /** The groups for the launcher's job. Cpu limits are left out until the session runs, because they would only slow down the boot. */
   enter(name: string, limits: MachineLimits): Group[] {
     return this.#groups(name, limits).map(group => ({ ...group, settings: group.settings.filter(({ file }) => !CPU.test(file)) }))
   }
 
-  /** Sets the limits that were left out before, and reads them back. */
+  /** Sets the cpu limits that enter() leaves out, and reads them back. */
   limitCpu(name: string, limits: MachineLimits): void {
     for (const { dir, settings } of this.#groups(name, limits)) {
       for (const { file, value } of settings.filter(setting => CPU.test(setting.file))) {
         const path = join(dir, file)
         writeFileSync(path, value)
-        // SECURITY: a limit that the kernel took and did not keep is no limit.
+        // SECURITY: the kernel may accept a value without applying it.
         const kept = readFileSync(path, 'utf8').trim()
         if (kept !== value) throw new Error(`limit ${path} is ${kept} after ${value} was written`)
       }
@@ -67,21 +67,21 @@ export class MachineGroups {
     return (await readStats(this.#layout, this.#parent, name)).cpuUsageUsec
   }
 
-  /** Kills what is in them and removes them. */
+  /** Kills all members and removes the groups. */
   async remove(name: string): Promise<void> {
-    const deadline = Date.now() + END_MS
+    const deadline = Date.now() + KILL_DEADLINE_MS
     for (const { dir } of leftGroups(this.#layout, this.#parent, name)) {
       while (!isRemoved(dir)) {
         for (const pid of members(dir)) kill(pid)
         if (Date.now() > deadline) throw new Error(`cgroup ${dir} cannot be removed`)
         await delay(2)
       }
-      // Others may be in the folder above: then it stays.
+      // The parent stays while it has other groups.
       isRemoved(dirname(dir))
     }
   }
 
-  /** SECURITY: a machine that no record names could not be found again by its id. */
+  /** SECURITY: ends machines that no record names; they could not be found by their id. */
   async removeLost(known: ReadonlySet<string>): Promise<void> {
     for (const name of lostGroups(this.#layout, this.#parent, known)) await this.remove(name)
   }

@@ -1,39 +1,37 @@
-// One line of JSON per message over a unix socket: QEMU's monitor and the control port of a machine both speak like this.
+// A unix socket with one JSON message per line, as QEMU's monitor and the guest's control port use it.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
 type Message = Readonly<Record<string, unknown>>
 
-/** The other side is gone. */
+/** The peer has closed the connection. */
 export class ConnectionClosed extends Error {
   override readonly name = 'ConnectionClosed'
 }
 
-/** SECURITY: what comes from a machine may be hostile. More than this that nobody has taken yet, in one line or in many, ends the conversation. */
-const MAX_WAITING = 1024 * 1024
+/** SECURITY: a guest may be hostile. More unread text than this, in one line or many, closes the connection. */
+const MAX_BUFFERED = 1024 * 1024
 
 export class LineSocket {
   readonly #socket: Socket
-  /** What has come and was not taken yet. Parsed it would be many times as large. */
-  #waiting = ''
+  /** Received text that was not read yet. It is kept unparsed, because parsed messages take many times the memory. */
+  #buffer = ''
   #wake = Promise.withResolvers<void>()
   #error: Error | null = null
 
   constructor(socket: Socket) {
     this.#socket = socket
     socket.setEncoding('utf8')
-    socket.on('data', (text: string) => this.#take(text))
-    socket.on('error', error =>
-      this.#fail('code' in error ? new ConnectionClosed('the connection broke', { cause: error }) : error),
-    )
-    socket.on('close', () => this.#fail(new ConnectionClosed('the connection was closed')))
+    socket.on('data', (text: string) => this.#receive(text))
+    socket.on('error', error => this.#fail('code' in error ? new ConnectionClosed('connection lost', { cause: error }) : error))
+    socket.on('close', () => this.#fail(new ConnectionClosed('connection closed')))
   }
 
   send(message: Message): void {
     this.#socket.write(`\n${JSON.stringify(message)}\n`)
   }
 
-  /** The next message that the test accepts; others are dropped. */
+  /** The next message that `isWanted` accepts; earlier ones are dropped. */
   async next(isWanted: (message: Message) => boolean, signal: AbortSignal): Promise<Message> {
     const abort = () => this.#fail(signal.reason)
     signal.throwIfAborted()
@@ -56,33 +54,33 @@ export class LineSocket {
     this.#socket.destroy()
   }
 
-  /** Sends what is under way and closes. What still comes is thrown away. */
+  /** Sends pending data and closes. Incoming data is discarded. */
   finish(): void {
     this.#socket.removeAllListeners('data').resume()
     this.#socket.end()
     this.#socket.unref()
   }
 
-  #take(text: string): void {
-    this.#waiting += text
-    if (this.#waiting.length > MAX_WAITING) this.#socket.destroy(new Error('the other side says too much'))
-    this.#stir()
+  #receive(text: string): void {
+    this.#buffer += text
+    if (this.#buffer.length > MAX_BUFFERED) this.#socket.destroy(new Error('the peer sent too much unread data'))
+    this.#notify()
   }
 
   #line(): string | null {
-    const end = this.#waiting.indexOf('\n')
+    const end = this.#buffer.indexOf('\n')
     if (end < 0) return null
-    const line = this.#waiting.slice(0, end)
-    this.#waiting = this.#waiting.slice(end + 1)
+    const line = this.#buffer.slice(0, end)
+    this.#buffer = this.#buffer.slice(end + 1)
     return line
   }
 
   #fail(error: unknown): void {
     this.#error ??= error instanceof Error ? error : new Error(String(error))
-    this.#stir()
+    this.#notify()
   }
 
-  #stir(): void {
+  #notify(): void {
     const { resolve } = this.#wake
     this.#wake = Promise.withResolvers<void>()
     resolve()

@@ -1,4 +1,4 @@
-// Which user each machine's QEMU runs as.
+// Allocates the user id that each machine's QEMU runs as.
 import { createHash } from 'node:crypto'
 import { SandglassError } from '@sandglass/contract/tables'
 import { IDS_PER_MACHINE, type JailIds } from './jail.ts'
@@ -6,7 +6,7 @@ import { usersWithProcesses } from './processes.ts'
 
 export class MachineIds {
   readonly #dataDir: string
-  /** Of machines whose record may not be written yet. */
+  /** Ids of machines whose record may not be written yet. */
   readonly #claimed = new Map<string, number>()
 
   constructor(dataDir: string) {
@@ -14,9 +14,9 @@ export class MachineIds {
   }
 
   /**
-   * One that no other machine has: neither among `taken` nor claimed meanwhile. The first is that of trials.
-   * SECURITY: another daemon on this host has the same ids to give, and knows of others' machines by their processes alone. Each begins at a
-   * place of its own, so that both hardly ever reach for one at the same moment.
+   * Returns an id that no other machine has. The first id of the range is reserved for trial machines.
+   * SECURITY: daemons on one host share the range and see each other's machines only by their processes. Each daemon starts its search at its
+   * own position, so that two daemons hardly ever pick the same id at the same moment.
    */
   claim(id: string, ids: JailIds, taken: Iterable<number | null>): number {
     const used = new Set([...taken, ...this.#claimed.values()])

@@ -1,4 +1,4 @@
-// QEMU's monitor protocol: one conversation at a time, each begun by giving up the right to know other versions.
+// Client of QEMU's monitor protocol (QMP). QEMU serves one connection at a time; each begins with qmp_capabilities.
 import { connectLines } from './json-lines.ts'
 
 const DEADLINE_MS = 10_000
@@ -7,7 +7,7 @@ export class MonitorError extends Error {
   override readonly name = 'MonitorError'
 }
 
-/** Gives QEMU commands, one after another, and then lets the next one come. */
+/** Opens a connection for `work`, which sends commands one after another, and closes it at the end. */
 export async function monitor<T>(
   path: string,
   work: (command: (name: string, args?: object) => Promise<unknown>) => Promise<T>,

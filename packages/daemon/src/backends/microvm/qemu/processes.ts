@@ -1,4 +1,4 @@
-// Waiting for processes to end, and finding those of a machine.
+// Kills processes, waits for their exit, and finds the processes of a machine.
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isMissing } from '../../../lib/missing-file.ts'
@@ -6,18 +6,18 @@ import { isAlive, type ProcessState } from '../../machine/process-state.ts'
 
 const POLL_MS = 2
 
-/** Kills and waits until it is gone. */
-export async function end(state: ProcessState, deadlineMs: number): Promise<void> {
+/** Throws if the process still runs at the deadline. */
+export async function killAndWait(state: ProcessState, deadlineMs: number): Promise<void> {
   const deadline = Date.now() + deadlineMs
   while (isAlive(state)) {
     kill(state.pid)
-    if (Date.now() > deadline) throw new Error(`process ${state.pid} does not end`)
+    if (Date.now() > deadline) throw new Error(`process ${state.pid} does not exit after SIGKILL`)
     await delay(POLL_MS)
   }
 }
 
-/** Resolves with whether it was gone in time. */
-export async function gone(state: ProcessState, deadlineMs: number): Promise<boolean> {
+/** Resolves with false if the process still runs at the deadline. */
+export async function waitForExit(state: ProcessState, deadlineMs: number): Promise<boolean> {
   const deadline = Date.now() + deadlineMs
   while (isAlive(state)) {
     if (Date.now() > deadline) return false
@@ -27,20 +27,20 @@ export async function gone(state: ProcessState, deadlineMs: number): Promise<boo
 }
 
 /**
- * Processes that bear a machine's id as a word of their command line: QEMU and its keeper do. What a start that was cut short has left is
- * found like this when no file tells of it.
+ * Finds QEMU and its launcher by the machine's id in their command lines. This also finds the processes of an interrupted start that no file
+ * records.
  */
-export function bearers(id: string): ProcessState[] {
+export function processesOf(id: string): ProcessState[] {
   const boot_id = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
   return readdirSync('/proc')
-    .filter(name => /^\d+$/.test(name) && words(name).includes(id) && isOurs(words(name)))
+    .filter(name => /^\d+$/.test(name) && argv(name).includes(id) && isOurs(argv(name)))
     .flatMap(name => {
       const start_time = startTime(name)
       return start_time === null ? [] : [{ pid: Number(name), start_time, boot_id }]
     })
 }
 
-/** Who any process of this host runs as. */
+/** User ids of all processes of this host. */
 export function usersWithProcesses(): Set<number> {
   const pids = readdirSync('/proc').filter(name => /^\d+$/.test(name))
   return new Set(pids.map(pid => Number(/^Uid:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1])))
@@ -48,7 +48,7 @@ export function usersWithProcesses(): Set<number> {
 
 const isOurs = (argv: string[]) => (argv[1] === 'launch' && argv[2] === 'vm') || argv.includes('-nodefaults')
 
-function words(pid: string): string[] {
+function argv(pid: string): string[] {
   return read(`/proc/${pid}/cmdline`).split('\0')
 }
 
@@ -57,7 +57,7 @@ function startTime(pid: string): number | null {
   return stat === '' ? null : Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19])
 }
 
-/** '' for what is gone or not ours to read. */
+/** '' if the process is gone or the file is not readable. */
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8')

@@ -1,4 +1,4 @@
-// QEMU's command line. Everything it may use comes as an open descriptor, so that it needs no right to any path.
+// QEMU's command line. QEMU gets every file and socket as an open descriptor, so it needs access to no path.
 import type { DiskFormat } from '../disks/session-disk.ts'
 import { type ShareProto, tagOf } from './shares.ts'
 
@@ -9,44 +9,44 @@ export interface QemuInput {
   readonly arch: NodeJS.Architecture
   readonly id: string
   readonly accel: Accel
-  /** Of the host's time stamp counter, for emulated x64 machines; 0 where it is of no use. */
+  /** Frequency of the host's time stamp counter, for emulated x64 machines; 0 if it is not used. */
   readonly tscKhz: number
   readonly memoryMb: number
   readonly vcpus: number
   readonly diskFormat: DiskFormat
-  /** Whether what the machine flushes is to survive the end of the host, too. */
+  /** Whether the guest's flushes reach the host's disk. */
   readonly durable: boolean
   readonly nestedVirt: boolean
-  /** Folders of the image's disk; 0 where the disk itself is the one layer. */
+  /** Number of layer folders on the image's disk; 0 if the disk itself is the only layer. */
   readonly layers: number
-  /** Sets of drivers beside the usual ones. */
+  /** Module sets in addition to the base set. */
   readonly modules: readonly string[]
   readonly extraArgs: readonly string[]
   readonly restore: boolean
-  /** The machine reads what a first shell is made of, so that a snapshot of it has that in memory. */
+  /** The guest reads the files of a shell into its page cache, so that a snapshot includes them. */
   readonly readAhead: boolean
   readonly bridged: boolean
-  /** How many folders of the host it sees. */
+  /** Number of shared folders. */
   readonly shares: number
   readonly shareProto: ShareProto
 }
 
-/** In the order in which the keeper gives them, from 3 on. */
+/** Descriptors in the order of the launcher's job, from 3 on. */
 const FILES = { kernel: 3, initramfs: 4, image: 5, top: 6, disk: 7 } as const
 const SNAPSHOT = 8
 const SOCKETS = 3
 
 const COMMON = [
   ...['-nodefaults', '-no-user-config', '-nographic', '-no-reboot'],
-  // SECURITY: QEMU itself gives up making processes, raising its rights, and calls that only old programs make.
+  // SECURITY: QEMU's own seccomp filter denies new processes, higher privileges, and obsolete system calls.
   ...['-sandbox', 'on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny'],
 ]
 const CONSOLE = ['-chardev', 'stdio,id=console,signal=off', '-serial', 'chardev:console']
 const consoleOf = (arch: NodeJS.Architecture) => (arch === 'arm64' ? 'ttyAMA0' : 'ttyS0')
 
 /**
- * What a machine's kernel needs is beside what the session may use, and enough: a machine that is short of memory as a whole would reclaim its
- * programs again and again before it came to the session's limit.
+ * The session's limit plus memory for the guest kernel. With too little for the kernel, the guest would evict and reload the pages of its programs
+ * before the session reaches its limit.
  */
 export function guestMemoryMb(memoryMb: number): number {
   return memoryMb + 128 + Math.ceil(memoryMb / 32)
@@ -61,7 +61,7 @@ export function qemuArgs(input: QemuInput): string[] {
     ...['-kernel', `/dev/fd/${FILES.kernel}`, '-initrd', `/dev/fd/${FILES.initramfs}`, '-append', kernelArgs(input)],
     ...CONSOLE,
     ...['-chardev', socket('monitor', firstSocket), '-mon', 'chardev=monitor,mode=control'],
-    // Devices as of virtio 1.0: virtiofsd knows no others.
+    // virtiofsd supports only virtio 1.0 devices.
     ...['-global', 'virtio-mmio.force-legacy=off', '-device', 'virtio-serial-device'],
     ...['-chardev', socket('control', firstSocket + 1), '-device', 'virtserialport,chardev=control,name=sandglass.control'],
     ...['-chardev', socket('carrier', firstSocket + 2), '-device', 'virtserialport,chardev=carrier,name=sandglass.mux'],
@@ -75,7 +75,7 @@ export function qemuArgs(input: QemuInput): string[] {
   ]
 }
 
-/** A machine with nothing in it that says that it boots, and ends. */
+/** A machine without disks that logs that it has booted, and exits. */
 export function trialArgs(qemu: string, arch: NodeJS.Architecture, id: string): string[] {
   return [
     ...[
@@ -98,34 +98,35 @@ export function trialArgs(qemu: string, arch: NodeJS.Architecture, id: string): 
 }
 
 function machine({ arch, shares, shareProto }: Pick<QemuInput, 'arch' | 'shares' | 'shareProto'>): string {
-  // Without ACPI a stock kernel does not find the devices.
+  // Without ACPI a stock kernel does not find the virtio devices.
   const kind = arch === 'arm64' ? 'virt' : 'microvm,acpi=on'
   return shares > 0 && shareProto === 'virtiofs' ? `${kind},memory-backend=memory` : kind
 }
 
 function accel(which: Accel): string {
-  // The cache of translated code would otherwise grow to a gigabyte.
+  // Without tb-size the translation cache grows to a gigabyte.
   return which === 'kvm' ? 'kvm' : 'tcg,thread=multi,tb-size=128'
 }
 
 function cpu({ accel, arch, nestedVirt }: QemuInput): string {
-  // Emulated, copying byte by byte in one instruction is slow, and so is a fifth level of page tables.
+  // Under emulation, string instructions (erms, fsrm) and five-level page tables (la57) are slow.
   if (accel === 'tcg') return arch === 'arm64' ? 'max' : 'max,-erms,-fsrm,-la57'
   return arch === 'arm64' || nestedVirt ? 'host' : 'host,-vmx,-svm'
 }
 
 function kernelArgs(input: QemuInput): string {
   const { arch, accel, tscKhz, layers, memoryMb, modules, readAhead } = input
-  // On a busy host an emulated processor's clock cannot be measured, and the kernel would wait for ever.
+  // On a busy host the kernel cannot calibrate the clock of an emulated processor, and would wait for ever.
   const clock = accel === 'tcg' && tscKhz > 0 ? [`tsc_early_khz=${tscKhz}`, 'tsc=reliable', 'no_timer_check'] : []
-  // An emulated processor does not speculate, so what is meant against that only costs, and much: each call of the kernel would empty the
-  // emulation's memory of translated addresses.
+  // An emulated processor does not speculate, so mitigations have no use, and they are expensive: each system call would flush the emulated TLB.
   const plain = accel === 'tcg' ? ['mitigations=off'] : []
-  const facts = ['--layers', layers, '--tmp-mb', Math.floor(memoryMb / 2), ...(readAhead ? ['--read-ahead'] : [])]
+  const initArgs = ['--layers', layers, '--tmp-mb', Math.floor(memoryMb / 2), ...(readAhead ? ['--read-ahead'] : [])]
   const load = modules.length > 0 ? ['--load', modules.join(',')] : []
-  // A kernel that panics ends the machine. The tests of its ciphers take as long as a third of the boot. What comes after the dashes are
-  // arguments of the machine's first process.
-  return [`console=${consoleOf(arch)}`, 'quiet panic=-1 cryptomgr.notests', ...clock, ...plain, '--', ...facts, ...load].join(' ')
+  // panic=-1: a kernel panic ends the machine. cryptomgr.notests: the self tests of ciphers take a third of the boot. The arguments after -- are
+  // for the guest's first process.
+  return [`console=${consoleOf(arch)}`, 'quiet panic=-1 cryptomgr.notests', ...clock, ...plain, '--', ...initArgs, ...load].join(
+    ' ',
+  )
 }
 
 function socket(id: string, fd: number): string {
@@ -134,31 +135,38 @@ function socket(id: string, fd: number): string {
 
 function readonlyDisk(name: 'image' | 'top'): string[] {
   const fd = FILES[name]
-  const file = { driver: 'file', filename: `/dev/fdset/${fd}`, 'node-name': name, 'read-only': true, locking: 'off', ...KEPT }
+  const file = {
+    driver: 'file',
+    filename: `/dev/fdset/${fd}`,
+    'node-name': name,
+    'read-only': true,
+    locking: 'off',
+    ...KEEP_CACHE,
+  }
   return ['-add-fd', `fd=${fd},set=${fd}`, ...blockdev(file), '-device', `virtio-blk-device,drive=${name},serial=${name}`]
 }
 
-/** No other host wrote to it: a machine that goes on from a snapshot need not drop what this host's memory has of the disk, an image for one. */
-const KEPT = { 'drop-cache': false }
+/** A machine that resumes from a snapshot need not drop the host's page cache of the disk: no other host has written to it. */
+const KEEP_CACHE = { 'drop-cache': false }
 const blockdev = (options: object) => ['-blockdev', JSON.stringify(options)]
 
 function sessionDisk({ diskFormat, durable }: QemuInput): string[] {
   const cache = { direct: false, 'no-flush': !durable }
-  // SECURITY: what a session wrote into its disk's header names no other file.
+  // SECURITY: a backing file in the qcow2 header is ignored, because a session could write one there.
   const format = diskFormat === 'qcow2' ? { driver: diskFormat, backing: null } : { driver: diskFormat }
   return [
     ...['-add-fd', `fd=${FILES.disk},set=${FILES.disk}`],
-    ...blockdev({ driver: 'file', filename: `/dev/fdset/${FILES.disk}`, 'node-name': 'file', cache, ...KEPT }),
+    ...blockdev({ driver: 'file', filename: `/dev/fdset/${FILES.disk}`, 'node-name': 'file', cache, ...KEEP_CACHE }),
     ...blockdev({ ...format, file: 'file', 'node-name': 'session', cache }),
     ...['-device', 'virtio-blk-device,drive=session,serial=session'],
   ]
 }
 
 function network(fd: number, id: string): string[] {
-  return ['-netdev', `tap,id=bridge,fd=${fd}`, '-device', `virtio-net-device,netdev=bridge,mac=${address(id)}`]
+  return ['-netdev', `tap,id=bridge,fd=${fd}`, '-device', `virtio-net-device,netdev=bridge,mac=${macAddress(id)}`]
 }
 
-/** virtiofsd reads and writes the machine's memory itself, so that has to be shared with it. */
+/** virtiofsd accesses the guest's memory directly, so the memory is shared with it. */
 function shares({ shares, shareProto, memoryMb }: QemuInput, firstFd: number): string[] {
   if (shares === 0) return []
   if (shareProto === '9p') return Array.from({ length: shares }, (_, i) => ninePShare(i)).flat()
@@ -169,14 +177,14 @@ function shares({ shares, shareProto, memoryMb }: QemuInput, firstFd: number): s
   return ['-object', `memory-backend-memfd,id=memory,size=${guestMemoryMb(memoryMb)}M,share=on`, ...devices.flat()]
 }
 
-/** The jail has the folder there. */
+/** The jail mounts the folder at /shares/N. */
 function ninePShare(i: number): string[] {
   const folder = `local,id=${tagOf(i)},path=/shares/${i},security_model=none,readonly=on`
   return ['-fsdev', folder, '-device', `virtio-9p-device,fsdev=${tagOf(i)},mount_tag=${tagOf(i)}`]
 }
 
-/** An address of the kind that nobody assigns, the same for a session at every start. */
-function address(id: string): string {
+/** A locally administered MAC address, the same at every start of a session. */
+function macAddress(id: string): string {
   const bytes = Buffer.from(id.slice(-5).padStart(5, '0'))
   return ['02', ...[...bytes].map(byte => byte.toString(16).padStart(2, '0'))].join(':')
 }

@@ -6,7 +6,7 @@ import { syscallNumbers } from './syscall-numbers.ts'
 const ALLOW = 'allow'
 const X64 = 0xc000_003e
 
-/** Runs the filter as a kernel does. */
+/** Runs the filter as the kernel does. */
 function verdict(filter: Buffer, number: number, args: readonly bigint[] = [], architecture = X64): string {
   const data = Buffer.alloc(64)
   data.writeUInt32LE(number, 0)
@@ -32,7 +32,7 @@ describe('the compiled filter', () => {
   const numbers = syscallNumbers('x64')
   const call = (name: string, ...args: (number | bigint)[]) => verdict(filter, numbers.get(name) ?? -1, args.map(BigInt))
 
-  it('gives every call without conditions the verdict of the profile', () => {
+  it('returns the action of the profile for every call without conditions', () => {
     for (const { names, action, errnoRet, args } of profile.syscalls) {
       if (args !== undefined) continue
       for (const name of names) {
@@ -43,14 +43,14 @@ describe('the compiled filter', () => {
     }
   })
 
-  it('has no call that the profile does not name, of any table', () => {
+  it('denies every call that the profile does not name, of any table', () => {
     const known = new Set(numbers.values())
     for (let number = 0; number < 600; number++) if (!known.has(number)) expect(verdict(filter, number)).toBe('errno 38')
     expect(verdict(filter, 0x4000_0000 + (numbers.get('read') ?? 0))).toBe('errno 38')
     expect(verdict(filter, numbers.get('read') ?? 0, [], 0x4000_0003)).toBe('errno 38')
   })
 
-  it('looks at arguments as the profile says', () => {
+  it('checks arguments as the profile says', () => {
     expect(call('clone', 0x11)).toBe(ALLOW)
     expect(call('clone', 0x1000_0011)).toBe('errno 1')
     expect(call('socket', 1, 1, 0)).toBe(ALLOW)
@@ -65,7 +65,7 @@ describe('the compiled filter', () => {
     for (const request of [0x5413n, 0x5411n, 0xffff_ffffn, 0n]) expect(call('ioctl', 0, request)).toBe(ALLOW)
   })
 
-  it('fits what a kernel takes, on both architectures', () => {
+  it('is within the kernel’s size limit on both architectures', () => {
     for (const arch of ['x64', 'arm64'] as const) expect(seccompFilter(seccompProfile(arch), arch).length / 8).toBeLessThan(4096)
   })
 })

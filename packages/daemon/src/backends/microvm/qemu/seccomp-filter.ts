@@ -1,5 +1,5 @@
-// Compiles the profile of allowed system calls into the program that a kernel runs at each of them. In a container the OCI runtime does this;
-// in a virtual machine nobody else does.
+// Compiles a seccomp profile into a classic BPF program. In a container the OCI runtime does this; in a virtual machine the runner installs the
+// compiled filter.
 import { endianness } from 'node:os'
 import type { SeccompProfile } from '../../isolation/seccomp.ts'
 import { syscallNumbers } from './syscall-numbers.ts'
@@ -10,32 +10,32 @@ type Arg = NonNullable<Rule['args']>[number]
 /** One instruction: code, jump if true, jump if false, operand. */
 type Instruction = readonly [number, number, number, number]
 
-/** Classic BPF: load a word of the call's description, compare, jump, give the verdict. */
+/** Opcodes of classic BPF: load a word of seccomp_data, compare, jump, return an action. */
 const [LOAD, AND, JUMP, EQUAL, GREATER, AT_LEAST, RETURN] = [0x20, 0x54, 0x05, 0x15, 0x25, 0x35, 0x06]
 /** struct seccomp_data: number, architecture, instruction pointer, six arguments of 64 bits. */
 const [NUMBER, ARCHITECTURE, FIRST_ARGUMENT] = [0, 4, 16]
 const [ALLOW, ERRNO] = [0x7fff_0000, 0x0005_0000]
 const AUDIT_ARCH = { x64: 0xc000_003e, arm64: 0xc000_00b7 }
-/** From here on x64 has the numbers of another table, x32. */
+/** System call numbers of the x32 table on x64 begin here. */
 const X32 = 0x4000_0000
 
 export function seccompFilter(profile: SeccompProfile, arch: 'x64' | 'arm64'): Buffer {
-  if (endianness() !== 'LE') throw new Error('machines are little-endian')
+  if (endianness() !== 'LE') throw new Error('only little-endian hosts are supported')
   const numbers = syscallNumbers(arch)
-  const fallback = verdict(profile.defaultAction, profile.defaultErrnoRet)
+  const fallback = actionValue(profile.defaultAction, profile.defaultErrnoRet)
   const plain = new Map<number, number[]>()
   const conditional = new Map<number, Rule[]>()
   for (const rule of profile.syscalls) {
     for (const name of rule.names) {
       const number = numbers.get(name)
       if (number === undefined) continue
-      if (rule.args === undefined) plain.set(verdictOf(rule), [...(plain.get(verdictOf(rule)) ?? []), number])
+      if (rule.args === undefined) plain.set(actionOf(rule), [...(plain.get(actionOf(rule)) ?? []), number])
       else conditional.set(number, [...(conditional.get(number) ?? []), rule])
     }
   }
   const program: Instruction[] = [
     [LOAD, 0, 0, ARCHITECTURE],
-    // SECURITY: the 32-bit tables number their calls differently, and would pass by other names.
+    // SECURITY: the 32-bit tables have other numbers, so a forbidden call could pass under the number of an allowed one.
     [EQUAL, 1, 0, AUDIT_ARCH[arch]],
     [RETURN, 0, 0, fallback],
     [LOAD, 0, 0, NUMBER],
@@ -52,17 +52,17 @@ export function seccompFilter(profile: SeccompProfile, arch: 'x64' | 'arm64'): B
   return encode(program)
 }
 
-function verdictOf({ action, errnoRet }: Rule): number {
-  return verdict(action, errnoRet ?? 0)
+function actionOf({ action, errnoRet }: Rule): number {
+  return actionValue(action, errnoRet ?? 0)
 }
 
-function verdict(action: string, errno: number): number {
+function actionValue(action: string, errno: number): number {
   if (action === 'SCMP_ACT_ALLOW') return ALLOW
   if (action === 'SCMP_ACT_ERRNO') return ERRNO | errno
-  throw new RangeError(`not an action that is known: ${action}`)
+  throw new RangeError(`unknown action: ${action}`)
 }
 
-/** Numbers as the fewest runs of neighbours. */
+/** The numbers as the fewest ranges. */
 function ranges(numbers: readonly number[]): [number, number][] {
   const runs: [number, number][] = []
   for (const number of [...new Set(numbers)].toSorted((a, b) => a - b)) {
@@ -90,15 +90,15 @@ function inRange([from, to]: [number, number], answer: number): Instruction[] {
 function whenCalled(number: number, rules: readonly Rule[], fallback: number): Instruction[] {
   const body: Instruction[] = rules.flatMap(rule => {
     const checks: Instruction[] = []
-    // Each check jumps over what is left of its rule when it fails: the checks after it and the verdict. So the last is made first.
+    // A failed check jumps over the rest of its rule: the later checks and the action. So the checks are built from the last to the first.
     for (const arg of (rule.args ?? []).toReversed()) checks.unshift(...check(arg, checks.length + 1))
-    return [...checks, [RETURN, 0, 0, verdictOf(rule)] as const]
+    return [...checks, [RETURN, 0, 0, actionOf(rule)] as const]
   })
   const whole: Instruction[] = [...body, [RETURN, 0, 0, fallback]]
   return [[EQUAL, 1, 0, number], [JUMP, 0, 0, whole.length], ...whole]
 }
 
-/** Goes on with the next instruction when the argument matches, and otherwise jumps over `skip` more. */
+/** Continues with the next instruction if the argument matches, else jumps over `skip` more instructions. */
 function check({ index, value, valueTwo, op }: Arg, skip: number): Instruction[] {
   const low = FIRST_ARGUMENT + index * 8
   const high = low + 4
@@ -128,7 +128,7 @@ function check({ index, value, valueTwo, op }: Arg, skip: number): Instruction[]
       [LOAD, 0, 0, low],
       [GREATER, 0, skip, lower],
     ]
-  throw new RangeError(`not a comparison that is known: ${op}`)
+  throw new RangeError(`unknown comparison: ${op}`)
 }
 
 function split(value: number): [number, number] {

@@ -1,4 +1,4 @@
-// Folders of the host in a machine.
+// Shared folders of the host.
 import {
   chownSync,
   mkdirSync,
@@ -36,15 +36,15 @@ function folder(name: string, owner: number): string {
   return path
 }
 
-/** The one for virtual machines has no 9p. */
+/** The kernel for virtual machines has no 9p driver. */
 function fullKernel(): string {
   const boot = fileURLToPath(new URL('../../../../../../.cache/full-kernel/boot/', import.meta.url))
   const name = readdirSync(boot).find(each => each.startsWith('vmlinuz-'))
   return join(boot, name ?? 'missing')
 }
 
-describe('folders of the host', () => {
-  it('are seen with their owner as the user, written back as that owner, and read-only where asked', {
+describe('shared folders', () => {
+  it('appear as the user’s, are written as their owner on the host, and can be read-only', {
     timeout: 120_000,
   }, async () => {
     const [mine, fixed] = [folder('mine', OWNER), folder('fixed', 0)]
@@ -59,7 +59,7 @@ describe('folders of the host', () => {
     expect(traces(id)).toEqual([])
   })
 
-  it('come through 9p with a kernel by path that has it, read-only', { timeout: 120_000 }, async () => {
+  it('work read-only through 9p, with a kernel that supports it', { timeout: 120_000 }, async () => {
     const backend = openMicrovm({ ...options, kernel: fullKernel(), shareProto: '9p' })
     const [mine, fixed] = [folder('nine', OWNER), folder('nine-fixed', 0)]
     await inBox(backend, subject, { mounts: mountsOf(mine, fixed, true) }, async box => {
@@ -70,11 +70,11 @@ describe('folders of the host', () => {
     await expect(backend.start(writable, AbortSignal.timeout(50_000))).rejects.toThrow('a writable mount with 9p')
   })
 
-  it('are refused where they cannot be kept apart, or a link is in their place', { timeout: 60_000 }, async () => {
+  it('are refused if they belong to root or are symbolic links', { timeout: 60_000 }, async () => {
     const backend = openMicrovm(options)
     const start = (source: string, readonly: boolean, other = backend) =>
       other.start(specOf(subject, { mounts: [{ source, target: '/data', readonly }] }), AbortSignal.timeout(50_000))
-    await expect(start(folder('of-root', 0), false)).rejects.toThrow('would be root’s')
+    await expect(start(folder('of-root', 0), false)).rejects.toThrow('would belong to root')
     symlinkSync(folder('real', OWNER), join(root, 'link'))
     await expect(start(join(root, 'link'), true)).rejects.toThrow('a link leads to it')
     expect(await backend.residents()).toEqual([])

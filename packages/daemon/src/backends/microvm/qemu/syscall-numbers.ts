@@ -1,4 +1,4 @@
-// Numbers of the system calls that the profile names, as name:x64:arm64; - where an architecture has none. The kernel never changes them.
+// Numbers of the system calls in the seccomp profile, as name:x64:arm64; - if an architecture lacks the call. The kernel never changes them.
 
 const TABLE = `
   read:0:63 write:1:64 open:2:- close:3:57 stat:4:- fstat:5:80 lstat:6:- poll:7:- lseek:8:62 mmap:9:222 mprotect:10:226

@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import type { HostMount } from '../../backend.ts'
 import type { MicrovmPaths, Sockets } from '../paths.ts'
 import type { Host } from '../probe.ts'
-import type { Shape } from '../snapshots/shape.ts'
+import type { Shape } from '../snapshots/snapshots.ts'
 import { jailOf, QEMU_RLIMITS } from './jail.ts'
 import type { VmJob } from './launcher.ts'
 import { qemuArgs } from './qemu-args.ts'
-import { keptShares, type ShareProto } from './shares.ts'
+import { type ShareProto, vmShares } from './shares.ts'
 
 /** Of each of the log's two halves, its beginning and its end. */
 const LOG_BYTES = 256 * 1024
@@ -53,13 +53,13 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
       { path: kernelFor(host), write: false },
       { path: host.boot.initramfs, write: false },
       { path: join(paths.disks, shape.imageDisk), write: false },
-      { path: join(paths.disks, shape.topDisk), write: false },
+      { path: join(paths.disks, shape.overlayDisk), write: false },
       { path: input.disk, write: true },
       ...(snapshot === null ? [] : [{ path: snapshot, write: false }]),
     ],
     sockets: [sockets.monitor, sockets.control, sockets.carrier],
     bridge: input.bridge,
-    shares: jailId === null || mounts.length === 0 ? undefined : keptShares(host, paths, shareProto, mounts, jailId),
+    shares: jailId === null || mounts.length === 0 ? undefined : vmShares(host, paths, shareProto, mounts, jailId),
     share_socket: sockets.share,
     log: input.log,
     log_bytes: LOG_BYTES,

@@ -1,129 +1,146 @@
-// Memory snapshots of machines that wait for their session, one per shape: starting from one is a fraction of a boot.
-// SECURITY: a snapshot is taken before a machine is told anything of a session, and from one that no program of a user has run in.
+// Memory snapshots of booted machines that wait for a session, one per shape. A start from a snapshot takes a fraction of a boot.
+// SECURITY: a snapshot is taken before the machine gets any data of a session and before it has run any program of a user.
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, rm, stat, utimes } from 'node:fs/promises'
+import { cpus, release } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { renameDurably } from '../../../lib/durable-rename.ts'
 import { isMissing, namesIn } from '../../../lib/missing-file.ts'
 import { isAlive } from '../../machine/process-state.ts'
-import { diskFile, type SessionDisks } from '../disks/session-disk.ts'
-import type { SpareRoom } from '../disks/spare-space.ts'
-import { unfinished } from '../disks/temporary-name.ts'
-import { UNUSED_MS } from '../disks/unused.ts'
+import { temporaryName, UNUSED_MS } from '../cached-files.ts'
+import { type DiskFormat, diskFile, type SessionDisks } from '../disks/session-disk.ts'
+import type { SpareSpace } from '../disks/spare-space.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
 import type { MachineGroups } from '../qemu/cgroups.ts'
 import { type Kept, startKept } from '../qemu/launcher.ts'
 import type { MachineIds } from '../qemu/machine-ids.ts'
-import { bearers, end, gone } from '../qemu/processes.ts'
+import { killAndWait, processesOf, waitForExit } from '../qemu/processes.ts'
 import { guestMemoryMb } from '../qemu/qemu-args.ts'
 import { vmJob } from '../qemu/vm-job.ts'
-import { type Shape, shapeKey } from './shape.ts'
 
 const MAX_SNAPSHOTS = 8
 const MAX_BYTES = 4 * 1024 ** 3
 const BOOT_DEADLINE_MS = 180_000
 const WRITE_DEADLINE_MS = 60_000
-const END_DEADLINE_MS = 10_000
-/** What the machine says when it waits. */
-const WAITING = 'sandglass: waiting for the session'
+const KILL_DEADLINE_MS = 10_000
+/** The line that the guest logs when it is ready for a session. */
+const READY = 'sandglass: waiting for the session'
 const POLL_MS = 20
+/** Snapshots are made after this pause, so that they do not slow down the session that was just started. */
 const PAUSE_MS = 10_000
 const FOLDER = /^snapshot-([0-9a-f]{16})$/
+
+/** Everything that decides the state of a machine that waits for a session. Machines of one shape can start from one snapshot. */
+export interface Shape {
+  /** File names of the image's disk and of the overlay layer's disk. */
+  readonly imageDisk: string
+  readonly overlayDisk: string
+  /** Modification times of the disks: the same image may get another layout, and a snapshot has cached the positions of its files. */
+  readonly disksMadeMs: readonly number[]
+  readonly layers: number
+  readonly memoryMb: number
+  readonly vcpus: number
+  readonly diskMb: number
+  readonly diskFormat: DiskFormat
+  readonly nestedVirt: boolean
+  /** Module sets in addition to the base set. */
+  readonly modules: readonly string[]
+  readonly extraArgs: readonly string[]
+}
 
 export class Snapshots {
   readonly #paths: MicrovmPaths
   readonly #runnerPath: string
   readonly #ids: MachineIds
   readonly #disks: SessionDisks
-  readonly #room: SpareRoom
-  /** Asked for, made or not. */
-  readonly #tried = new Set<string>()
+  readonly #space: SpareSpace
+  /** Keys of snapshots that were requested. */
+  readonly #requested = new Set<string>()
   #work: Promise<unknown> = Promise.resolve()
   #group: string | null = null
   #isClosed = false
 
-  constructor(paths: MicrovmPaths, runnerPath: string, ids: MachineIds, disks: SessionDisks, room: SpareRoom) {
+  constructor(paths: MicrovmPaths, runnerPath: string, ids: MachineIds, disks: SessionDisks, space: SpareSpace) {
     this.#paths = paths
     this.#runnerPath = runnerPath
     this.#ids = ids
     this.#disks = disks
-    this.#room = room
+    this.#space = space
   }
 
-  /** Name of the cgroups of the machine that a snapshot is being made of. */
+  /** Name of the cgroups of the machine whose snapshot is being made. */
   get group(): string | null {
     return this.#group
   }
 
   /**
-   * Ends machines that a daemon was making snapshots of when it was killed: with their keepers gone, too, nobody else would. `groups` is asked
-   * only where there are some.
+   * Ends the machines of unfinished snapshots of a killed daemon. Their launchers may be gone too, so nothing else would end them. `groups` is
+   * called only if there are some.
    */
-  async endLeft(groups: () => MachineGroups | null): Promise<void> {
+  async endLeftovers(groups: () => MachineGroups | null): Promise<void> {
     const names = await namesIn(this.#paths.run)
     for (const key of names.flatMap(name => FOLDER.exec(name)?.[1] ?? [])) {
-      await this.#end(groups(), key)
+      await this.#killAndWait(groups(), key)
       await rm(this.#folder(key), { recursive: true, force: true })
     }
   }
 
-  /** The file to start a machine of this shape from, or null when there is none yet. */
+  /** The snapshot file for this shape, or null if there is none. */
   async find(host: Host, shape: Shape): Promise<string | null> {
     const key = shapeKey(shape, host)
     try {
       const now = new Date()
-      // The ones that were used last are kept longest.
+      // The modification time is the time of last use, which prune() reads.
       await utimes(this.#file(key), now, now)
       return this.#file(key)
     } catch (error) {
       if (!isMissing(error)) throw error
-      // One that was removed may be made again.
-      this.#tried.delete(key)
+      // A removed snapshot may be requested again.
+      this.#requested.delete(key)
       return null
     }
   }
 
-  /** One that a machine did not start from is no use to others. */
+  /** Removes a snapshot from which a machine did not start. */
   async remove(host: Host, shape: Shape): Promise<void> {
     const key = shapeKey(shape, host)
-    this.#tried.delete(key)
+    this.#requested.delete(key)
     await rm(this.#file(key), { force: true })
   }
 
-  /** Makes one in the background, a while after it was asked for and after those asked for before. Where that fails machines boot as before. */
+  /** Makes a snapshot in the background, one after another. If that fails, machines boot without one. */
   request(host: Host, shape: Shape): void {
     const key = shapeKey(shape, host)
-    if (this.#tried.has(key)) return
-    this.#tried.add(key)
-    // Whoever asked has a session to use first.
+    if (this.#requested.has(key)) return
+    this.#requested.add(key)
     setTimeout(() => {
-      this.#work = this.#work.then(() => this.#make(host, shape, key)).catch(() => this.#tried.delete(key))
+      this.#work = this.#work.then(() => this.#make(host, shape, key)).catch(() => this.#requested.delete(key))
     }, PAUSE_MS).unref()
   }
 
-  /** Gives up the one that is being made. */
+  /** Aborts the snapshot that is being made. */
   async close(): Promise<void> {
     this.#isClosed = true
-    if (this.#group !== null) for (const left of bearers(this.#id(this.#group))) await end(left, END_DEADLINE_MS)
+    if (this.#group !== null) for (const left of processesOf(this.#id(this.#group))) await killAndWait(left, KILL_DEADLINE_MS)
     await this.#work
   }
 
   async #make(host: Host, shape: Shape, key: string): Promise<void> {
     if (this.#isClosed || existsSync(this.#file(key))) return
-    // The image may be gone meanwhile.
-    if (!existsSync(join(this.#paths.disks, shape.imageDisk)) || !existsSync(join(this.#paths.disks, shape.topDisk))) return
-    // Its memory is the most that it can be.
-    const most = guestMemoryMb(shape.memoryMb) * 1024 * 1024
-    await this.#room.require('a snapshot', most)
+    // The image may have been removed since the request.
+    if (!existsSync(join(this.#paths.disks, shape.imageDisk)) || !existsSync(join(this.#paths.disks, shape.overlayDisk))) return
+    // A snapshot is at most as large as the machine's memory.
+    const maxBytes = guestMemoryMb(shape.memoryMb) * 1024 * 1024
+    await this.#space.require('a snapshot', maxBytes)
     const [id, path, folder] = [this.#id(key), this.#file(key), this.#folder(key)]
     await rm(folder, { recursive: true, force: true })
     await mkdir(folder, { recursive: true, mode: 0o700 })
     await mkdir(this.#paths.snapshots, { recursive: true, mode: 0o700 })
-    const [disk, log, building] = [join(folder, diskFile(shape.diskFormat)), join(folder, 'boot.log'), unfinished(path)]
+    const [disk, log, building] = [join(folder, diskFile(shape.diskFormat)), join(folder, 'boot.log'), temporaryName(path)]
     const sockets = {
       monitor: join(folder, 'm'),
       control: join(folder, 'c'),
@@ -150,14 +167,14 @@ export class Snapshots {
         shareProto: 'virtiofs' as const,
       }
       kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
-      await this.#untilWaiting(kept, log)
-      await this.#room.take('a snapshot', full => this.#write(sockets.monitor, building, full), most)
+      await this.#waitUntilReady(kept, log)
+      await this.#space.write('a snapshot', full => this.#write(sockets.monitor, building, full), maxBytes)
       await endKept(kept)
       await renameDurably(building, path)
       await this.prune()
     } finally {
       if (kept !== null) await endKept(kept)
-      await this.#end(host.groups, key)
+      await this.#killAndWait(host.groups, key)
       this.#group = null
       this.#ids.release(id)
       await rm(folder, { recursive: true, force: true })
@@ -165,15 +182,15 @@ export class Snapshots {
     }
   }
 
-  /** Whatever is left of a machine. Its folder goes after it, so that what could not be ended is tried again. */
-  async #end(groups: MachineGroups | null, key: string): Promise<void> {
-    for (const left of bearers(this.#id(key))) await end(left, END_DEADLINE_MS)
+  /** The caller removes the machine's folder afterwards, so that a failed end is tried again. */
+  async #killAndWait(groups: MachineGroups | null, key: string): Promise<void> {
+    for (const left of processesOf(this.#id(key))) await killAndWait(left, KILL_DEADLINE_MS)
     await groups?.remove(key)
   }
 
-  async #untilWaiting({ qemu }: Kept, log: string): Promise<void> {
+  async #waitUntilReady({ qemu }: Kept, log: string): Promise<void> {
     const deadline = Date.now() + BOOT_DEADLINE_MS
-    while (!(await readFile(log, 'latin1')).includes(WAITING)) {
+    while (!(await readFile(log, 'latin1')).includes(READY)) {
       if (!isAlive(qemu) || this.#isClosed || Date.now() > deadline) throw new Error('the machine for a snapshot did not boot')
       await delay(POLL_MS)
     }
@@ -182,15 +199,15 @@ export class Snapshots {
   async #write(monitor: string, file: string, full: AbortSignal): Promise<void> {
     const job = JSON.stringify({ monitor, file, deadline_ms: WRITE_DEADLINE_MS })
     await new Promise<void>((resolve, reject) => {
-      const child = execFile(this.#runnerPath, ['launch', 'snapshot'], { env: {}, signal: full }, (error, _, said) =>
-        error === null ? resolve() : reject(new Error(`no snapshot: ${said}`, { cause: error })),
+      const child = execFile(this.#runnerPath, ['launch', 'snapshot'], { env: {}, signal: full }, (error, _, stderr) =>
+        error === null ? resolve() : reject(new Error(`snapshot failed: ${stderr}`, { cause: error })),
       )
-      child.stdin?.on('error', () => undefined) // its exit tells
+      child.stdin?.on('error', () => undefined) // the exit status is reported instead
       child.stdin?.end(job)
     })
   }
 
-  /** Keeps the ones used last, within the bounds. */
+  /** Keeps the most recently used snapshots within the limits. */
   async prune(): Promise<void> {
     const whole = (await namesIn(this.#paths.snapshots)).filter(name => name.endsWith('.vm'))
     const files = await Promise.all(
@@ -217,14 +234,23 @@ export class Snapshots {
     return join(this.#paths.run, `snapshot-${key}`)
   }
 
-  /** Shapes are the same for every daemon on this host; processes are found by it, and must be of this one. */
+  /** Processes are found by this id. It includes the data folder, because other daemons on this host have the same shapes. */
   #id(key: string): string {
     const owner = createHash('sha256').update(this.#paths.dataDir).digest('hex').slice(0, 8)
     return `snapshot-${owner}-${key}`
   }
 }
 
+function shapeKey(shape: Shape, host: Host): string {
+  const { qemu, qemuVersion, accel, tscKhz, boot } = host
+  const machine = [release(), cpus()[0]?.model, qemu, qemuVersion, accel, tscKhz, boot.digest]
+  return createHash('sha256')
+    .update(JSON.stringify([machine, shape]))
+    .digest('hex')
+    .slice(0, 16)
+}
+
 async function endKept({ qemu, keeper }: Kept): Promise<void> {
-  await end(qemu, END_DEADLINE_MS)
-  await gone(keeper, END_DEADLINE_MS)
+  await killAndWait(qemu, KILL_DEADLINE_MS)
+  await waitForExit(keeper, KILL_DEADLINE_MS)
 }

@@ -1,16 +1,16 @@
-// A machine on a bridge of the host.
+// Machines that are connected to a bridge of the host.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { boxOf, specOf } from '../../conformance/subject.ts'
-import { openMicrovm } from '../backend.ts'
-import { removeTestMicrovm, testMicrovm } from '../microvm.fixture.ts'
+import { boxOf, specOf } from '../conformance/subject.ts'
+import { openMicrovm } from './backend.ts'
+import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 
 const BRIDGE = `sgtest${process.pid % 100_000}`
 const options = await testMicrovm({ bridge: BRIDGE })
 const subject = { allowUnenforced: [], patience: 4 }
 
-/** Gives 10.99.7.2 to whoever asks, on one interface. */
+/** A DHCP server that gives the address 10.99.7.2, on one interface. */
 const SERVER = [
   'import socket, sys',
   's = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)',
@@ -42,7 +42,7 @@ afterAll(async () => {
 })
 
 describe('a bridge', () => {
-  it('gives a machine an address of its network, and goes with the machine', { timeout: 120_000 }, async () => {
+  it('connects a machine to its network, until the machine ends', { timeout: 120_000 }, async () => {
     const spec = specOf(subject, { network: 'bridge' })
     const machine = await openMicrovm(options).start(spec, AbortSignal.timeout(90_000))
     const box = boxOf(machine, spec, subject)
@@ -59,7 +59,7 @@ describe('a bridge', () => {
     expect(ports()).toBe('')
   })
 
-  it('is refused where the configuration names none, or one that is not there', { timeout: 60_000 }, async () => {
+  it('is refused if none is configured, or if it does not exist', { timeout: 60_000 }, async () => {
     for (const bridge of [null, 'no-such-bridge'])
       await expect(
         openMicrovm({ ...options, bridge }).start(specOf(subject, { network: 'bridge' }), AbortSignal.timeout(50_000)),
