@@ -1,4 +1,4 @@
-// sandglass image build against a private engine, with the files that a person has lying around.
+// `sandglass image build` with a private engine.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { savedArchive } from '../../packages/daemon/src/images/testing/image.fix
 import { CliHome } from './cli-home.ts'
 import { Tmux } from './tmux.ts'
 
-// Each build starts containers, one after the other.
+// Each build starts several containers in sequence.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 let engine: ChildProcess
@@ -46,7 +46,7 @@ const filesIn = async (image: string) => {
   return stdout.trim().split('\n').filter(Boolean)
 }
 
-test('the files that .dockerignore leaves are built from, and the last line says what came of it', async () => {
+test('image build sends the files that .dockerignore does not exclude, and its last line is the result', async () => {
   put('app/Dockerfile', 'ARG BASE\nFROM $BASE\nCOPY . /app\nRUN echo "with $HOME" && ls /app\n')
   put('app/.dockerignore', '# what stays here\n*.log\nsub/*\n!sub/kept\nDockerfile\n')
   for (const file of ['a', 'b.log', 'sub/kept', 'sub/dropped']) put(`app/${file}`, file)
@@ -64,7 +64,7 @@ test('the files that .dockerignore leaves are built from, and the last line says
   expect(again).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^app:2 .* built \d+s ago\n$/) })
 })
 
-test('a Dockerfile comes from another folder or from stdin, and can have its own .dockerignore', async () => {
+test('a Dockerfile may come from another folder or stdin, and may have its own .dockerignore', async () => {
   put('other/x.dockerfile', 'FROM small:1\nCOPY . /app\n')
   put('other/x.dockerfile.dockerignore', '*\n!sub\n')
   put('src/a', '')
@@ -87,7 +87,7 @@ test('a Dockerfile comes from another folder or from stdin, and can have its own
   expect(await filesIn('y:1')).toEqual(['.:', 'a', 'sub', 'top', 'sub:', 'b'])
 })
 
-test('a build that has to start the daemon first gets all of its files', async () => {
+test('a build that must start the daemon first gets all of its files', async () => {
   put('late/Dockerfile', 'FROM small:1\nCOPY a /app/a\n')
   put('late/a', 'late')
   for (const [args, options] of [
@@ -99,7 +99,7 @@ test('a build that has to start the daemon first gets all of its files', async (
   }
 })
 
-test('a failing step is shown with its output, also to who asked for quiet, and as JSON to programs', async () => {
+test('a failing step is shown with its output, also with --quiet, and as JSON with --json', async () => {
   const input = 'FROM small:1\nRUN echo about to fail; exit 7\n'
   const options = { cwd: join(cli.home, 'src'), input }
   const message = 'image bad:1 was not built: step 2 of 2 (RUN echo about to fail; exit 7) ended with exit code 7'
@@ -121,11 +121,11 @@ test.each([
   [['app', '--max-age', 'soon'], 2, '--max-age soon is not a duration'],
   [['app', '-t', 'UPPER'], 2, 'is not an image reference'],
   [['app', '--name', 'x'], 2, 'unknown flag --name'],
-])('image build %j is a mistake that is told', async (args, code, text) => {
+])('image build %j fails with a usage message', async (args, code, text) => {
   expect(await build(args, { cwd: cli.home })).toMatchObject({ code, stderr: expect.stringContaining(text) })
 })
 
-test('on a terminal the steps are shown as they happen', async () => {
+test('steps are shown on a terminal while they run', async () => {
   put('slow/Dockerfile', 'FROM small:1\nRUN echo first; sleep 1; echo second\n')
   using screen = new Tmux(cli.env, { cols: 100, rows: 30 })
   screen.line(`${resolve('sandglass')} image build ${join(cli.home, 'slow')} -t slow:1`)

@@ -1,4 +1,4 @@
-// Images with a real daemon and real sandboxes: what is left of a pull that dies, a disk that gets full, and the command line.
+// Images with a real daemon and real sandboxes: interrupted pulls, a full disk, and the command line.
 import { execFile, execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -24,7 +24,7 @@ import { RealDaemon } from './real-daemon.ts'
 const MiB = 1024 * 1024
 const isRoot = process.getuid?.() === 0
 
-/** Programs, and a layer above them with bytes that do not compress. */
+/** A layer with programs, and a layer of incompressible bytes above it. */
 async function bootable(noise = 0): Promise<TestImage> {
   const entries = (await busyboxLayer()).map(({ name, content, type, linkname, mode }) => ({
     name,
@@ -43,7 +43,7 @@ function configFor(registry: FakeRegistry): string {
   return path
 }
 
-/** The error of a pull that was told as an event. */
+/** The error event of a pull. */
 const errorIn = (body: Buffer) => JSON.parse(/^event: error\ndata: (.*)$/m.exec(body.toString())?.[1] ?? 'null')
 
 describe('a pull', () => {
@@ -54,7 +54,7 @@ describe('a pull', () => {
     await daemon.remove()
   })
 
-  test('whose daemon is killed leaves nothing half done, and the next pull asks for the rest alone', async () => {
+  test('whose daemon is killed leaves a partial download, and the next pull requests only the rest', async () => {
     const registry = await new FakeRegistry().listen()
     const image = await bootable(8 * MiB)
     const layer = image.layers[1] ?? { digest: '', blob: Buffer.alloc(0) }
@@ -86,7 +86,7 @@ describe('a pull', () => {
     expect(readdirSync(blobs).filter(name => name.endsWith('.part'))).toEqual([])
   })
 
-  test.runIf(isRoot)('that the disk has no room for is refused or ended, and gives the disk back', async () => {
+  test.runIf(isRoot)('that does not fit on the disk is refused or aborted, and its space is freed', async () => {
     const registry = await new FakeRegistry().listen()
     const big = Buffer.concat((await plainImage('', 51 * MiB)).layers.map(({ tar }) => tar))
     registry.push('app', 'big', imageOf([layerFrom(big, 'none')]))
@@ -100,7 +100,7 @@ describe('a pull', () => {
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=210m,mode=700', 'tmpfs', daemon.dataDir])
     letGo = async () => {
       await daemon.stop()
-      // A launcher that waited for a start lets go of the folder a moment after the daemon.
+      // A launcher that waits for a start closes the folder a moment after the daemon.
       await deadline('the disk is let go', () => spawnSync('umount', [daemon.dataDir]).status === 0)
       return undefined
     }
@@ -152,7 +152,7 @@ describe('the command line', () => {
     expect(await home.run(['image', 'frobnicate'])).toMatchObject({ code: 2 })
   })
 
-  test('takes an OCI layout that is a folder', async () => {
+  test('imports an OCI layout from a folder', async () => {
     const home = await CliHome.open()
     onTestFinished(() => home.close())
     const folder = join(home.home, 'layout')
@@ -166,7 +166,7 @@ describe('the command line', () => {
     expect((await home.run(['image', 'rm', 'app:3'])).code).toBe(0)
   })
 
-  test('takes a stream and a folder whole when it has to start the daemon first', async () => {
+  test('imports a complete stream and a complete folder if it must start the daemon first', async () => {
     const home = await CliHome.open()
     onTestFinished(() => home.close())
     const folder = join(home.home, 'layout')
@@ -184,7 +184,7 @@ describe('the command line', () => {
     }
   })
 
-  test('shows a line for each layer to who watches a pull, and nothing of it to a program', async () => {
+  test('prints one progress line per layer on a terminal, and none to a pipe', async () => {
     const registry = await new FakeRegistry().listen()
     const image = imageOf([await layerOf([{ name: 'a', content: '1' }]), ...(await plainImage('x', MiB)).layers])
     registry.push('app', '1', image)

@@ -1,4 +1,4 @@
-// Sessions on the microvm backend, from the command line and through a daemon, with a data folder that has nothing yet.
+// Sessions on the microvm backend through the command line and a daemon, with an empty data folder.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { CliHome, SANDGLASS } from './cli-home.ts'
 import { deadline } from './deadline.ts'
 
 let cli: CliHome
-// Emulated, with other tests beside it, everything takes long.
+// Emulated machines are slow, and other tests run at the same time.
 const TIMEOUT = { timeout: 300_000 }
 
 beforeAll(async () => {
@@ -27,13 +27,13 @@ const ok = async (...args: string[]) => {
 }
 const inspect = async (name: string) => JSON.parse(await ok('inspect', name, '--json'))
 
-test('a first session shows progress, and is used, paused, stopped, started and removed like any other', TIMEOUT, async () => {
+test('the first session shows progress, and can be used, paused, stopped, started and removed', TIMEOUT, async () => {
   const made = await cli.run(['new', 'box', '--backend', 'microvm'])
   expect(made, made.stderr).toMatchObject({
     code: 0,
     stderr: expect.stringMatching(/programs to a disk, once: \d+ (of about \d+ )?MiB/),
   })
-  // With KVM it is there before anybody has to be told.
+  // With KVM the start is so fast that no progress is shown.
   if ((await cli.run(['doctor'])).stdout.includes('TCG')) expect(made.stderr).toMatch(/starting the machine\n$/)
   const { id, ...shown } = await inspect('box')
   expect(shown).toMatchObject({ backend: 'microvm', status: 'running', unenforced: [] })
@@ -52,8 +52,8 @@ test('a first session shows progress, and is used, paused, stopped, started and 
   expect(existsSync(join(cli.dataDir, 'sessions', id))).toBe(false)
 })
 
-test('Ctrl-C while a session is being made says that it goes on, and how to end it', TIMEOUT, async () => {
-  // Of a size that there is no snapshot of, so that it boots.
+test('Ctrl-C during a create says that the create continues, and how to end it', TIMEOUT, async () => {
+  // A size without a snapshot, so that the machine boots.
   const args = ['new', 'late', '--backend', 'microvm', '--memory-mb', '700']
   const making = spawn(SANDGLASS, args, { env: cli.env, stdio: ['ignore', 'ignore', 'pipe'] })
   const [said, ended] = [text(making.stderr), once(making, 'exit')]
@@ -64,7 +64,7 @@ test('Ctrl-C while a session is being made says that it goes on, and how to end 
   await ok('rm', '-f', 'late')
 })
 
-test('a daemon that is killed finds its machines again, with their shells', TIMEOUT, async () => {
+test('a daemon that is killed and restarted finds its machines and their shells', TIMEOUT, async () => {
   await ok('new', 'found', '--backend', 'microvm')
   await ok('exec', 'found', '-c', 'cd /tmp; X=1')
   process.kill(cli.daemonPid, 'SIGKILL')
@@ -72,7 +72,7 @@ test('a daemon that is killed finds its machines again, with their shells', TIME
   await ok('rm', '-f', 'found')
 })
 
-test('when QEMU is killed its session fails with a reason, and can be started again', TIMEOUT, async () => {
+test('a session whose QEMU is killed fails with a reason, and can be started again', TIMEOUT, async () => {
   await ok('new', 'survivor', '--backend', 'microvm', '--persist')
   await ok('exec', 'survivor', '-c', 'echo kept > f; sync f')
   const { id } = await inspect('survivor')
@@ -84,14 +84,14 @@ test('when QEMU is killed its session fails with a reason, and can be started ag
   await ok('rm', '-f', 'survivor')
 })
 
-test('nested virtualisation that the host does not have is off, and said to be', TIMEOUT, async () => {
+test('nested virtualisation is off, with a message, if the host does not support it', TIMEOUT, async () => {
   const made = await cli.run(['new', 'nested', '--backend', 'microvm', '--nested-virt', '--no-start'])
   expect(made, made.stderr).toMatchObject({ code: 0 })
   expect(made.stderr.includes('without nested virtualisation')).toBe(!(await inspect('nested')).nested_virt)
   await ok('rm', '-f', 'nested')
 })
 
-test('a wish that no virtual machine can have makes no session', async () => {
+test('a request that no virtual machine can meet creates no session', async () => {
   const ran = await cli.run(['new', '--backend', 'microvm', '--runtime', 'crun'])
   expect(ran).toMatchObject({ stderr: expect.stringContaining('OCI runtime with microvm') })
   expect(ran.code).not.toBe(0)

@@ -13,7 +13,7 @@ const blocks = (page: string) =>
     index: m.index,
   }))
 
-describe('the pages', () => {
+describe('the documentation', () => {
   let daemon: PrivateDaemon
   let folder: string
   beforeAll(async () => {
@@ -31,22 +31,19 @@ describe('the pages', () => {
     for (const { id } of await daemon.client.listSessions()) await daemon.client.session(id).destroy()
   })
 
-  // A `sh run` block runs as it stands, in bash, stopping at the first failure; a `text` block right after it is what it prints.
-  it.each(PAGES.filter(page => blocks(page).some(b => b.info === 'sh run')))(
-    'what %s tells a reader to type works',
-    async page => {
-      const all = blocks(page)
-      for (const [i, block] of all.entries()) {
-        if (block.info !== 'sh run') continue
-        const stdout = await bash(block.text, folder, daemon)
-        const next = all[i + 1]
-        if (next?.info === 'text') expect(stdout.replaceAll('\r', '')).toBe(next.text)
-      }
-      expect(await daemon.client.listSessions()).toEqual([])
-    },
-  )
+  // A `sh run` block runs in bash and stops at the first failure. A `text` block directly after it is its expected output.
+  it.each(PAGES.filter(page => blocks(page).some(b => b.info === 'sh run')))('the commands in %s work', async page => {
+    const all = blocks(page)
+    for (const [i, block] of all.entries()) {
+      if (block.info !== 'sh run') continue
+      const stdout = await bash(block.text, folder, daemon)
+      const next = all[i + 1]
+      if (next?.info === 'text') expect(stdout.replaceAll('\r', '')).toBe(next.text)
+    }
+    expect(await daemon.client.listSessions()).toEqual([])
+  })
 
-  it('the code that the pages show is in the examples', () => {
+  it('the code in the documentation is in the examples', () => {
     const quoted = PAGES.flatMap(page => blocks(page).map(b => ({ page, ...b }))).filter(b => b.info.startsWith('ts '))
     expect(quoted.length).toBeGreaterThan(0)
     for (const { info, text } of quoted) expect(readFileSync(info.slice(3), 'utf8')).toContain(text.trimEnd())

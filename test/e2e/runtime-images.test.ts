@@ -1,4 +1,4 @@
-// images/build with fixture programs in the place of debootstrap and apt-get: what it makes of the layers, and what it does the second time.
+// The script images/build with fixture programs in place of debootstrap and apt-get: the layers that it makes, and its second run.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -7,12 +7,12 @@ import { parseDockerfile } from '../../packages/daemon/src/images/build/dockerfi
 import { planBuild } from '../../packages/daemon/src/images/build/dockerfile/plan.ts'
 import { CliHome } from './cli-home.ts'
 
-// An image is many programs, one after the other.
+// An image build runs many programs in sequence.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const NAMES = ['base', 'python', 'node', 'java', 'go']
 
-/** A root with busybox, in which apt-get writes a file for each package and takes one away. */
+/** Makes a root with busybox, in which apt-get writes a line for each package and removes a file. */
 const DEBOOTSTRAP = `#!/bin/sh
 root=$3
 mkdir -p $root/usr/bin $root/usr/sbin $root/etc/apt/sources.list.d $root/etc/apt/apt.conf.d $root/etc/dpkg/dpkg.cfg.d $root/tmp $root/proc $root/dev
@@ -59,8 +59,8 @@ const environment = () => ({
 const build = (...args: string[]) =>
   execFileSync('sh', ['-c', '"$0" "$@" 2>&1', resolve('images/build'), ...args], { env: environment(), encoding: 'utf8' })
 
-test('it tells its flags, and what to do when the steps of an engine have no network', () => {
-  expect(build('--help')).toMatch(/images\/build \[--chroot\].*--fresh {4}even/s)
+test('images/build prints its flags, and a hint if the steps of an engine have no network', () => {
+  expect(build('--help')).toMatch(/images\/build \[--chroot\].*--fresh {4}build again/s)
   const stub = join(cli.home, 'no-network')
   const said = "W: Temporary failure resolving 'nowhere'"
   const cases = `*--json*) ;; 'image inspect'*) exit 1 ;; 'image import'*) cat >/dev/null ;; *) echo "${said}"; exit 3 ;;`
@@ -70,12 +70,12 @@ test('it tells its flags, and what to do when the steps of an engine have no net
     encoding: 'utf8',
   })
   expect(status).toBe(1)
-  expect(stderr).toMatch(/base: image build failed\nimages: .*have no network: --chroot .* images\.build_network: host/)
+  expect(stderr).toMatch(/base: image build failed\nimages: .*have no network: use --chroot .* images\.build_network: host/)
 })
 
-test('images without an engine are made in a chroot, layer upon layer, and the second time nothing is made', async () => {
+test('without an engine images are built in a chroot as layers, and a second run builds nothing', async () => {
   expect(build('--chroot', 'base', 'python')).toContain('python: import')
-  expect(build('--chroot', 'base', 'python')).toBe('images: base: there\nimages: python: there\n')
+  expect(build('--chroot', 'base', 'python')).toBe('images: base: exists\nimages: python: exists\n')
   const inspect = async (name: string) =>
     JSON.parse((await cli.run(['image', 'inspect', `sandbox-runtime:${name}`, '--json'])).stdout)
   const [base, python] = [await inspect('base'), await inspect('python')]
@@ -123,7 +123,7 @@ test('images without an engine are made in a chroot, layer upon layer, and the s
   expect(readdirSync(join(cli.home, 'stubs'))).toEqual(['debootstrap'])
 })
 
-test.each(NAMES)('the Dockerfile of %s starts from what the script gives it, and says which runtime it has', name => {
+test.each(NAMES)('the Dockerfile of %s starts from the base that the script passes, and labels its runtime', name => {
   const text = readFileSync(`images/${name}/Dockerfile`, 'utf8')
   const plan = (buildArgs: Record<string, string>) => planBuild(parseDockerfile(name, text), { name, buildArgs, fetches: false })
   expect(plan({ BASE: 'given:1' }).bases).toEqual(['given:1'])
