@@ -1,5 +1,5 @@
 // Counts the entries and bytes of a tar stream, for layers that no backend unpacks while they arrive.
-// SECURITY: not tar-stream, which buffers an extended header of any size and cannot read sparse files, so it bounds neither memory nor disk.
+// SECURITY: not tar-stream, which reports the stored size of old GNU sparse files: they could exceed the image's size limit once unpacked.
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Unpacked } from './layer-folders.ts'
 

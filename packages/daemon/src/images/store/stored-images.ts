@@ -1,3 +1,4 @@
+// The image store: blobs are files, rows are in the database. This file has the routes on stored images:
 // GET /v1/images, GET /v1/images/{ref} and DELETE /v1/images/{ref}: find, list, show and remove stored images.
 import { type Image, type ImageList, type ImageQuery, type ImageRemoved, LIMITS, SandglassError } from '@sandglass/contract'
 import {

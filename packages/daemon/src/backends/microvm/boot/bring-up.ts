@@ -1,4 +1,4 @@
-// Starts one machine: from a snapshot if there is one, else by booting. After a boot it requests a snapshot for the next start.
+// Booting: the kernel, the initramfs, the KVM trial, and this file, which starts one machine: from a snapshot if there is one, else by booting. After a boot it requests a snapshot for the next start.
 import { existsSync } from 'node:fs'
 import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'

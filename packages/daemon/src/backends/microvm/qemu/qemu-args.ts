@@ -1,4 +1,5 @@
-// QEMU's command line. QEMU gets every file and socket as an open descriptor, so it needs access to no path.
+// Running QEMU: its command line (this file), jail, cgroups, monitor and shared folders.
+// QEMU gets every file and socket as an open descriptor, so it needs access to no path.
 import type { DiskFormat } from '../disks/session-disk.ts'
 import { type ShareProto, tagOf } from './shares.ts'
 
