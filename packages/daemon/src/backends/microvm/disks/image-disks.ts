@@ -1,5 +1,5 @@
-// Disks of machines: images become squashfs disks, and each session has an ext4 disk. This file makes the disks of images once, and keeps them while a session
-// or a later start may need them.
+// Disks of machines: images become squashfs disks, and each session has an ext4 disk. This file makes the disks of images once, and keeps them
+// while a session or a later start may need them.
 import { renameSync } from 'node:fs'
 import { readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
