@@ -11,12 +11,12 @@ import { receiveContext } from './build-context.ts'
 const never = new AbortController().signal
 
 async function receiver(flags: Record<string, string[]> = {}) {
-  const { world } = await daemonFixture({ flags })
-  const receive = async (tar: Buffer) => await receiveContext(world, 'app', Readable.from([tar]), ['Dockerfile'], never)
+  const { context } = await daemonFixture({ flags })
+  const receive = async (tar: Buffer) => await receiveContext(context, 'app', Readable.from([tar]), ['Dockerfile'], never)
   return {
     receive,
     of: async (...entries: Entry[]) => await receive(await tarOf(entries)),
-    left: () => readdir(world.images.importDir),
+    left: () => readdir(context.images.importDir),
   }
 }
 

@@ -146,7 +146,7 @@ describe('a pull', () => {
     gone.abort()
     await expect(given).rejects.toThrow()
     await until(async () => (await daemon.stored('layers')).length === 0)
-    await until(() => daemon.world.images.pulls.size === 0)
+    await until(() => daemon.context.images.pulls.size === 0)
     registry.trick = () => false
     registry.requests.length = 0
     expect((await daemon.pull(`${registry.host}/app:1`)).image?.id).toBe(image.id)
