@@ -9,9 +9,9 @@ import { RUNNER_PATH } from '../backends/plain-child/plain-child.fixture.ts'
 import { loadConfig } from '../config/load.ts'
 import { type Daemon, startDaemon } from '../daemon.ts'
 import { createLogger } from '../log.ts'
-import { withPlainChild } from './daemon-process.fixture.ts'
+import { KEY, withPlainChild } from './daemon-process.fixture.ts'
 
-export const KEY = 'sk-test-0123456789abcdef'
+export { KEY }
 
 export type Reply = { status: number; headers: Headers; body: never; text: string }
 export type TestDaemon = Daemon & {
