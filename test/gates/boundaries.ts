@@ -135,7 +135,7 @@ export const BOUNDARIES: Boundary[] = [
     may: [
       `${DAEMON}/backends/backend.ts`,
       `${DAEMON}/backends/isolation/open-files.ts`,
-      `${DAEMON}/backends/machine/unenforced.ts`,
+      `${DAEMON}/backends/machine/refusals.ts`,
       `${DAEMON}/config/allowed-unenforced.ts`,
       `${DAEMON}/data-dir/disk-policy.ts`,
       `${DAEMON}/images/`,

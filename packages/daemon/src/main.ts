@@ -94,15 +94,12 @@ async function serve(loaded: Loaded): Promise<void> {
 }
 
 async function doctor(loaded: Loaded, isJson: boolean): Promise<void> {
-  const [{ examine, readable }, { inDoctorFolder }] = await Promise.all([
-    import('./doctor/doctor.ts'),
-    import('./doctor/scratch-folder.ts'),
-  ])
-  const report = await inDoctorFolder(loaded.dataDir, async folder =>
+  const { runChecks, formatReport, withTemporaryDataDir } = await import('./doctor/doctor.ts')
+  const report = await withTemporaryDataDir(loaded.dataDir, async folder =>
     // Without a runner no backend can be opened: that is all there is to say then.
-    examine({ loaded, backends: existsSync(RUNNER.path) ? await openBackends(loaded, folder) : [], runner: RUNNER }),
+    runChecks({ loaded, backends: existsSync(RUNNER.path) ? await openBackends(loaded, folder) : [], runner: RUNNER }),
   )
-  process.stdout.write(isJson ? `${JSON.stringify(report, null, 2)}\n` : readable(report))
+  process.stdout.write(isJson ? `${JSON.stringify(report, null, 2)}\n` : formatReport(report))
   process.exitCode = report.ok ? 0 : 3
 }
 

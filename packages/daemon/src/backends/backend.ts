@@ -1,14 +1,18 @@
-// What the daemon asks of a backend: make a machine, hand over byte streams to the runner in it, end it.
-// Shells, processes, files and ports are the runner's work and the same everywhere.
+// The interface of a backend. A backend starts and ends isolated machines, and gives byte streams to the runner in each.
+// Shells, processes, files and ports are the runner's work and are the same on every backend.
+//
+// Folders: oci/, docker/ and microvm/ are the backends, plain-child/ is the test double, conformance/ is the suite that each of them passes.
+// What they share: machine/ (session folders, paths, refusals), rootfs/ (what becomes `/`), isolation/ (seccomp, hidden paths, open files),
+// cgroups/ and disk/.
 import type { Duplex, Readable } from 'node:stream'
 import type { Unpacked, UnpackLimits } from '../layers/layer-folders.ts'
 
 export type LimitKind = 'cpu' | 'memory' | 'pids' | 'disk'
 
-/** What becomes `/` of a machine. Plain data: a start may be asked for by another process. */
+/** What becomes `/` of a machine. Plain data: another process may request the start. */
 export type RootImage = { readonly kind: 'host' } | LayeredImage
 
-/** An image of the store. Its blobs stay while a session has it. */
+/** An image of the image store. Its blobs stay in the store while a session uses it. */
 export interface LayeredImage {
   readonly kind: 'layers'
   /** As the user named it, for messages. */
@@ -17,21 +21,21 @@ export interface LayeredImage {
   readonly id: string
   /** Lowest first. */
   readonly layers: readonly ImageLayer[]
-  /** File with its configuration, as it came. */
+  /** Path of the file with its configuration, byte for byte as it was pulled or imported. */
   readonly config: string
   /** From the image's configuration. */
   readonly env: Readonly<Record<string, string>>
 }
 
 export interface ImageLayer {
-  /** Digest of the uncompressed tar: one layer of several images is one layer. */
+  /** Digest of the uncompressed tar: images that share a layer share its diff id. */
   readonly diffId: string
-  /** File with its tar, compressed as it came. */
+  /** Path of the file with its tar, compressed as `compression` says. */
   readonly blob: string
   readonly compression: 'none' | 'gzip' | 'zstd'
 }
 
-/** A folder of the host that the operator's configuration lets sessions see. */
+/** A folder of the host that the operator's configuration allows sessions to mount. */
 export interface HostMount {
   readonly source: string
   readonly target: string
@@ -48,48 +52,54 @@ export interface MachineSpec {
   readonly diskMb: number
   readonly pidsLimit: number
   readonly readonlyRootfs: boolean
-  /** The OCI runtime that the session asks for, among those that the configuration names; null for the backend's own choice. */
+  /** Name of the OCI runtime, one of those in the configuration; null for the backend's default. */
   readonly runtime: string | null
-  /** `none` is loopback alone; `bridge` is a real interface, which only docker and microvm have. */
+  /** `none` is loopback only; `bridge` is a network interface, which only docker and microvm support. */
   readonly network: 'none' | 'bridge'
   readonly mounts: readonly HostMount[]
-  /** Offers hardware virtualisation inside, where the machine is a virtual one and the host has it. */
+  /** Offer hardware virtualisation inside. Requires a virtual machine and a host with KVM. */
   readonly nestedVirt: boolean
-  /** Whether the machine is asked to have pause and resume. One that cannot is refused; false leaves it to the host. */
+  /** The machine must support pause and resume. False accepts a machine that does not. */
   readonly canPause: boolean
-  /** Whether the session is to outlive its machine: a backend may keep less of one that is not. */
+  /** The session outlives its machine. A backend may give weaker durability to a session that does not. */
   readonly persist: boolean
   /** Environment of every shell and process. SECURITY: values may be secret; they never reach argv, a log or a world-readable file. */
   readonly env: Readonly<Record<string, string>>
-  /** Limits that the operator allows to go unenforced on this host. Any other that cannot be enforced makes start fail. */
+  /** Limits that the operator accepts without enforcement. Any other limit that this host cannot enforce makes start fail. */
   readonly allowUnenforced: readonly LimitKind[]
 }
 
-/** What can change while a machine runs. */
+/** The limits that can change while a machine runs. */
 export type MachineLimits = Pick<MachineSpec, 'cpuCores' | 'memoryMb' | 'pidsLimit'>
 
-/** What this host can and cannot do, as `doctor` tells it. */
+/** The parts of a spec that a host may be unable to provide, whatever the image. */
+export type MachineRequirements = Pick<
+  MachineSpec,
+  'readonlyRootfs' | 'network' | 'mounts' | 'nestedVirt' | 'runtime' | 'canPause'
+>
+
+/** What this host can and cannot do, as `doctor` prints it. */
 export interface Probe {
   readonly available: boolean
-  /** Why not, when not available. */
+  /** The reason when it is not available. */
   readonly why: string | null
-  /** The command that would mend it. */
+  /** The command that makes it available. */
   readonly fix: string | null
-  /** One line about what is used: the runtime and its version. */
+  /** One line: the runtime and its version. */
   readonly detail: string
-  /** Limits that cannot be enforced here; empty when all can. */
+  /** Limits that cannot be enforced on this host; empty when all can. */
   readonly unenforceable: readonly LimitKind[]
-  /** Why, where it is not for want of a cgroup. */
+  /** The reason, where it is not a missing cgroup. */
   readonly unenforceableWhy?: string
-  /** What would let them be enforced, where it is more than being root. */
+  /** What makes them enforceable, where running as root is not enough. */
   readonly unenforceableFix?: string
-  /** What works but is weaker than it could be, and what mends it. */
+  /** What works with weaker isolation or durability than possible, and how to change that. */
   readonly weaker: readonly { readonly what: string; readonly fix: string }[]
-  /** Whose kernel the sandbox runs on: the host's, or one of its own. */
+  /** The kernel that programs in the sandbox run on: the host's, or one of its own. */
   readonly kernel: 'shared' | 'own'
 }
 
-/** An OCI runtime that sessions may ask for, as `doctor` tells of it. Without a version it cannot be used, and `why` says so. */
+/** An OCI runtime that sessions may name, as `doctor` prints it. Without a version it cannot be used, and `why` has the reason. */
 export interface RuntimeReport {
   readonly name: string
   readonly version: string | null
@@ -107,129 +117,145 @@ export interface MachineStats {
   readonly pidsLimit: number | null
 }
 
-/** How often a machine reached its limits so far; null where nothing counts it. */
+/** How often a machine has reached its limits since it started; null where nothing counts it. */
 export interface LimitEvents {
   readonly oomKills: number | null
   readonly pidRefusals: number | null
-  /** Processes and threads without the runner's own, now and at most so far. One user of a sandbox may be refused more before the machine is. */
+  /** Processes and threads without the runner's own: current and highest. The kernel may refuse one user of a sandbox before the whole machine. */
   readonly pids: number | null
   readonly pidsPeak: number | null
 }
 
-/** Why a machine is gone, in a sentence, and the limit that ended it. */
-export interface Epitaph {
+/** Why a machine exited, as a sentence, and the limit that caused it. */
+export interface MachineExit {
   readonly limit: 'memory_mb' | 'pids_limit' | null
   readonly text: string
 }
 
-/** The filesystem with the disks of sessions, in bytes: its size, what is free, and by how much each session's disk may still grow. */
-export interface Room {
+/** The filesystem with the disks of sessions, in bytes. `promised` is by how much the disk of each session may still grow. */
+export interface DiskSpace {
   readonly total: number
   readonly free: number
   readonly promised: ReadonlyMap<string, number>
 }
 
-/** What is asked of a machine that a host may not be able to give at all, whatever the image. */
-export type MachineWishes = Pick<MachineSpec, 'readonlyRootfs' | 'network' | 'mounts' | 'nestedVirt' | 'runtime' | 'canPause'>
-
-/** A Dockerfile and what belongs to it. */
+/** A Dockerfile with its build context and options. */
 export interface ImageBuild {
   /** For messages. */
   readonly name: string
-  /** What FROM and COPY --from lead to. SECURITY: the builder looks for no other image. */
+  /** The images that FROM and COPY --from refer to. SECURITY: the builder resolves no other image. */
   readonly bases: readonly LayeredImage[]
-  /** The text, with these names in place of the bases', in their order. */
+  /** The text of the Dockerfile with the bases replaced by these names, in their order. */
   dockerfile(names: readonly string[]): string
-  /** File with its files as a tar, of which the first `bytes` are everything but its end; null for a build without files. */
+  /** Tar file with the context. Its first `bytes` bytes are everything but the end-of-archive marker. Null for a build without files. */
   readonly context: { readonly path: string; readonly bytes: number } | null
-  /** Text of the .dockerignore among them. */
+  /** Text of the .dockerignore of the context. */
   readonly dockerignore: string | undefined
   readonly buildArgs: Readonly<Record<string, string>>
   readonly network: 'none' | 'default' | 'host'
-  /** Of each step. */
+  /** Limits of each step. */
   readonly memoryMb: number
   readonly cpuCores: number
-  /** Steps of earlier builds that are not older may be used again; null for none. */
+  /** Cached steps up to this age may be reused; null reuses none. */
   readonly maxCacheAgeMs: number | null
-  /** Whether a later build may use steps of this one. */
+  /** Whether later builds may reuse the steps of this one. */
   readonly keepsCache: boolean
-  /** Told once when a step begins, and again if it need not be run. */
+  /** Called when a step begins, and again with `cached` if it is taken from the cache. */
   readonly onStep: (step: { step: number; steps: number; instruction: string; cached: boolean }) => void
-  /** Whole lines. */
+  /** Called with whole lines. */
   readonly onOutput: (text: string) => void
 }
 
+/** One per technology, opened once by the daemon. Methods marked `?` are absent where the technology does not have the feature. */
 export interface Backend {
   readonly name: string
-  /** Cheap enough to call on every readiness check: what costs is remembered, and what takes seconds is left out unless `mayTakeSeconds`. */
-  probe(mayTakeSeconds?: boolean): Promise<Probe>
-  /** Throws for a wish that no machine here can have, so that no session is made with it; start throws the same. Absent where there is none. */
-  refuse?(wishes: MachineWishes): Promise<void>
-  /** Whether its machines can have machines of their own on this host; absent where they never can. */
-  hasNested?(): Promise<boolean>
-  /** Absent where a session cannot choose one. */
-  runtimes?(): Promise<readonly RuntimeReport[]>
-  /** Makes an image ready to start from; quick when it is. `say` is told of each step that takes long. */
-  prepare(image: RootImage, signal: AbortSignal, say?: (step: string) => void): Promise<void>
   /**
-   * Takes in a layer of the image with this name while it arrives, so that prepare finds it there; absent where images are made from their
-   * blobs. The tar fails instead of ending when it is not what its diff id says, and nothing is kept of it then.
+   * Called by readiness checks, `doctor`, and placement before every create. Expensive results are cached, and trials that take seconds are
+   * skipped unless `mayTakeSeconds`. Never throws for a host that cannot be used: `available` is false then.
+   */
+  probe(mayTakeSeconds?: boolean): Promise<Probe>
+  /**
+   * Called by placement before a session is stored, and by start. Throws UNSUPPORTED or BACKEND_UNAVAILABLE for a requirement that no machine
+   * of this backend can meet on this host. Changes nothing. Absent where every requirement can be met.
+   */
+  checkRequirements?(requirements: MachineRequirements): Promise<void>
+  /** Called by placement to fill in the default of `nestedVirt`. Absent where machines never have nested virtualisation. */
+  hasNested?(): Promise<boolean>
+  /** Called by `doctor`. Absent where a session cannot choose a runtime. */
+  runtimes?(): Promise<readonly RuntimeReport[]>
+  /**
+   * Makes an image ready to start from. Called by create and start before the machine is started; returns quickly when it is ready already.
+   * `onStep` receives a line for each slow step. A failure or abort leaves no partial image that a later call would use.
+   */
+  prepare(image: RootImage, signal: AbortSignal, onStep?: (step: string) => void): Promise<void>
+  /**
+   * Unpacks a layer while a pull downloads it, so that prepare finds it unpacked. `image` is for messages. The tar stream fails instead of
+   * ending when its content does not match the diff id; nothing of the layer is kept then. Absent where images are made from their blobs.
    */
   receiveLayer?(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked>
-  /** Removes what it has made of other images than these. `held` are digests that one on its way has. Absent where it makes nothing of images. */
-  pruneImages?(kept: readonly LayeredImage[], held: ReadonlySet<string>): Promise<void>
   /**
-   * Builds an image, and gives it to `take` as docker save would write it. On failure or abort no step of it runs any more. IMAGE_BUILD_FAILED
-   * tells the step. Absent where nothing can build.
+   * Removes everything derived from images other than `kept`. Called when images are removed and when the daemon starts. `arriving` are digests
+   * of layers that a pull or import is about to use. Absent where nothing is derived from images.
+   */
+  pruneImages?(kept: readonly LayeredImage[], arriving: ReadonlySet<string>): Promise<void>
+  /**
+   * Builds an image and passes it to `take` in the format of `docker save`. Called by image builds. After a failure or abort no step of the build
+   * runs any more; IMAGE_BUILD_FAILED names the step. Absent where nothing can build.
    */
   buildImage?<T>(build: ImageBuild, take: (archive: Readable) => Promise<T>, signal: AbortSignal): Promise<T>
   /**
-   * Starts a machine, with the disk it had if it ran before. Resolves once the runner listens; limits were read back by then.
-   * On failure or abort nothing is left of this attempt: a disk that existed before stays, and so may the log of a failure, until discard.
+   * Starts a machine, with its existing disk if it ran before. Called by create and start, once at a time per id. Resolves when the runner listens
+   * and the limits have been read back. A failure or abort removes everything of this attempt, except a disk that existed before and the boot
+   * log of a failure, which stay until discard.
    */
   start(spec: MachineSpec, signal: AbortSignal): Promise<Machine>
-  /** Finds machines that outlived the daemon and still run. */
+  /** Finds machines that are still running from an earlier daemon. Called when a daemon starts, and again after it has failed. */
   recover(): Promise<Machine[]>
-  /** Absent where a session's files take no disk of the host. Cached for a few seconds; `isFresh` bypasses the cache. */
-  room?(isFresh?: boolean): Promise<Room>
-  /** Ids of everything this backend holds for sessions: running, stopped, or left by a crash. */
+  /**
+   * Disk space for admission control and for the watch on full disks. Cached for a few seconds; `isFresh` bypasses the cache. Absent where
+   * the files of sessions are not on the daemon's own disk.
+   */
+  diskSpace?(isFresh?: boolean): Promise<DiskSpace>
+  /** Ids of all sessions of which this backend has anything: a running machine, a disk, or the rest of a crash. Called when a daemon starts. */
   residents(): Promise<string[]>
   /** What the machine printed while it last started, for `GET …/logs`; null when nothing was printed or it is gone. The caller reads or destroys it. */
   bootLog(id: string): Promise<Readable | null>
-  /** Ends whatever runs under this id and removes its disk and folder. Idempotent. */
+  /** Ends whatever runs under this id and removes its disk and folder. Idempotent. Called when a session ends; a failure can be retried. */
   discard(id: string): Promise<void>
-  /** Ends what it does in the background; machines run on. Absent where it does nothing there. */
+  /** Ends background work of the backend when the daemon shuts down. Machines keep running. Absent where there is no such work. */
   close?(): Promise<void>
 }
 
+/** One running machine. It stays valid after the machine has exited; calls then fail or report that it is gone. */
 export interface Machine {
   readonly id: string
   /** The backend's own id for it. */
   readonly containerId: string
-  /** What the runner's hello must carry. */
+  /** The secret that the daemon sends to the runner in its hello. */
   readonly token: string
-  /** Limits the operator allowed and this host does not enforce. */
+  /** Limits that this host does not enforce for the machine, with the operator's consent. */
   readonly unenforced: readonly LimitKind[]
-  /** True where dialling is slow: dial() gives a carrier for all streams, and a later one takes the place of an earlier. */
+  /** True where dialling is slow: one dialled connection carries all streams, and a later one replaces it. */
   readonly mux: boolean
-  /** A fresh byte stream to the runner, before the hello. */
+  /** Opens a byte stream to the runner, before the hello. Called by the runner link. */
   dial(): Promise<Duplex>
+  /** Called while the connection to the runner is broken. Throws when the backend cannot tell. */
   isRunning(): Promise<boolean>
   stats(): Promise<MachineStats>
-  /** Quicker than stats: asked after every command that failed. */
+  /** Called after every command that fails, to explain the failure, so it is faster than stats. */
   limitEvents(): Promise<LimitEvents>
-  /** Files of the host's pool that it holds; `withMapped`: also those that are only mapped. Absent where its files are not the host's. */
+  /** Open files that count against the host's pool; `withMapped` adds files that are only mapped. Absent where they are not the host's. */
   openFiles?(withMapped: boolean): Promise<number>
-  /** Asked when isRunning() says that it is gone. */
-  epitaph(): Promise<Epitaph>
-  /** Sets limits and reads them back; throws where one did not take. Absent where they are fixed when it starts. */
+  /** Called once after isRunning() has returned false. */
+  exitReason(): Promise<MachineExit>
+  /** Sets limits and reads them back. Throws when the kernel did not accept one. Absent where limits are fixed at the start. */
   resize?(limits: MachineLimits): Promise<void>
-  /** Bytes in the host's memory that are still to be written to its disk, paused or not. Absent where a pause keeps them in the machine. */
-  unwritten?(): Promise<number>
-  /** Throws when it did not stop in time. Absent where the technology cannot freeze. */
+  /** Bytes that the machine wrote and the host's kernel has not yet written to disk, also while paused. Absent where a paused machine keeps them. */
+  dirtyBytes?(): Promise<number>
+  /** Throws PAUSE_FAILED when it misses the deadline; the machine keeps running then. Absent where the technology cannot freeze. */
   pause?(deadlineMs?: number): Promise<void>
   resume?(): Promise<void>
-  /** Ends every process; files stay. Idempotent. */
+  /** Ends every process and keeps the files. Idempotent. */
   stop(): Promise<void>
   /** Ends everything and removes it. Idempotent. Resolves when processes, mounts, cgroups and files are gone. */
   destroy(): Promise<void>

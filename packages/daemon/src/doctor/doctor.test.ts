@@ -1,8 +1,12 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CREDENTIALS } from '@sandglass/contract'
 import { expect, it } from 'vitest'
 import type { Backend, Probe } from '../backends/backend.ts'
+import { CONFIG_KEYS } from '../config/keys.ts'
 import { loadConfig } from '../config/load.ts'
 import { plainChild, temporaryFolder } from '../testing/daemon.fixture.ts'
-import { examine } from './doctor.ts'
+import { runChecks } from './doctor.ts'
 
 async function limitsOf(changes: Partial<Probe>) {
   const home = await temporaryFolder()
@@ -10,15 +14,46 @@ async function limitsOf(changes: Partial<Probe>) {
   const probe = await backend.probe()
   backend.probe = async () => ({ ...probe, ...changes })
   const loaded = loadConfig({ flags: {}, env: {}, home, userId: process.getuid?.() ?? 0 })
-  const { checks } = await examine({ loaded, backends: [backend], runner: { path: '/bin/true', fix: '' } })
+  const { checks } = await runChecks({ loaded, backends: [backend], runner: { path: '/bin/true', fix: '' } })
   return checks.find(({ name }) => name.endsWith(': limits'))
 }
 
-it('a limit that cannot be enforced is told with its reason, and with what mends that', async () => {
+it('doctor reports a limit that cannot be enforced with the reason and a fix', async () => {
   const [unenforceableWhy, unenforceableFix] = ['a volume has no quota', 'use another backend']
   expect(await limitsOf({ unenforceable: ['disk'], unenforceableWhy, unenforceableFix })).toMatchObject({
     status: 'failed',
     detail: 'disk cannot be enforced here, so sessions are refused: a volume has no quota',
     fix: expect.stringMatching(/^use another backend; or accept it: .*allow_unenforced: \[disk\]/),
   })
+})
+
+it('every agent and Sprites has a credential, and each is a secret key of the configuration', () => {
+  const secret = CONFIG_KEYS.filter(key => key.isSecret).map(key => key.path)
+  const ours = secret.filter(path => path.startsWith('agent_api_keys.') || path === 'sprites_token')
+  expect(Object.keys(CREDENTIALS).toSorted()).toEqual(ours.toSorted())
+})
+
+it('doctor reports which keys are stored in plain text and how to move them, and prints none of them', async () => {
+  const home = await temporaryFolder()
+  const file = join(home, 'config.yaml')
+  await writeFile(file, 'agent_api_keys: { claude: sk-hidden-1 }\nsprites_token: sk-hidden-2\n', { mode: 0o600 })
+  const env = { SANDGLASS_CONFIG: file, SANDGLASS_AGENT_API_KEYS_CODEX: 'sk-hidden-3' }
+  const loaded = loadConfig({ flags: {}, env, home, userId: process.getuid?.() ?? 0 })
+  const { checks } = await runChecks({ loaded, backends: [], runner: { path: '/bin/true', fix: '' } })
+  const found = checks.filter(check => check.name === 'secrets')
+  expect(found).toEqual([
+    {
+      name: 'secrets',
+      status: 'weaker',
+      detail: `agent_api_keys.claude, sprites_token: in plain text in ${file}`,
+      fix: expect.stringContaining('`sandglass init` moves'),
+    },
+    {
+      name: 'secrets',
+      status: 'weaker',
+      detail: 'agent_api_keys.codex: in plain text in the environment',
+      fix: 'store each with `sandglass secret set` (agent.codex) and unset SANDGLASS_AGENT_API_KEYS_CODEX',
+    },
+  ])
+  expect(JSON.stringify(checks)).not.toContain('hidden')
 })

@@ -1,7 +1,7 @@
 import { mkdir, open, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { DiskRoom } from '../backends/disk/promised-space.ts'
+import { PromisedSpace } from '../backends/disk/promised-space.ts'
 import { diskThresholds, NO_OVERCOMMIT } from '../data-dir/disk-policy.ts'
 import { daemonFixture, plainChild, temporaryFolder } from '../testing/daemon.fixture.ts'
 import { reserveBytes } from './context.ts'
@@ -13,7 +13,7 @@ it('the reserved space counts a session once, also if several backends report it
   await mkdir(join(sessions, 'a'))
   await using disk = await open(join(sessions, 'a', 'disk.ext4'), 'w')
   await disk.truncate(1024 * MiB)
-  const backend = () => Object.assign(plainChild(sessions), { room: () => new DiskRoom(sessions).read() })
+  const backend = () => Object.assign(plainChild(sessions), { diskSpace: () => new PromisedSpace(sessions).read() })
   const { context } = await daemonFixture({ flags: { 'backends-oci-allow-unenforced': ['cpu,memory,pids'] } })
   const backends = new Map(['oci', 'microvm'].map(name => [name, backend()]))
   const { blocks, bsize } = await statfs(context.dataDir)

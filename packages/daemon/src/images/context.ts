@@ -100,7 +100,7 @@ export async function reserveBytes({ backends, config, images }: ImageContext): 
   const promised = new Map<string, number>()
   for (const backend of backends.values()) {
     if (diskPolicy(config, backend.name).overcommit === Number.POSITIVE_INFINITY) continue
-    for (const [id, bytes] of (await backend.room?.())?.promised ?? []) promised.set(id, bytes)
+    for (const [id, bytes] of (await backend.diskSpace?.())?.promised ?? []) promised.set(id, bytes)
   }
   const { blocks, bsize } = await statfs(images.importDir)
   const { disk, disk_floor_mb } = config.overcommit

@@ -1,40 +1,40 @@
 import { expect, test } from 'vitest'
-import { type Freezer, stop } from './freeze.ts'
+import { type Freezer, freezeWith } from './freeze.ts'
 
-/** A kernel that has come to a stop once that was asked of it for this long without a break. `asked` is all that was. */
-function slowKernel(canStick: boolean, stopsAfterMs: number): Freezer & { asked: string } {
+/** A kernel that is frozen once the request has stood for this long without a thaw. `requests` is the list of all requests. */
+function slowKernel(canStick: boolean, freezesAfterMs: number): Freezer & { requests: string } {
   let since = Date.now()
   return {
     canStick,
-    asked: '',
-    async ask(frozen) {
+    requests: '',
+    async request(frozen) {
       if (!frozen) since = Date.now()
-      this.asked += frozen ? '1' : '0'
+      this.requests += frozen ? '1' : '0'
     },
-    is: async frozen => frozen && Date.now() - since >= stopsAfterMs,
+    is: async frozen => frozen && Date.now() - since >= freezesAfterMs,
   }
 }
 
-test('a kernel that can stick is let go now and then, and still given the time that it needs', async () => {
+test('a freezer that can stick is thawed now and then, and still gets the time that it needs', async () => {
   const kernel = slowKernel(true, 1000)
-  await stop(kernel)
-  expect(kernel.asked).toMatch(/^1+(01+)+$/)
+  await freezeWith(kernel)
+  expect(kernel.requests).toMatch(/^1+(01+)+$/)
 })
 
-test('one that cannot stick is not let go', async () => {
+test('a freezer that cannot stick is not thawed', async () => {
   const kernel = slowKernel(false, 1000)
-  await stop(kernel)
-  expect(kernel.asked).toMatch(/^1+$/)
+  await freezeWith(kernel)
+  expect(kernel.requests).toMatch(/^1+$/)
 })
 
-test.each([true, false])('what does not stop goes on, and that is said; can stick: %s', async canStick => {
+test.each([true, false])('a freeze that misses its deadline thaws the processes and fails; can stick: %s', async canStick => {
   const kernel = slowKernel(canStick, Number.POSITIVE_INFINITY)
-  await expect(stop(kernel, 500)).rejects.toMatchObject({ code: 'PAUSE_FAILED', detail: { seconds: 0.5 } })
-  expect(kernel.asked).toMatch(/10$/)
+  await expect(freezeWith(kernel, 500)).rejects.toMatchObject({ code: 'PAUSE_FAILED', detail: { seconds: 0.5 } })
+  expect(kernel.requests).toMatch(/10$/)
 })
 
-test('what cannot be looked at goes on', async () => {
+test('a freeze whose state cannot be read thaws the processes and fails', async () => {
   const kernel = { ...slowKernel(true, 0), is: () => Promise.reject(new Error('too many open files')) }
-  await expect(stop(kernel)).rejects.toThrow('too many open files')
-  expect(kernel.asked).toBe('10')
+  await expect(freezeWith(kernel)).rejects.toThrow('too many open files')
+  expect(kernel.requests).toBe('10')
 })

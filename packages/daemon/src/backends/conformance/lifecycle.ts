@@ -91,7 +91,7 @@ export const LIFECYCLE: Record<string, Check> = {
       await box.run('echo kept > f')
       await box.link.request('shutdown', { grace_ms: 0 })
       await until('the machine is gone', async () => !(await box.machine.isRunning()))
-      expect(await box.machine.epitaph()).toMatchObject({ limit: null })
+      expect(await box.machine.exitReason()).toMatchObject({ limit: null })
       const again = boxOf(await backend.start(box.spec, startsInTime(subject)), box.spec, subject)
       expect((await again.run('cat f')).output).toBe('kept')
       again.link.close()

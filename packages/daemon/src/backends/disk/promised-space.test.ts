@@ -2,11 +2,11 @@ import { mkdir, open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { temporaryFolder } from '../../testing/daemon.fixture.ts'
-import { DiskRoom } from './promised-space.ts'
+import { PromisedSpace } from './promised-space.ts'
 
 const MiB = 1024 * 1024
 
-it('what is promised is the part of each disk that has not been written', async () => {
+it('promised space is the part of each disk that is not allocated yet', async () => {
   const sessions = await temporaryFolder()
   for (const id of ['a', 'b', 'without-disk', 'log-alone']) await mkdir(join(sessions, id))
   await writeFile(join(sessions, 'without-disk', 'config.json'), '{}')
@@ -20,7 +20,7 @@ it('what is promised is the part of each disk that has not been written', async 
     await disk.sync()
     await disk.close()
   }
-  const { free, promised } = await new DiskRoom(sessions).read()
+  const { free, promised } = await new PromisedSpace(sessions).read()
   expect(free).toBeGreaterThan(0)
   expect(promised.get('a')).toBe(8 * MiB)
   expect(promised.get('b')).toBeLessThanOrEqual(5 * MiB)
@@ -29,7 +29,7 @@ it('what is promised is the part of each disk that has not been written', async 
   expect(promised.has('log-alone')).toBe(false)
 })
 
-it('a disk is looked at again after a while, and a new one at once', async () => {
+it('a disk is measured again after a while, and a new one immediately', async () => {
   const sessions = await temporaryFolder()
   const disk = async (id: string, bytes: number) => {
     await mkdir(join(sessions, id), { recursive: true })
@@ -37,23 +37,23 @@ it('a disk is looked at again after a while, and a new one at once', async () =>
     await file.truncate(bytes)
   }
   let now = 0
-  const room = new DiskRoom(sessions, () => now)
+  const space = new PromisedSpace(sessions, () => now)
   await disk('a', 8 * MiB)
-  expect((await room.read()).promised).toEqual(new Map([['a', 8 * MiB]]))
+  expect((await space.read()).promised).toEqual(new Map([['a', 8 * MiB]]))
   await disk('a', 4 * MiB)
   await disk('b', 2 * MiB)
-  expect(Object.fromEntries((await room.read()).promised)).toEqual({ a: 8 * MiB, b: 2 * MiB })
+  expect(Object.fromEntries((await space.read()).promised)).toEqual({ a: 8 * MiB, b: 2 * MiB })
   now = 60_000
-  expect(Object.fromEntries((await room.read()).promised)).toEqual({ a: 4 * MiB, b: 2 * MiB })
+  expect(Object.fromEntries((await space.read()).promised)).toEqual({ a: 4 * MiB, b: 2 * MiB })
 })
 
-it('a disk that comes after the folder of its session is seen at once', async () => {
+it('a disk that is created after the folder of its session is measured immediately', async () => {
   const sessions = await temporaryFolder()
-  const room = new DiskRoom(sessions, () => 0)
+  const space = new PromisedSpace(sessions, () => 0)
   await mkdir(join(sessions, 'a'))
   await writeFile(join(sessions, 'a', 'config.json'), '{}')
-  expect((await room.read()).promised).toEqual(new Map([['a', 0]]))
+  expect((await space.read()).promised).toEqual(new Map([['a', 0]]))
   await using file = await open(join(sessions, 'a', 'disk.ext4'), 'w')
   await file.truncate(8 * MiB)
-  expect((await room.read()).promised).toEqual(new Map([['a', 8 * MiB]]))
+  expect((await space.read()).promised).toEqual(new Map([['a', 8 * MiB]]))
 })

@@ -10,13 +10,13 @@ import type { Backend, LayeredImage, RootImage } from '../backend.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { busyboxImage } from '../rootfs/image.fixture.ts'
 import { openDocker } from './backend.ts'
-import { dockerWorld } from './context.fixture.ts'
+import { dockerContext } from './context.fixture.ts'
 import { containerName, SESSION_LABEL } from './engine/names.ts'
 
 // An engine of its own takes its time on a busy machine.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const { engine, dataDir, options, subject } = await dockerWorld()
+const { engine, dataDir, options, subject } = await dockerContext()
 const soon = () => AbortSignal.timeout(20_000)
 const docker = (...args: string[]) => execFileSync('docker', ['--host', engine.endpoint, ...args], { encoding: 'utf8' })
 
@@ -71,7 +71,7 @@ it('refuses a writable root, which nobody in a container could write to', async 
     message: expect.stringContaining('nobody is root'),
     hint: expect.stringContaining('oci'),
   }
-  await expect(backend.refuse?.(wish)).rejects.toMatchObject(refusal)
+  await expect(backend.checkRequirements?.(wish)).rejects.toMatchObject(refusal)
   await expect(backend.start(wish, soon())).rejects.toMatchObject(refusal)
   expect(await backend.residents()).toEqual([])
 })
@@ -83,7 +83,7 @@ it('a container that is removed behind our back is seen to be gone, and its file
   await box.run('echo kept > f')
   docker('rm', '-f', containerName(spec.id))
   await until('the machine is gone', async () => !(await box.machine.isRunning()))
-  expect((await box.machine.epitaph()).text).toContain('removed behind our back')
+  expect((await box.machine.exitReason()).text).toContain('removed behind our back')
   box.link.close()
   const again = boxOf(await backend.start(spec, soon()), spec, subject)
   expect((await again.run('cat f')).output).toBe('kept')
@@ -135,7 +135,7 @@ it('an engine that is killed and comes back ends its containers, and a start bri
   await box.run('echo kept > f')
   await engine.restart()
   await until('the machine is gone', async () => !(await box.machine.isRunning()), 30_000)
-  expect((await box.machine.epitaph()).limit).toBe(null)
+  expect((await box.machine.exitReason()).limit).toBe(null)
   box.link.close()
   expect(await backend.recover()).toEqual([])
   const again = boxOf(await backend.start(spec, soon()), spec, subject)

@@ -1,5 +1,5 @@
-// The conformance suite against an engine of yours, as a plain program. Arguments: its endpoint (unix:///path), a runtime of it or '' for its own,
-// and the titles to run; all without titles.
+// The conformance suite against any Docker engine, as a plain program. Prints a line of JSON for each check. Arguments: the endpoint of the engine
+// (unix:///path), one of its runtimes or '' for its default, and the titles of checks to run (default: all).
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ const subject: Subject = {
   ...chosen,
 }
 let without = { ...missingPrograms(), ...DOCKER }
-// What would fork without an end is not let loose on your machine.
+// Without a process limit the fork bomb would hit the engine's machine.
 await inBox(await subject.open(), subject, {}, async ({ machine }) => {
   if (machine.unenforced.includes('pids'))
     without = { ...without, 'a fork bomb stops at the limit, and the machine goes on': 'no limit' }

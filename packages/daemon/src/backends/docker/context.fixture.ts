@@ -1,4 +1,4 @@
-// What a test file of this backend has: an engine and a data folder of its own, and a backend on both. They go when the file ends.
+// The context of a test file: a private engine, a data folder, and a backend that uses both. They are removed when the file ends.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { testEngine } from './engine/engine.fixture.ts'
 
 export const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
 
-export async function dockerWorld(...flags: string[]) {
+export async function dockerContext(...flags: string[]) {
   const engine = await testEngine(...flags)
   const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-docker-'))
   afterAll(async () => {

@@ -1,10 +1,10 @@
 import { fileURLToPath } from 'node:url'
 import { DOCKER } from '../conformance/limitations.ts'
 import { conformance } from '../conformance/suite.ts'
-import { dockerWorld } from './context.fixture.ts'
+import { dockerContext } from './context.fixture.ts'
 
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
-const { options, subject } = await dockerWorld()
+const { options, subject } = await dockerContext()
 conformance(
   'docker',
   {

@@ -1,91 +1,87 @@
 // One container of a session.
 import { readFile } from 'node:fs/promises'
-import type { Duplex } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import { isMissing } from '../../lib/missing-file.ts'
-import type { Epitaph, Machine, MachineLimits } from '../backend.ts'
+import type { Machine, MachineExit, MachineLimits } from '../backend.ts'
+import { cgroupOfProcess } from '../cgroups/cgroup.ts'
+import { NO_LIMIT_EVENTS, readLimitEvents, readOomKills } from '../cgroups/usage.ts'
 import { openFilesIn } from '../isolation/open-files.ts'
-import { limitEventsOf, NOT_COUNTED, pidsGroupOf } from './container/cgroups.ts'
-import { readStats } from './container/read-stats.ts'
-import { resize } from './container/resize.ts'
-import { attachedStream } from './engine/attached.ts'
-import { engineSays, orNull } from './engine/engine.ts'
-import { dialLocal, openSocketFolder } from './engine/local-socket.ts'
+import { attach } from './container/attached-stream.ts'
+import type { ContainerInfo } from './container/containers.ts'
+import { readStats, resize } from './container/limits.ts'
+import { dialLocal, openSocketFolder } from './container/local-socket.ts'
+import { engineMessage, nullIfNotFound } from './engine/engine.ts'
 import type { DockerRecord } from './record.ts'
 
-interface Ends {
+/** The backend, which serializes what ends a machine with what starts it. */
+export interface MachineOwner {
+  /** Whether the engine is on the daemon's machine. */
+  readonly isLocal: boolean
+  log(id: string, stderr: Buffer): Promise<void>
   stop(id: string): Promise<void>
   discard(id: string): Promise<void>
 }
 
-/** The container as the engine shows it. */
-export type Shown = Docker.ContainerInspectInfo
-
 export async function dockerMachine(
-  engine: Docker,
-  shown: Shown,
+  container: Docker.Container,
+  info: ContainerInfo,
   record: DockerRecord,
-  ends: Ends,
-  onStderr: (text: Buffer) => void,
-  isNear: boolean,
+  owner: MachineOwner,
 ): Promise<Machine> {
-  const container = engine.getContainer(shown.Id)
-  const isLocal = isNear && (await isReachable(shown))
+  const { id, runtime } = record
+  const pid = info.State.Pid
+  // With another runtime the container may have a kernel of its own, whose processes and sockets are not the host's.
+  const isLocal = owner.isLocal && runtime === null && (await isReachable(info))
+  const onStderr = (text: Buffer) => void owner.log(id, text)
   return {
-    id: record.id,
-    containerId: shown.Id,
+    id,
+    containerId: info.Id,
     mux: !isLocal,
     token: record.token,
     unenforced: record.unenforced,
-    dial: () => (isLocal ? dialLocal(shown.State.Pid, () => isOf(shown.State.Pid, shown.Id)) : attach(container, onStderr)),
+    dial: () => (isLocal ? dialLocal(pid, () => isInContainer(pid, info.Id)) : attach(container, onStderr)),
     isRunning: async () =>
-      isLocal ? isOf(shown.State.Pid, shown.Id) : ((await orNull(container.inspect()))?.State.Running ?? false),
-    stats: async () => readStats(container, isLocal ? (await limitEventsOf(shown.State.Pid)).oomKills : null),
-    limitEvents: async () => (isLocal ? await limitEventsOf(shown.State.Pid) : NOT_COUNTED),
-    ...(isLocal ? { openFiles: async (withMapped: boolean) => openFilesIn(await pidsGroupOf(shown.State.Pid), withMapped) } : {}),
-    epitaph: () => epitaph(container),
-    // Another runtime may take limits and forget them.
-    ...(record.runtime === null
-      ? { resize: (limits: MachineLimits) => resize(container, limits, isLocal ? shown.State.Pid : null) }
+      isLocal ? isInContainer(pid, info.Id) : ((await nullIfNotFound(container.inspect()))?.State.Running ?? false),
+    stats: async () => readStats(container, isLocal ? await readOomKills(await cgroupOfProcess(pid)) : null),
+    limitEvents: async () => (isLocal ? await readLimitEvents(await cgroupOfProcess(pid), pid) : NO_LIMIT_EVENTS),
+    ...(isLocal
+      ? { openFiles: async (withMapped: boolean) => openFilesIn((await cgroupOfProcess(pid)).dirs.pids ?? '', withMapped) }
       : {}),
-    pause: () => freeze(container, true),
-    resume: () => freeze(container, false),
-    stop: () => ends.stop(record.id),
-    destroy: () => ends.discard(record.id),
+    exitReason: () => exitReason(container),
+    // Another runtime may accept new limits and ignore them.
+    ...(runtime === null ? { resize: (limits: MachineLimits) => resize(container, limits, isLocal ? pid : null) } : {}),
+    pause: () => setPaused(container, true),
+    resume: () => setPaused(container, false),
+    stop: () => owner.stop(id),
+    destroy: () => owner.discard(id),
   }
 }
 
-/** A stream to the container's first process. The engine lets go of it when it is closed, and the process does not notice. */
-export async function attach(container: Docker.Container, onStderr: (text: Buffer) => void): Promise<Duplex> {
-  const attached = await container.attach({ stream: true, hijack: true, stdin: true, stdout: true, stderr: true })
-  return attachedStream(attached as Duplex, onStderr)
-}
-
-/** It may be so already, by somebody else's hand: engines have several ways to say that. */
-async function freeze(container: Docker.Container, isWanted: boolean): Promise<void> {
+/** Somebody else may have paused or resumed the container already. Engines report that in several ways, so its state decides. */
+async function setPaused(container: Docker.Container, isPaused: boolean): Promise<void> {
   try {
-    await (isWanted ? container.pause() : container.unpause())
+    await (isPaused ? container.pause() : container.unpause())
   } catch (error) {
-    const shown = await container.inspect().catch(() => null) // what the engine said first is what is told
-    if (!shown?.State.Running || shown.State.Paused !== isWanted)
-      throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'docker', why: engineSays(error) }, { cause: error })
+    const info = await container.inspect().catch(() => null) // the first error is the one that is thrown
+    if (!info?.State.Running || info.State.Paused !== isPaused)
+      throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'docker', why: engineMessage(error) }, { cause: error })
   }
 }
 
-/** Whether the engine's machine is this one and its processes are ours to look into. */
-async function isReachable(shown: Shown): Promise<boolean> {
-  if (process.geteuid?.() !== 0 || !shown.State.Pid) return false
+/** Whether the container runs on the daemon's machine and the daemon may open its files. */
+async function isReachable({ Id, State }: ContainerInfo): Promise<boolean> {
+  if (process.geteuid?.() !== 0 || !State.Pid) return false
   try {
-    await using _ = await openSocketFolder(shown.State.Pid)
+    await using _ = await openSocketFolder(State.Pid)
   } catch {
-    return false // the answer: another machine's, or not ours to look into
+    return false // the answer: the process is on another machine, or the daemon may not open its files
   }
-  return isOf(shown.State.Pid, shown.Id)
+  return isInContainer(State.Pid, Id)
 }
 
-/** SECURITY: a number may be another process's by now, or one of another namespace's: its cgroup bears the container's id. */
-async function isOf(pid: number, containerId: string): Promise<boolean> {
+/** SECURITY: the pid may have been reused, or belong to another pid namespace. The cgroup of a container's process has the container's id. */
+async function isInContainer(pid: number, containerId: string): Promise<boolean> {
   try {
     return (await readFile(`/proc/${pid}/cgroup`, 'utf8')).includes(containerId)
   } catch (error) {
@@ -94,16 +90,16 @@ async function isOf(pid: number, containerId: string): Promise<boolean> {
   }
 }
 
-async function epitaph(container: Docker.Container): Promise<Epitaph> {
-  let shown: Shown | null
+async function exitReason(container: Docker.Container): Promise<MachineExit> {
+  let info: ContainerInfo | null
   try {
-    shown = await orNull(container.inspect())
+    info = await nullIfNotFound(container.inspect())
   } catch (error) {
-    return { limit: null, text: `the container is gone, and the engine does not answer: ${engineSays(error)}` }
+    return { limit: null, text: `the container is gone, and the engine does not answer: ${engineMessage(error)}` }
   }
-  if (shown === null) return { limit: null, text: 'the container was removed behind our back' }
-  const { OOMKilled, ExitCode, Error: said } = shown.State
+  if (info === null) return { limit: null, text: 'the container was removed behind our back' }
+  const { OOMKilled, ExitCode, Error: message } = info.State
   if (OOMKilled && ExitCode === 137)
     return { limit: 'memory_mb', text: 'the sandbox ran out of memory, and its first process is gone' }
-  return { limit: null, text: `the container ended with ${ExitCode}${said ? `: ${said}` : ''}` }
+  return { limit: null, text: `the container ended with ${ExitCode}${message ? `: ${message}` : ''}` }
 }

@@ -1,13 +1,13 @@
-// What the engine can and cannot give.
+// Probes what the engine can do.
 import { existsSync } from 'node:fs'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import { findProgram } from '../../lib/find-program.ts'
 import type { LimitKind, Probe } from '../backend.ts'
 import { WITHOUT_QUOTA } from '../conformance/limitations.ts'
-import { engineSays, isSilence } from './engine/engine.ts'
+import { engineMessage, isNoAnswer } from './engine/engine.ts'
 
-/** What of `docker info` is looked at; engines leave out what they do not know. */
+/** The fields of `docker info` that are used. Engines omit what they do not know. */
 interface EngineInfo {
   readonly ID?: string
   readonly ServerVersion?: string
@@ -31,15 +31,15 @@ const ARCHITECTURES: Partial<Record<NodeJS.Architecture, readonly string[]>> = {
   arm64: ['aarch64', 'arm64'],
 }
 
-export async function examine(open: () => Promise<Docker>, endpoint: string): Promise<Probe> {
+export async function probeEngine(open: () => Promise<Docker>, endpoint: string): Promise<Probe> {
   let info: EngineInfo
   try {
     info = (await (await open()).info()) as EngineInfo
   } catch (error) {
     if (error instanceof SandglassError && error.is('CONFIG_INVALID'))
-      return unavailable(error.detail.issue, 'mend that, or backends.docker in the configuration')
-    const why = isSilence(error) ? engineSays(error) : `no Docker engine answers at ${endpoint}: ${engineSays(error)}`
-    return unavailable(why, howToMend(error))
+      return unavailable(error.detail.issue, 'fix that, or change backends.docker in the configuration')
+    const why = isNoAnswer(error) ? engineMessage(error) : `no Docker engine answers at ${endpoint}: ${engineMessage(error)}`
+    return unavailable(why, howToFix(error))
   }
   if (info.OSType !== 'linux') return unavailable(`the engine runs ${info.OSType} containers`, 'use an engine for Linux')
   const architectures = ARCHITECTURES[process.arch] ?? []
@@ -58,7 +58,7 @@ function describe(info: EngineInfo): Probe {
   if (info.CpuCfsQuota === false) unenforceable.push('cpu')
   if (info.MemoryLimit === false || info.SwapLimit === false) unenforceable.push('memory')
   if (info.PidsLimit === false) unenforceable.push('pids')
-  // A volume has no quota with any storage driver.
+  // Volumes have no quota, whatever the storage driver.
   unenforceable.push('disk')
   return {
     available: true,
@@ -86,9 +86,9 @@ function describe(info: EngineInfo): Probe {
   }
 }
 
-function howToMend(error: unknown): string {
+function howToFix(error: unknown): string {
   const { code } = error as { code?: unknown }
-  if (isSilence(error)) return `look at what the engine is doing, or ${RESTART_ENGINE}`
+  if (isNoAnswer(error)) return `look at what the engine is doing, or ${RESTART_ENGINE}`
   if (code === 'EACCES') return 'run the daemon as root, or as a member of the group docker'
   if (code === 'ENOENT' && findProgram('dockerd') === null)
     return 'sudo apt-get install -y docker.io, or set backends.docker.api_endpoint'

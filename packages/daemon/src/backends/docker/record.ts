@@ -1,5 +1,5 @@
-// config.json of a session's folder, mode 0600: what the next daemon needs to find and speak to the machine.
-// SECURITY: it holds the token. A session's environment is in no file: it goes to the runner on its stdin.
+// The record of a machine: config.json in its session's folder, mode 0600. The next daemon needs it to find and reach the machine.
+// SECURITY: it holds the token. A session's environment is in no file: the runner reads it from its stdin.
 import { join } from 'node:path'
 import { z } from 'zod'
 import { readJson } from '../../lib/json-file.ts'
@@ -13,9 +13,9 @@ const DockerRecord = z.object({
   token: z.string(),
   /** The image as the user named it. */
   image: z.string(),
-  /** The runtime of the engine's that it asked for. Sessions of before there was a choice have none. */
+  /** The engine's runtime that the session asked for. Records of earlier versions have none. */
   runtime: z.string().nullable().default(null),
-  /** False until its limits were read back, where that is done: one that is found so is not used. */
+  /** False until the limits have been read back. A machine that the next daemon finds with false is ended. */
   isChecked: z.boolean().default(true),
   unenforced: z.array(z.enum(['cpu', 'memory', 'pids', 'disk'])),
 })

@@ -1,4 +1,4 @@
-// Says that it starts a machine, and that it has, and waits to be killed: the daemon's part in tests of its death.
+// Plays the daemon in tests that kill it: prints `starting`, starts a machine, prints `started`, and waits to be killed.
 import type { MachineSpec } from '../backend.ts'
 import { type DockerOptions, openDocker } from './backend.ts'
 

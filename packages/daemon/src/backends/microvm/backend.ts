@@ -7,12 +7,12 @@ import type { Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { KeyedMutex } from '../../lib/keyed-mutex.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
-import type { Backend, LayeredImage, Machine, MachineSpec, MachineWishes, Probe, Room, RootImage } from '../backend.ts'
-import { DiskRoom } from '../disk/promised-space.ts'
+import type { Backend, LayeredImage, Machine, MachineSpec, MachineRequirements, Probe, DiskSpace, RootImage } from '../backend.ts'
+import { PromisedSpace } from '../disk/promised-space.ts'
 import { openBootLog } from '../machine/boot-log.ts'
 import { isAlive } from '../machine/process-state.ts'
 import { keepLogAlone, sessionFolders } from '../machine/session-folders.ts'
-import { unsupported } from '../machine/unsupported.ts'
+import { unsupported } from '../machine/refusals.ts'
 import { pruneBoot } from './boot/boot-files.ts'
 import { bringUp, startFailure } from './boot/bring-up.ts'
 import { removeTemporaryFiles } from './cached-files.ts'
@@ -43,7 +43,7 @@ class MicrovmBackend implements Backend {
   readonly #ids: MachineIds
   /** A boot keeps one processor busy, so more concurrent boots would only slow each other down. */
   readonly #starts = new Semaphore(availableParallelism())
-  readonly #room: DiskRoom
+  readonly #promised: PromisedSpace
   readonly #images: ImageDisks
   readonly #disks: SessionDisks
   readonly #snapshots: Snapshots
@@ -56,7 +56,7 @@ class MicrovmBackend implements Backend {
     this.#options = options
     this.#paths = microvmPaths(options.dataDir)
     this.#ids = new MachineIds(options.dataDir)
-    this.#room = new DiskRoom(this.#paths.sessions)
+    this.#promised = new PromisedSpace(this.#paths.sessions)
     const space = new SpareSpace(this.#paths.sessions, options.disk)
     this.#images = new ImageDisks(this.#paths, options.runnerPath, space, async () => {
       return new Set((await this.#records()).flatMap(record => record.disks))
@@ -69,12 +69,12 @@ class MicrovmBackend implements Backend {
     return (await this.#probe(mayTakeSeconds)).probe
   }
 
-  async refuse(wishes: MachineWishes): Promise<void> {
-    if (wishes.runtime !== null)
+  async checkRequirements(requirements: MachineRequirements): Promise<void> {
+    if (requirements.runtime !== null)
       throw unsupported('an OCI runtime with microvm: a virtual machine has none', 'leave it out, or use --backend oci')
     // The KVM trial takes seconds. Requests that do not need KVM wait for it in prepare(), where progress is reported.
-    const host = await this.#host(wishes.nestedVirt || this.#options.accel === 'kvm')
-    await refuseUnsupported(host, this.#options, wishes)
+    const host = await this.#host(requirements.nestedVirt || this.#options.accel === 'kvm')
+    await refuseUnsupported(host, this.#options, requirements)
   }
 
   async hasNested(): Promise<boolean> {
@@ -125,8 +125,8 @@ class MicrovmBackend implements Backend {
     return (await sessionFolders(this.#paths.sessions, this.name)).filter(this.#paths.isId)
   }
 
-  async room(isFresh?: boolean): Promise<Room> {
-    return await this.#room.read(isFresh)
+  async diskSpace(isFresh?: boolean): Promise<DiskSpace> {
+    return await this.#promised.read(isFresh)
   }
 
   bootLog(id: string): Promise<Readable | null> {
@@ -150,7 +150,7 @@ class MicrovmBackend implements Backend {
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#host()
-    await this.refuse(spec)
+    await this.checkRequirements(spec)
     const image = await this.#images.prepare(host, spec.image, signal, () => undefined)
     const folder = this.#paths.session(spec.id)
     const [before, state] = await Promise.all([readRecord(folder), readState(folder)])

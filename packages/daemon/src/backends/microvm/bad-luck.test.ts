@@ -59,7 +59,7 @@ describe('a virtual machine that cannot start', () => {
 
   it('is refused with an OCI runtime', async () => {
     const wishes = { ...specOf(subject), runtime: 'crun' }
-    await expect(openMicrovm(options).refuse?.(wishes)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    await expect(openMicrovm(options).checkRequirements?.(wishes)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
   })
 
   it('is refused with nested virtualisation but without KVM', async () => {
@@ -70,7 +70,7 @@ describe('a virtual machine that cannot start', () => {
       message: expect.stringContaining('KVM does not work here'),
       hint: expect.stringContaining('leave it out'),
     }
-    await expect(backend.refuse?.(wishes)).rejects.toMatchObject(refusal)
+    await expect(backend.checkRequirements?.(wishes)).rejects.toMatchObject(refusal)
     await expect(backend.start(wishes, signal())).rejects.toMatchObject(refusal)
     expect(await backend.residents()).toEqual([])
   })
@@ -89,7 +89,7 @@ describe('a running virtual machine', () => {
     await box.run('echo kept > f; sync f')
     process.kill(processId(spec.id), 'SIGKILL')
     await until('the machine is gone', async () => !(await machine.isRunning()))
-    expect(await machine.epitaph()).toMatchObject({
+    expect(await machine.exitReason()).toMatchObject({
       limit: null,
       text: expect.stringContaining('QEMU was killed by signal 9'),
     })
@@ -106,7 +106,7 @@ describe('a running virtual machine', () => {
     const machine = await backend.start(specOf(subject), signal())
     await monitor(join(options.dataDir, 'run', `${machine.id}.monitor`), command => command('system_reset'))
     await until('the machine is gone', async () => !(await machine.isRunning()))
-    expect((await machine.epitaph()).text).toContain('QEMU ended with status 0')
+    expect((await machine.exitReason()).text).toContain('QEMU ended with status 0')
     await machine.destroy()
     expect(readdirSync(join(options.dataDir, 'run')).filter(name => name.includes(machine.id))).toEqual([])
   })

@@ -2,7 +2,7 @@
 import { readFile, rm } from 'node:fs/promises'
 import { isMissing } from '../../lib/missing-file.ts'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
-import type { Epitaph, Machine, MachineStats } from '../backend.ts'
+import type { Machine, MachineExit, MachineStats } from '../backend.ts'
 import { isAlive } from '../machine/process-state.ts'
 import { askToEnd, readLimitEvents, readStats } from './boot/control-port.ts'
 import type { MicrovmPaths } from './paths.ts'
@@ -56,7 +56,7 @@ export function microvmMachine(
     isRunning: async () => isAlive(state),
     stats: async () => statsBeforePause ?? (await currentStats()),
     limitEvents: () => readLimitEvents(sockets.control, AbortSignal.timeout(STATS_DEADLINE_MS)),
-    epitaph: () => exitReason(paths, id, state),
+    exitReason: () => exitReason(paths, id, state),
     pause: async deadlineMs => {
       const last = await currentStats(deadlineMs)
       await monitor(sockets.monitor, command => command('stop'))
@@ -95,7 +95,7 @@ async function shutDown(paths: MicrovmPaths, id: string, state: MachineState): P
   await waitForExit(state, SHUTDOWN_MS)
 }
 
-async function exitReason(paths: MicrovmPaths, id: string, state: MachineState): Promise<Epitaph> {
+async function exitReason(paths: MicrovmPaths, id: string, state: MachineState): Promise<MachineExit> {
   // The launcher completes the boot log before it exits.
   await waitForExit(state.keeper, LOG_DEADLINE_MS)
   const lines = await lastLogLines(paths.bootLog(id))

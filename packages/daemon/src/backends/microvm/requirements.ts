@@ -1,8 +1,8 @@
 // Refuses machines whose requirements this host cannot meet. Each error says what is missing and what to do.
 import { existsSync } from 'node:fs'
 import { lstat } from 'node:fs/promises'
-import type { HostMount, MachineWishes } from '../backend.ts'
-import { unsupported } from '../machine/unsupported.ts'
+import type { HostMount, MachineRequirements } from '../backend.ts'
+import { unsupported } from '../machine/refusals.ts'
 import type { Host, MicrovmOptions } from './probe.ts'
 import type { ShareProto } from './qemu/shares.ts'
 
@@ -11,7 +11,7 @@ const NAME_BRIDGE = 'name a bridge of this host in backends.microvm.bridge; `ip 
 export async function refuseUnsupported(
   host: Host,
   { shareProto, bridge }: MicrovmOptions,
-  { mounts, nestedVirt, network }: MachineWishes,
+  { mounts, nestedVirt, network }: MachineRequirements,
 ): Promise<void> {
   if (nestedVirt) refuseNested(host)
   await refuseShares(host, shareProto, mounts)

@@ -1,6 +1,7 @@
-// The native backend: an OCI runtime (crun, else runc) in namespaces of its own, put together by `runner launch`.
-import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
+// The native backend: sandboxes in Linux namespaces, started by an OCI runtime (crun, else runc).
+// The daemon decides, and the launcher, a short Go program, does what needs system calls that Node does not have: mounts, user namespaces,
+// cgroups, and the start of the runtime. launcher/ talks to it, rootfs/ has images and disks, runtime/ what depends on the OCI runtime,
+// users/ the user ids of sessions and the daemon's own user namespace.
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -10,49 +11,46 @@ import type { Unpacked, UnpackLimits } from '../../layers/layer-folders.ts'
 import { KeyedMutex } from '../../lib/keyed-mutex.ts'
 import type {
   Backend,
+  DiskSpace,
   LayeredImage,
   Machine,
+  MachineRequirements,
   MachineSpec,
-  MachineWishes,
   Probe,
-  Room,
   RootImage,
   RuntimeReport,
 } from '../backend.ts'
-import { DiskRoom } from '../disk/promised-space.ts'
+import { PromisedSpace } from '../disk/promised-space.ts'
 import { openBootLog } from '../machine/boot-log.ts'
 import { isAlive } from '../machine/process-state.ts'
+import { acceptedUnenforced } from '../machine/refusals.ts'
 import { sessionFolders } from '../machine/session-folders.ts'
-import { unenforced } from '../machine/unenforced.ts'
 import { Ending } from './launcher/ending.ts'
-import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './launcher/jobs.ts'
-import { againIfKilled, isLaunchFailure, LaunchError, Launcher } from './launcher/launcher.ts'
-import { ociMachine } from './machine.ts'
+import { preparation } from './launcher/jobs.ts'
+import { againIfKilled, Launcher } from './launcher/launcher.ts'
+import { type MachineOwner, ociMachine } from './machine.ts'
 import { type OciPaths, ociPaths } from './paths.ts'
-import { type Examined, examine, type Host } from './probe.ts'
-import { type MachineRecord, readRecord, readState, writeRecord } from './record.ts'
-import { refuseWishes } from './refuse.ts'
+import { type Host, type HostProbe, probeHost } from './probe.ts'
+import { type MachineRecord, readRecord, readState } from './record.ts'
+import { checkRequirements } from './requirements.ts'
 import { EmptyDisks } from './rootfs/disks.ts'
-import { pruneImages, runnerName } from './rootfs/prune-images.ts'
-import { type Rootfs, RootImages } from './rootfs/root-images.ts'
-import { placeRunner } from './rootfs/runner-file.ts'
+import { pruneOldFolders, RootImages } from './rootfs/root-images.ts'
+import { placeRunner, runnerName } from './rootfs/runner-file.ts'
 import { CompiledSeccomp, removeCompiledFiles } from './runtime/compiled-seccomp.ts'
-import { kernelProfile } from './runtime/profile.ts'
 import { Runtimes } from './runtime/runtimes.ts'
+import { startMachine } from './start.ts'
 import { inUserNamespace } from './users/enter-userns.ts'
 import { IdSlots } from './users/id-ranges.ts'
 
 export interface OciOptions {
   readonly dataDir: string
-  /** crun, runc, one of `runtimes`, a path, or auto: what a session that asks for none gets. */
+  /** The default runtime of sessions: crun, runc, one of `runtimes`, a path, or auto. */
   readonly runtime: string
-  /** Further runtimes that a session may ask for, by name. */
+  /** Further runtimes that a session may ask for: paths by name. */
   readonly runtimes?: Readonly<Record<string, string>>
   readonly runnerPath: string
   readonly disk?: DiskPolicy
 }
-
-const START_DEADLINE_MS = 30_000
 
 export async function openOci(options: OciOptions): Promise<Backend> {
   const paths = ociPaths(options.dataDir)
@@ -62,8 +60,8 @@ export async function openOci(options: OciOptions): Promise<Backend> {
   const runnerPath = await placeRunner(options.runnerPath, images)
   const launcher = new Launcher(runnerPath)
   const runtimes = new Runtimes(options.runtime, options.runtimes ?? {})
-  const examined = await examine(paths.dataDir, runtimes, launcher)
-  const backend = new OciBackend({ ...options, runnerPath }, paths, runtimes, launcher, examined)
+  const probed = await probeHost(paths.dataDir, runtimes, launcher)
+  const backend = new OciBackend({ ...options, runnerPath }, paths, runtimes, launcher, probed)
   await backend.load()
   return backend
 }
@@ -77,27 +75,27 @@ class OciBackend implements Backend {
   readonly #runnerFile: string
   readonly #compiled = new CompiledSeccomp()
   readonly #mutex = new KeyedMutex()
-  readonly #room: DiskRoom
+  readonly #space: PromisedSpace
   readonly #images: RootImages
-  #examined: Examined
+  #probed: HostProbe
   #slots: IdSlots
   #disks: EmptyDisks | null = null
 
-  constructor(options: OciOptions, paths: OciPaths, runtimes: Runtimes, launcher: Launcher, examined: Examined) {
+  constructor(options: OciOptions, paths: OciPaths, runtimes: Runtimes, launcher: Launcher, probed: HostProbe) {
     this.#paths = paths
-    this.#room = new DiskRoom(paths.sessions)
+    this.#space = new PromisedSpace(paths.sessions)
     this.#runtimes = runtimes
     this.#launcher = launcher
     this.#ending = new Ending(paths, runtimes, launcher)
     this.#runnerFile = options.runnerPath
     this.#images = new RootImages(paths, launcher, this.#runnerFile, inUserNamespace(), options.disk ?? NO_OVERCOMMIT)
-    this.#examined = examined
-    this.#slots = new IdSlots(examined.host?.pool ?? { slots: 0, ranges: () => [] }, paths.dataDir)
+    this.#probed = probed
+    this.#slots = new IdSlots(probed.host?.pool ?? { slots: 0, ranges: () => [] }, paths.dataDir)
   }
 
-  /** Takes in what is in the data folder, and gets ready what the first start would have to wait for. */
+  /** Reads the data folder, removes leftovers, and prepares what the first start would otherwise wait for. */
   async load(): Promise<void> {
-    const { host } = this.#examined
+    const { host } = this.#probed
     const records = await this.#records()
     for (const { slot } of records) this.#slots.claim(slot)
     await this.#ending.endLost(host, async () => records)
@@ -109,24 +107,32 @@ class OciBackend implements Backend {
       await this.#disks.path(LIMITS.disk_mb.default)
       await this.#disks.sweep()
     }
-    await pruneImages(this.#paths.images, [await this.#images.load(), runnerName(this.#runnerFile)], records)
+    await pruneOldFolders(this.#paths.images, [await this.#images.load(), runnerName(this.#runnerFile)], records)
     this.#launcher.prepareStarts(
       group => preparation(host, this.#paths, group, this.#disks?.recent ?? null, this.#slots.next()),
-      // What could not be removed now is when the next daemon opens.
+      // What cannot be removed now is removed when the next daemon starts.
       group => void this.#ending.endLauncher(host, group, () => this.#records()).catch(() => undefined),
     )
   }
 
-  /** Looks again while nothing could be used, so that installing what is missing needs no restart. */
+  /** Probes again while the host cannot be used, so that installing what is missing needs no restart. */
   async probe(): Promise<Probe> {
-    if (this.#examined.host === null) {
-      this.#examined = await examine(this.#paths.dataDir, this.#runtimes, this.#launcher)
-      if (this.#examined.host !== null) {
-        this.#slots = new IdSlots(this.#examined.host.pool, this.#paths.dataDir)
+    if (this.#probed.host === null) {
+      this.#probed = await probeHost(this.#paths.dataDir, this.#runtimes, this.#launcher)
+      if (this.#probed.host !== null) {
+        this.#slots = new IdSlots(this.#probed.host.pool, this.#paths.dataDir)
         await this.load()
       }
     }
-    return this.#examined.probe
+    return this.#probed.probe
+  }
+
+  async checkRequirements(requirements: MachineRequirements): Promise<void> {
+    await checkRequirements(await this.#hostWith(requirements.runtime), requirements)
+  }
+
+  async runtimes(): Promise<readonly RuntimeReport[]> {
+    return await this.#runtimes.report(this.#probed.host)
   }
 
   async prepare(image: RootImage, signal: AbortSignal): Promise<void> {
@@ -138,33 +144,29 @@ class OciBackend implements Backend {
     return await this.#images.receive(image, diffId, tar, limits, signal)
   }
 
-  async pruneImages(kept: readonly LayeredImage[], held: ReadonlySet<string>): Promise<void> {
-    await this.#images.prune(kept, held, new Set((await this.#records()).map(({ rootfs }) => rootfs)))
+  async pruneImages(kept: readonly LayeredImage[], arriving: ReadonlySet<string>): Promise<void> {
+    await this.#images.prune(kept, arriving, new Set((await this.#records()).map(({ rootfs }) => rootfs)))
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     return await this.#mutex.run(spec.id, () => againIfKilled(signal, () => this.#start(spec, signal)))
   }
 
-  async runtimes(): Promise<readonly RuntimeReport[]> {
-    return await this.#runtimes.report(this.#examined.host)
-  }
-
-  async refuse(wishes: MachineWishes): Promise<void> {
-    await refuseWishes(await this.#hostWith(wishes.runtime), wishes)
-  }
-
   async recover(): Promise<Machine[]> {
-    const { host } = this.#examined
+    const { host } = this.#probed
     if (host === null) return []
     const found: Machine[] = []
     for (const id of await this.residents()) {
       const folder = this.#paths.session(id)
       const [record, state] = await Promise.all([readRecord(folder), readState(folder)])
       if (record !== null && state !== null && isAlive(state))
-        found.push(ociMachine(host, this.#paths, record, state, this.#hands))
+        found.push(ociMachine(host, this.#paths, record, state, this.#owner))
     }
     return found
+  }
+
+  async diskSpace(isFresh?: boolean): Promise<DiskSpace> {
+    return await this.#space.read(isFresh)
   }
 
   async residents(): Promise<string[]> {
@@ -175,10 +177,6 @@ class OciBackend implements Backend {
     return [...new Set([...folders, ...runtimes])].filter(this.#paths.isId)
   }
 
-  async room(isFresh?: boolean): Promise<Room> {
-    return await this.#room.read(isFresh)
-  }
-
   bootLog(id: string): Promise<Readable | null> {
     return openBootLog(join(this.#paths.session(id), 'logs', 'boot.log'))
   }
@@ -187,101 +185,43 @@ class OciBackend implements Backend {
     await this.#mutex.run(id, async () => {
       const folder = this.#paths.session(id)
       const record = await readRecord(folder)
-      if (record === null) await this.#ending.endLost(this.#examined.host, () => this.#records())
+      if (record === null) await this.#ending.endLost(this.#probed.host, () => this.#records())
       if (!(await this.residents()).includes(id)) return
-      await this.#end(id, record, false)
+      await this.#ending.end(this.#probed.host, id, record, false)
       await rm(folder, { recursive: true, force: true })
       if (record !== null) this.#slots.release(record.slot)
     })
   }
 
-  readonly #hands = {
-    launcher: () => this.#launcher,
-    stop: async (id: string) => {
-      await this.#mutex.run(id, async () => {
-        const record = await readRecord(this.#paths.session(id))
-        if (record !== null) await this.#end(id, record, true)
-      })
-    },
-    discard: (id: string) => this.discard(id),
+  async #stop(id: string): Promise<void> {
+    await this.#mutex.run(id, async () => {
+      const record = await readRecord(this.#paths.session(id))
+      if (record !== null) await this.#ending.end(this.#probed.host, id, record, true)
+    })
   }
 
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#hostWith(spec.runtime)
-    await this.refuse(spec)
-    const limits = unenforced(this.name, this.#examined.probe, spec.allowUnenforced)
-    const rootfs = await this.#images.rootfs(host, spec.image, signal)
-    const folder = this.#paths.session(spec.id)
-    const [before, state] = existsSync(folder) ? await Promise.all([readRecord(folder), readState(folder)]) : [null, null]
-    if (state !== null && isAlive(state)) throw new SandglassError('START_FAILED', { id: spec.id, why: 'it already runs' })
-    // It ended by itself, or a daemon died while it started: what was left would be in the way.
-    if (before !== null && (state !== null || hasLeft(host, this.#paths, before))) await this.#end(spec.id, before, true)
-    const slot = before?.slot ?? this.#slots.take()
-    if (slot === null) throw new SandglassError('HOST_FULL', { what: `all ${host.pool.slots} blocks of user ids are taken` })
-    const record: Omit<MachineRecord, 'group'> = {
-      version: 1,
-      id: spec.id,
-      name: spec.name,
-      image: spec.image.kind,
-      rootfs: rootfs.name,
-      runner: runnerName(this.#runnerFile),
-      slot,
-      token: randomBytes(32).toString('base64url'),
-      runtime: runtimeArgv(host, this.#paths),
-      hiddenMounts: [...host.hiddenMounts],
-      readonlyRootfs: spec.readonlyRootfs,
-      ownKernel: host.kind === 'runsc',
-      diskMb: before?.diskMb ?? spec.diskMb,
-      unenforced: [...limits],
-    }
-    let group = ''
-    try {
-      const input = await this.#startInput(host, spec, rootfs, record.diskMb)
-      const deadline = AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)])
-      const job = (name: string) => {
-        group = name
-        return startJob(host, this.#paths, { ...input, record: { ...record, group } })
-      }
-      // The launcher that waits has prepared for the main runtime.
-      const unprepared = (name: string) => preparation(host, this.#paths, name, null, null)
-      const isMain = host.runtime === this.#examined.host?.runtime
-      const { state, filter } = await this.#launcher.start(job, deadline, isMain ? undefined : unprepared)
-      if (state === undefined) throw new LaunchError('the launcher gave no state')
-      if (filter !== undefined) this.#compiled.keep(host, Buffer.from(filter, 'base64'))
-      return ociMachine(host, this.#paths, { ...record, group }, state, this.#hands)
-    } catch (error) {
-      this.#compiled.forget(host)
-      // Whatever happened, nothing of this attempt stays; a disk that was there before does.
-      if (group !== '') await this.#end(spec.id, { ...record, group }, false)
-      if (before === null) {
-        await rm(folder, { recursive: true, force: true })
-        this.#slots.release(slot)
-      } else await writeRecord(folder, before)
-      signal.throwIfAborted()
-      if (isLaunchFailure(error)) {
-        throw new SandglassError('START_FAILED', { id: spec.id, why: error.message }, { cause: error })
-      }
-      throw error
-    }
-  }
-
-  async #startInput(host: Host, spec: MachineSpec, rootfs: Rootfs, diskMb: number): Promise<Omit<StartInput, 'record'>> {
-    const tar = keptFiles(this.#paths, spec.id)
-    return {
-      spec,
-      rootfs,
+    await checkRequirements(host, spec)
+    const context = {
+      host,
+      isDefaultRuntime: host.runtime === this.#probed.host?.runtime,
+      unenforced: acceptedUnenforced(this.name, this.#probed.probe, spec.allowUnenforced),
+      paths: this.#paths,
+      launcher: this.#launcher,
+      ending: this.#ending,
+      images: this.#images,
+      slots: this.#slots,
+      disks: this.#disks,
+      compiled: this.#compiled,
       runnerFile: this.#runnerFile,
-      emptyDisk: this.#disks === null ? null : await this.#disks.path(diskMb),
-      kept: host.mkfs === null && existsSync(tar) ? tar : null,
-      seccomp: kernelProfile(host),
-      compiledSeccomp: this.#compiled.get(host),
-      // What runc compiled is had through the kernel, which tells root alone.
-      wantFilter: this.#compiled.wants(host) && (host.kind === 'crun' || !host.rootless),
     }
+    const { record, state } = await startMachine(context, spec, signal)
+    return ociMachine(host, this.#paths, record, state, this.#owner)
   }
 
-  async #end(id: string, record: MachineRecord | null, keepFiles: boolean): Promise<void> {
-    await this.#ending.end(this.#examined.host, id, record, keepFiles)
+  get #owner(): MachineOwner {
+    return { launcher: this.#launcher, stop: id => this.#stop(id), discard: id => this.discard(id) }
   }
 
   async #records(): Promise<MachineRecord[]> {
@@ -295,10 +235,10 @@ class OciBackend implements Backend {
     return runtime === null ? host : { ...host, ...(await this.#runtimes.asked(runtime, host.cgroups)) }
   }
 
-  /** SECURITY: with nothing to isolate with, nothing runs. */
+  /** SECURITY: nothing starts on a host that cannot isolate it. */
   async #host(): Promise<Host> {
     const probe = await this.probe()
-    if (this.#examined.host !== null) return this.#examined.host
+    if (this.#probed.host !== null) return this.#probed.host
     throw new SandglassError('BACKEND_UNAVAILABLE', { backend: this.name, why: `${probe.why}; ${probe.fix}` })
   }
 }

@@ -1,6 +1,6 @@
-// The conformance suite as a plain program, for hosts on which a test runner is too slow or absent. A line of JSON for each check.
-// Arguments: runtime, runner, the program that starts.fixture.ts is, and the titles to run; all without titles. As an ordinary user it runs
-// itself again inside a user namespace, as the daemon does.
+// The conformance suite as a plain program, for hosts without a test runner. Prints a line of JSON for each check.
+// Arguments: path of the runtime, path of the runner, path of starter.fixture.ts, and the titles of checks to run (default: all). As an ordinary
+// user it runs itself again inside a user namespace, as the daemon does.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'

@@ -11,7 +11,7 @@ import { boxOf, specOf } from '../conformance/subject.ts'
 import { openOci } from './backend.ts'
 import type { MachineRecord } from './record.ts'
 import { SPARE_DISK } from './rootfs/disks.ts'
-import { pruneImages } from './rootfs/prune-images.ts'
+import { pruneOldFolders } from './rootfs/root-images.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
 const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
@@ -148,9 +148,9 @@ describe('images that no machine has', () => {
     writeFileSync(join(dir, `runner-${old}`), '')
     mkdirSync(join(dir, `host-${old}.123.new`, 'etc'), { recursive: true })
     const record = { rootfs: `host-${used}`, runner: `runner-v2-${used}` } as MachineRecord
-    await pruneImages(dir, [`host-${current}`], [record, { ...record, runner: undefined }])
+    await pruneOldFolders(dir, [`host-${current}`], [record, { ...record, runner: undefined }])
     expect(readdirSync(dir)).toHaveLength(6)
-    await pruneImages(dir, [`host-${current}`], [record])
+    await pruneOldFolders(dir, [`host-${current}`], [record])
     expect(readdirSync(dir).toSorted()).toEqual(['empty', `host-${used}`, `host-${current}`, `runner-v2-${used}`])
   })
 })

@@ -1,10 +1,9 @@
 // One running machine of the oci backend.
-import { join } from 'node:path'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
-import type { Epitaph, Machine, MachineLimits } from '../backend.ts'
-import { readStats, unwrittenBytes } from '../cgroups/files.ts'
+import type { Machine, MachineExit, MachineLimits } from '../backend.ts'
+import { type Cgroup, machineCgroup } from '../cgroups/cgroup.ts'
 import { freeze, thaw } from '../cgroups/freeze.ts'
-import { oomKills, pidRefusals, readLimitEvents } from '../cgroups/limit-events.ts'
+import { readDirtyBytes, readLimitEvents, readOomKills, readPidRefusals, readStats } from '../cgroups/usage.ts'
 import { openFilesIn } from '../isolation/open-files.ts'
 import { isAlive } from '../machine/process-state.ts'
 import type { Launcher } from './launcher/launcher.ts'
@@ -13,16 +12,23 @@ import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import type { MachineRecord, MachineState } from './record.ts'
 
-/** What the backend does for its machines. */
-interface Hands {
-  launcher(): Launcher
+/** The backend, which serializes what ends a machine with what starts it. */
+export interface MachineOwner {
+  readonly launcher: Launcher
   stop(id: string): Promise<void>
   discard(id: string): Promise<void>
 }
 
-export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, state: MachineState, hands: Hands): Machine {
-  const { id, group } = record
-  const { cgroups } = host
+export function ociMachine(
+  host: Host,
+  paths: OciPaths,
+  record: MachineRecord,
+  state: MachineState,
+  owner: MachineOwner,
+): Machine {
+  const { id } = record
+  const cgroup = machineCgroup(host.cgroups, paths.cgroupParent, record.group)
+  const pidsDir = cgroup?.dirs.pids
   return {
     id,
     containerId: id,
@@ -31,38 +37,29 @@ export function ociMachine(host: Host, paths: OciPaths, record: MachineRecord, s
     unenforced: record.unenforced,
     dial: () => RunnerSocket.dial(paths.socket(id)),
     isRunning: async () => isAlive(state),
-    stats: () => readStats(cgroups, paths.cgroupParent, group),
-    limitEvents: () => readLimitEvents(cgroups, paths.cgroupParent, group, state.pid),
-    ...(cgroups?.roots.pids === undefined
+    stats: () => readStats(cgroup),
+    limitEvents: () => readLimitEvents(cgroup, state.pid),
+    ...(pidsDir === undefined ? {} : { openFiles: (withMapped: boolean) => openFilesIn(pidsDir, withMapped) }),
+    exitReason: () => exitReason(cgroup),
+    dirtyBytes: () => readDirtyBytes(cgroup),
+    ...(cgroup?.dirs.freezer === undefined
       ? {}
-      : {
-          openFiles: (withMapped: boolean) => openFilesIn(join(cgroups.roots.pids ?? '', paths.cgroupParent, group), withMapped),
-        }),
-    epitaph: () => epitaph(host, paths, group),
-    unwritten: () => unwrittenBytes(cgroups, paths.cgroupParent, group),
-    ...(cgroups?.roots.freezer === undefined
-      ? {}
-      : {
-          pause: deadlineMs => freeze(cgroups, paths.cgroupParent, group, deadlineMs),
-          resume: () => thaw(cgroups, paths.cgroupParent, group),
-        }),
-    ...(cgroups === null
-      ? {}
-      : { resize: (limits: MachineLimits) => resizeMachine(host, paths, hands.launcher(), record, limits) }),
-    stop: () => hands.stop(id),
-    destroy: () => hands.discard(id),
+      : { pause: deadlineMs => freeze(cgroup, deadlineMs), resume: () => thaw(cgroup) }),
+    ...(cgroup === null ? {} : { resize: (limits: MachineLimits) => resizeMachine(host, paths, owner.launcher, record, limits) }),
+    stop: () => owner.stop(id),
+    destroy: () => owner.discard(id),
   }
 }
 
-async function epitaph(host: Host, paths: OciPaths, group: string): Promise<Epitaph> {
-  const kills = await oomKills(host.cgroups, paths.cgroupParent, group)
+async function exitReason(cgroup: Cgroup | null): Promise<MachineExit> {
+  const kills = await readOomKills(cgroup)
   if (kills !== null && kills > 0) {
     return {
       limit: 'memory_mb',
       text: `the sandbox ran out of memory: the kernel killed ${kills} of its processes, and its first process is gone`,
     }
   }
-  const refusals = await pidRefusals(host.cgroups, paths.cgroupParent, group)
+  const refusals = await readPidRefusals(cgroup)
   const gone = 'the first process of the sandbox is gone'
   if (refusals === null || refusals === 0) return { limit: null, text: gone }
   return { limit: 'pids_limit', text: `${gone}; the sandbox had reached its limit of processes (pids_limit)` }

@@ -1,24 +1,24 @@
-// Where everything of this backend is, below the data folder.
+// The paths of this backend below the data folder.
 import { join } from 'node:path'
 import { parentName } from '../cgroups/layout.ts'
 import { type MachinePaths, machinePaths } from '../machine/paths.ts'
 
 export interface OciPaths extends MachinePaths {
-  /** Records of runtimes that need them. */
+  /** Where runtimes keep their own records of containers. */
   readonly runtimeRoot: string
-  /** Where launchers mount a folder for their runtime, each in a namespace of its own. */
+  /** Mount point for the runtime's private records; each launcher mounts there in its own mount namespace. */
   readonly runtimeMount: string
   readonly disks: string
-  /** A folder that stays empty. */
+  /** A folder that stays empty: the lowest layer of overlay mounts. */
   readonly empty: string
-  /** Where launchers mount a disk that has no session yet, each in a namespace of its own. */
+  /** Mount point for a disk that has no session yet; each launcher mounts there in its own mount namespace. */
   readonly spareMount: string
-  /** A file at which each launcher shows its machine's user namespace to the runtime. */
+  /** The file on which each launcher mounts the user namespace of its machine, for the runtime to join. */
   readonly users: string
   /** Name of the daemon's folder in every cgroup hierarchy. */
   readonly cgroupParent: string
   socket(id: string): string
-  /** Where the runner makes its socket if it is given none. */
+  /** Where the runner creates its socket when it cannot inherit one. */
   socketFolder(id: string): string
 }
 

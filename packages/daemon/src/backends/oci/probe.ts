@@ -1,4 +1,4 @@
-// Finds out what this host can do, by trying: the runtime, mounts, disks, cgroups, ids.
+// Probes what this host can do by trying it: the runtime, mounts, disks, cgroups, user ids.
 import { existsSync, lstatSync, readFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,47 +8,47 @@ import { usableCgroups } from '../cgroups/delegation.ts'
 import { type CgroupLayout, missingControllers, parentName } from '../cgroups/layout.ts'
 import { hardLimit, mostOpenFiles } from '../isolation/open-files.ts'
 import { LaunchError, type Launcher, type Probed } from './launcher/launcher.ts'
-import { type Runtime, type Runtimes, runtimeUse, unusable } from './runtime/runtimes.ts'
-import { inUserNamespace, userNamespaceProblem } from './users/enter-userns.ts'
+import { type Runtime, type Runtimes, runtimeProblem, runtimeUse } from './runtime/runtimes.ts'
+import { endsWithLogin, inUserNamespace, userNamespaceProblem } from './users/enter-userns.ts'
 import { fullPool, type IdPool, mappedPool } from './users/id-ranges.ts'
 import { moreSubIds } from './users/sub-ids.ts'
-import { endsWithLogin } from './users/user-systemd.ts'
 
-/** What a machine is made with here. */
+/** The means that machines are started with on this host. */
 export interface Host extends Runtime {
   readonly rootless: boolean
   readonly pool: IdPool
   readonly cgroups: CgroupLayout | null
-  /** The program that formats disks; null where disks are in memory. */
+  /** Path of mkfs.ext4; null where disks are in memory. */
   readonly mkfs: string | null
-  /** Whether a host folder can be shown through an overlay of the machine's own, instead of a bind mount that shares its inodes. */
+  /** Whether host folders can be mounted through an overlay per machine instead of bind mounts, which share inodes with the host. */
   readonly privateLayers: boolean
-  /** Why a root filesystem cannot be writable here, or null. */
+  /** The reason why a root filesystem cannot be writable on this host, or null. */
   readonly noWritableRoot: string | null
   readonly openFiles: number
   readonly processes: number
-  /** Whether this process may change the limits of others. */
+  /** Whether the daemon may change the resource limits of other processes. */
   readonly mayLimitProcesses: boolean
   /**
-   * Where the launcher puts the root filesystem together, in its own mount namespace. The runtime looks it up with an id that owns
-   * nothing, so it is a folder that everybody may enter.
+   * Where the launcher assembles the root filesystem, in its own mount namespace. The runtime resolves the path with a user id that owns nothing,
+   * so it is a folder that everybody may enter.
    */
   readonly stage: string
 }
 
-export interface Examined {
+export interface HostProbe {
+  /** Null when no machine can be started. */
   readonly host: Host | null
   readonly probe: Probe
 }
 
-/** Folders that hold nothing a runtime needs: what is mounted on one is seen by one launcher alone. */
+/** Folders with nothing that a runtime needs. Only the launcher that mounts on one sees the mount. */
 const STAGES = ['/mnt', '/media', '/srv', '/opt', '/home', '/tmp']
 const INSTALL = 'sudo apt-get install -y crun'
 const AS_USER_SERVICE = 'as a systemd service of your user (docs/guides/running-as-a-service.md)'
-/** Before version 252 systemd hands users no cpu controller. */
+/** Before version 252 systemd delegates no cpu controller to users. */
 const DELEGATE_ALL = `sudo install -d /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory pids\\n' | sudo tee /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, and log in again`
 
-export async function examine(dataDir: string, runtimes: Runtimes, launcher: Launcher): Promise<Examined> {
+export async function probeHost(dataDir: string, runtimes: Runtimes, launcher: Launcher): Promise<HostProbe> {
   const runtime = runtimes.main()
   if (runtime === null) {
     const { why, fix } = runtimes.missingMain()
@@ -76,7 +76,7 @@ export async function examine(dataDir: string, runtimes: Runtimes, launcher: Lau
     return unavailable(`none of ${STAGES.join(', ')} is a folder that everybody may enter`, 'sudo install -d -m 755 /mnt')
   const cgroups = usableCgroups(!rootless, `${parentName(dataDir)}-trial`)
   const use = runtimeUse(runtime, version, cgroups)
-  const problem = unusable(use, version, { rootless, cgroups })
+  const problem = runtimeProblem(use, version, { rootless, cgroups })
   if (problem) return unavailable(problem.why, `${problem.fix}, or set backends.oci.runtime to crun`)
   const host: Host = {
     ...use,
@@ -143,13 +143,13 @@ function delegationFix(host: Host): string {
   if (!host.rootless) return 'mount the cpu, memory and pids controllers writable at /sys/fs/cgroup'
   if (!existsSync('/sys/fs/cgroup/cgroup.controllers'))
     return `boot with systemd.unified_cgroup_hierarchy=1 and run the daemon ${AS_USER_SERVICE}; or run it as root`
-  // The user's own systemd has the groups to give. It runs while the user is logged in, or always if asked to.
+  // The user's own systemd delegates cgroups. It runs while the user is logged in, or always with lingering enabled.
   if (host.cgroups === null)
     return `sudo loginctl enable-linger $USER, and start the daemon again, or run it ${AS_USER_SERVICE}; or run it as root`
   return DELEGATE_ALL
 }
 
-function unavailable(why: string, fix: string): Examined {
+function unavailable(why: string, fix: string): HostProbe {
   return { host: null, probe: { available: false, why, fix, detail: '', unenforceable: [], weaker: [], kernel: 'shared' } }
 }
 

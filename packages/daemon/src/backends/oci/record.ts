@@ -1,5 +1,5 @@
-// What a session's folder says about its machine. The launcher writes the record before it makes anything, so that a crash at any point
-// leaves a folder that tells what may have been left behind.
+// The record and the state of a machine, as files in its session's folder. The launcher writes the record before it creates anything, so that a
+// crash at any point leaves a record of what may have been created.
 import { join } from 'node:path'
 import { z } from 'zod'
 import { readJson, readJsonSync, writeJson } from '../../lib/json-file.ts'
@@ -19,14 +19,14 @@ const MachineRecord = z.object({
   /** Folder name of its runner, likewise. */
   runner: z.string().optional(),
   slot: z.int(),
-  /** Name of its cgroups, below the daemon's. */
+  /** Name of its cgroup, below the daemon's. */
   group: z.string().regex(GROUP_NAME),
   token: z.string(),
-  /** What ends it, whatever the configuration says by then: the runtime's argv, and the mounts that it must not see. */
+  /** The argv of the runtime that ends the machine, even if the configuration has changed, and the mounts that this runtime must not see. */
   runtime: z.array(z.string()),
   hiddenMounts: z.array(z.string()).optional(),
   readonlyRootfs: z.boolean(),
-  /** gVisor, which bounds processes by itself. */
+  /** True for gVisor, which enforces the process limit itself. */
   ownKernel: z.boolean().optional(),
   diskMb: z.int(),
   unenforced: z.array(Limit),
@@ -34,16 +34,18 @@ const MachineRecord = z.object({
 export type MachineRecord = z.infer<typeof MachineRecord>
 
 /** state.json, written by the launcher once the machine runs. */
-const MachineState = ProcessState.extend({ keeper: ProcessState.optional().describe('holds a disk in memory') })
+const MachineState = ProcessState.extend({
+  keeper: ProcessState.optional().describe('the process that keeps a disk in memory alive'),
+})
 export type MachineState = z.infer<typeof MachineState>
 
 export const writeRecord = (folder: string, record: MachineRecord): Promise<void> =>
   writeJson(join(folder, 'config.json'), record)
 
-/** Null when there is none, or only part of one: the folder of a start that did not get far. */
+/** Null when there is none, or only a part of one after a start that was interrupted early. */
 export const readRecord = (folder: string): Promise<MachineRecord | null> => readJson(join(folder, 'config.json'), MachineRecord)
 
 export const readState = (folder: string): Promise<MachineState | null> => readJson(join(folder, 'state.json'), MachineState)
 
-/** For a program that is about to replace itself, and can wait for nothing. */
+/** For a program that is about to exec another one and cannot wait. */
 export const readStateSync = (folder: string): MachineState | null => readJsonSync(join(folder, 'state.json'), MachineState)

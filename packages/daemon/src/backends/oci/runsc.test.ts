@@ -53,7 +53,7 @@ if (existsSync(runsc)) {
     await inBox(await subject.open(), subject, { memoryMb: 256 }, async ({ machine, run }) => {
       await expect(run('python3 -c "b = bytearray(400 << 20)"')).rejects.toThrow()
       await until('the sandbox is gone', async () => !(await machine.isRunning()))
-      expect(await machine.epitaph()).toMatchObject({ limit: 'memory_mb' })
+      expect(await machine.exitReason()).toMatchObject({ limit: 'memory_mb' })
     })
   })
 

@@ -11,12 +11,12 @@ const ID = 'sess_abcdefghijklmnop'
 const soon = () => AbortSignal.timeout(10_000)
 const linkTo = (machine: Machine) => openLink(machine)
 
-it('cannot be made without saying that it is for tests', () => {
+it('the constructor throws outside of tests', () => {
   // @ts-expect-error: what a caller outside tests would write
   expect(() => new PlainChildBackend({ folder: '/tmp', runnerPath: RUNNER_PATH })).toThrow('for tests alone')
 })
 
-it('runs commands in a folder of its own, with the environment it was given', async () => {
+it('commands run in the folder of the machine with the given environment', async () => {
   const { backend, folder } = await plainChildFixture()
   const machine = await backend.start(specFixture(ID, { env: { GREETING: 'hello' } }), soon())
   const link = linkTo(machine)
@@ -26,7 +26,7 @@ it('runs commands in a folder of its own, with the environment it was given', as
   link.close()
 })
 
-it('is found again by another backend object, with its shells', async () => {
+it('another backend object recovers a machine with its shells', async () => {
   const { backend, folder } = await plainChildFixture()
   const first = linkTo(await backend.start(specFixture(ID), soon()))
   await first.request('exec', { cmd: 'kept=yes' })
@@ -40,14 +40,14 @@ it('is found again by another backend object, with its shells', async () => {
   link.close()
 })
 
-it('stop ends every process and keeps the files; start goes on with them', async () => {
+it('stop ends every process and keeps the files for the next start', async () => {
   const { backend, folder } = await plainChildFixture()
   const machine = await backend.start(specFixture(ID), soon())
   const link = linkTo(machine)
   await link.request('write', { path: 'file' }, { body: Buffer.from('kept') })
   await link.request('exec', { cmd: '(setsid sleep 1000 &) ; sleep 1000 & echo $! > pid' })
   const sleeper = await processId(Number(await readFile(join(folder, ID, 'workspace', 'pid'), 'utf8')))
-  if (!sleeper) throw new Error('nothing runs')
+  if (!sleeper) throw new Error('the background process does not run')
   link.close()
   await machine.stop()
   await machine.stop()
@@ -60,7 +60,7 @@ it('stop ends every process and keeps the files; start goes on with them', async
   again.close()
 })
 
-it('pause freezes what runs and resume lets it go on', async () => {
+it('pause stops every process and resume continues them', async () => {
   const { backend } = await plainChildFixture()
   const machine = await backend.start(specFixture(ID), soon())
   const link = linkTo(machine)
@@ -79,7 +79,7 @@ it('pause freezes what runs and resume lets it go on', async () => {
   link.close()
 })
 
-it('discard and destroy leave nothing, once or twice', async () => {
+it('discard and destroy leave nothing behind, and twice is the same as once', async () => {
   const { backend } = await plainChildFixture()
   const machine = await backend.start(specFixture(ID), soon())
   await backend.discard(ID)
@@ -89,7 +89,7 @@ it('discard and destroy leave nothing, once or twice', async () => {
   expect(await machine.isRunning()).toBe(false)
 })
 
-it('a start that is aborted or fails leaves nothing', async () => {
+it('a start that is aborted or fails leaves nothing behind', async () => {
   const { backend, folder } = await plainChildFixture()
   await expect(backend.start(specFixture(ID), AbortSignal.abort())).rejects.toThrow()
   const broken = new PlainChildBackend({ forTests: true, folder, runnerPath: '/bin/false' })

@@ -1,44 +1,42 @@
-// The test double: a runner as a plain child process, with no isolation and no limits. It outlives its parent, as a machine does.
+// The test double: a runner as a plain child process, without isolation and limits. Like a machine, it outlives the process that started it.
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
-import { mkdir, readdir, readFile, realpath, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
+import { z } from 'zod'
+import { readJson, writeJson } from '../../lib/json-file.ts'
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type {
   Backend,
-  Epitaph,
   LimitEvents,
   LimitKind,
   Machine,
+  MachineExit,
   MachineSpec,
   MachineStats,
   Probe,
   RootImage,
 } from '../backend.ts'
 import { openBootLog } from '../machine/boot-log.ts'
-import type { ProcessId } from './process-tree.ts'
-import { endTree, hasStopped, isAlive, processId, signalTree, treeUsage } from './process-tree.ts'
+import { endTree, isAlive, ProcessId, processId, signalTree, treeUsage, waitUntilStopped } from './process-tree.ts'
 
-/** Far longer than a runner takes: many start at once on a machine that is busy with other tests. */
+/** Far longer than a start takes, because many tests run at once. */
 const START_TIMEOUT_MS = 25_000
 /** sun_path holds 108 bytes with its NUL. */
 const MAX_SOCKET_PATH = 107
 const NO_PROCESS: ProcessId = { pid: -1, startTicks: -1 }
 const LIMITS: readonly LimitKind[] = ['cpu', 'memory', 'pids', 'disk']
 
-interface State {
-  readonly id: string
-  readonly token: string
-  readonly runner: ProcessId
-}
+const State = z.object({ id: z.string(), token: z.string(), runner: ProcessId })
+type State = z.infer<typeof State>
 
 export interface PlainChildOptions {
-  /** Guards against use outside tests. SECURITY: what runs here has every right of the daemon. */
+  /** Prevents use outside of tests. SECURITY: programs run with all rights of the daemon. */
   readonly forTests: true
-  /** Where sessions live; short, for it holds sockets. */
+  /** The folder of sessions. Its path is short, because the paths of sockets in it are limited. */
   readonly folder: string
   readonly runnerPath: string
 }
@@ -81,8 +79,7 @@ export class PlainChildBackend implements Backend {
       child = await this.#spawn(folder, spec.id)
       await waitUntilListening(folder, child, spec.id, signal)
       const state: State = { id: spec.id, token, runner: child }
-      await writeFile(join(folder, 'state.json.new'), JSON.stringify(state), { mode: 0o600 })
-      await rename(join(folder, 'state.json.new'), join(folder, 'state.json'))
+      await writeJson(join(folder, 'state.json'), state)
       return new PlainChildMachine(folder, state)
     } catch (error) {
       if (child) await endTree(child, marker(spec.id))
@@ -108,15 +105,15 @@ export class PlainChildBackend implements Backend {
   async discard(id: string): Promise<void> {
     const machine = await this.#find(id)
     if (machine) return await machine.destroy()
-    // The daemon died while it started one: there is no record, and perhaps a runner.
+    // A daemon that died during a start left no record, but perhaps a runner.
     await endTree(NO_PROCESS, marker(id))
     await rm(join(this.#folder, id), { recursive: true, force: true })
   }
 
   async #find(id: string): Promise<PlainChildMachine | null> {
     const folder = join(await realpath(this.#folder), id)
-    const text = await readFile(join(folder, 'state.json'), 'utf8').catch(ignoreMissing)
-    return text === null ? null : new PlainChildMachine(folder, JSON.parse(text))
+    const state = await readJson(join(folder, 'state.json'), State)
+    return state === null ? null : new PlainChildMachine(folder, state)
   }
 
   async #createFolder(id: string): Promise<string> {
@@ -186,13 +183,13 @@ class PlainChildMachine implements Machine {
     return { oomKills: null, pidRefusals: null, pids: null, pidsPeak: null }
   }
 
-  async epitaph(): Promise<Epitaph> {
+  async exitReason(): Promise<MachineExit> {
     return { limit: null, text: 'the runner process ended' }
   }
 
   async pause(): Promise<void> {
     await signalTree(this.#runner, marker(this.id), 'SIGSTOP')
-    await hasStopped(this.#runner)
+    await waitUntilStopped(this.#runner)
   }
 
   async resume(): Promise<void> {
@@ -210,7 +207,7 @@ class PlainChildMachine implements Machine {
   }
 }
 
-/** In the environment of everything that a machine starts, so that it can be found after its parent is gone. */
+/** A variable in the environment of all processes of a machine, by which they are found after their parent has ended. */
 function marker(id: string): { SANDGLASS_PLAIN_CHILD: string } {
   return { SANDGLASS_PLAIN_CHILD: id }
 }
@@ -245,9 +242,4 @@ async function waitUntilListening(folder: string, runner: ProcessId, id: string,
     }
     await new Promise(resolve => setTimeout(resolve, 2))
   }
-}
-
-function ignoreMissing(error: NodeJS.ErrnoException): null {
-  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null
-  throw error
 }

@@ -1,4 +1,4 @@
-// For tests: a plain-child backend in a temporary folder, gone with everything it started when the test ends.
+// A plain-child backend in a temporary folder. Both end with the test, and so does everything that it started.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

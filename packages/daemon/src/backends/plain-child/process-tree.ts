@@ -1,15 +1,14 @@
-// The processes of a plain-child machine: descendants of its runner, and orphans known by a variable in their environment.
+// The processes of a plain-child machine: descendants of its runner, and orphans with a known variable in their environment.
 import { readdir, readFile } from 'node:fs/promises'
+import { z } from 'zod'
 
 const END_TIMEOUT_MS = 5_000
 const TICKS_PER_SECOND = 100
 const PAGE_BYTES = 4096
 
-/** A pid with its start time, which together are never given out again. */
-export interface ProcessId {
-  readonly pid: number
-  readonly startTicks: number
-}
+/** A pid with its start time: the pair is unique until the host reboots. */
+export const ProcessId = z.object({ pid: z.int(), startTicks: z.int() })
+export type ProcessId = z.infer<typeof ProcessId>
 
 type Marker = Readonly<Record<string, string>>
 
@@ -30,7 +29,7 @@ export async function isAlive(id: ProcessId): Promise<boolean> {
   return stat !== null && stat.startTicks === id.startTicks && stat.state !== 'Z'
 }
 
-/** Kills until nothing is left: a process may fork while it is being looked for. */
+/** Repeats until no process is left, because a process may fork during the search. */
 export async function endTree(root: ProcessId, marker: Marker): Promise<void> {
   const deadline = Date.now() + END_TIMEOUT_MS
   for (;;) {
@@ -46,8 +45,8 @@ export async function signalTree(root: ProcessId, marker: Marker, signal: NodeJS
   for (const { pid } of await findTree(root, marker)) signalOne(pid, signal)
 }
 
-/** A signal that stops is sent at once, and takes effect in each thread a little later. */
-export async function hasStopped({ pid }: ProcessId): Promise<void> {
+/** SIGSTOP takes effect in each thread some time after it is sent. */
+export async function waitUntilStopped({ pid }: ProcessId): Promise<void> {
   const deadline = Date.now() + END_TIMEOUT_MS
   const threads = async () => {
     const ids = await readdir(`/proc/${pid}/task`)
@@ -94,7 +93,7 @@ async function hasMark(pid: number, marks: string[]): Promise<boolean> {
 async function readStat(pid: number): Promise<Stat | null> {
   const text = await readFile(`/proc/${pid}/stat`, 'latin1').catch(ignoreGone)
   if (text === null) return null
-  // The name before the last ) may hold spaces and parentheses.
+  // The process name before the last ) may contain spaces and parentheses.
   const field = text.slice(text.lastIndexOf(')') + 2).split(' ')
   return {
     pid,

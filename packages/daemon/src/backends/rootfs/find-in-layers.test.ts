@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import { pack } from 'tar-stream'
 import { expect, it, onTestFinished } from 'vitest'
 import { type Entry, layerFrom, layerOf, type TestLayer } from '../../images/testing/image.fixture.ts'
-import { lookInLayers } from './find-in-layers.ts'
+import { findInLayers } from './find-in-layers.ts'
 
 const PASSWD = '/etc/passwd'
 const file = (name: string, content: string): Entry => ({ name, content })
@@ -22,7 +22,7 @@ async function lookIn(layers: readonly TestLayer[]) {
     return { diffId, blob, compression: 'none' as const }
   })
   const image = { kind: 'layers' as const, reference: 'test', id: 'sha256:0', layers: made, config: '', env: {} }
-  const { [PASSWD]: found } = await lookInLayers(image, [PASSWD], AbortSignal.timeout(20_000))
+  const { [PASSWD]: found } = await findInLayers(image, [PASSWD], AbortSignal.timeout(20_000))
   return found?.content === undefined ? found?.kind : Buffer.from(found.content, 'base64').toString()
 }
 

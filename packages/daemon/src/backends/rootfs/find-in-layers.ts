@@ -5,7 +5,7 @@ import type { Header } from 'tar-stream'
 import { openLayer } from '../../layers/layer-tar.ts'
 import { readEntries } from '../../layers/tar-entries.ts'
 import type { LayeredImage } from '../backend.ts'
-import type { Looked } from './overlay-layer.ts'
+import type { FoundPaths } from './overlay-layer.ts'
 
 interface Entry {
   readonly kind: 'file' | 'folder' | 'link' | 'other'
@@ -18,7 +18,7 @@ const MAX_LINKS = 16
 /** SECURITY: links that lead below themselves would go on for ever. */
 const MAX_PLACES = 2000
 
-export async function lookInLayers(image: LayeredImage, paths: readonly string[], signal: AbortSignal): Promise<Looked> {
+export async function findInLayers(image: LayeredImage, paths: readonly string[], signal: AbortSignal): Promise<FoundPaths> {
   // Links among the folders lead to more places that matter: those are found by looking again.
   let wanted = new Set(paths.flatMap(withParents))
   for (let links = 0; ; links++) {
@@ -81,7 +81,7 @@ function ahead(path: string, entry: Entry, wanted: ReadonlySet<string>): string[
   return behind.flatMap(other => withParents(target + other.slice(path.length)))
 }
 
-function resolve(found: ReadonlyMap<string, Entry>, path: string): Looked[string] {
+function resolve(found: ReadonlyMap<string, Entry>, path: string): FoundPaths[string] {
   let at = path
   for (let links = 0; links < MAX_LINKS; links++) {
     const link = withParents(at)

@@ -8,10 +8,18 @@ import { isMissing } from '../../lib/missing-file.ts'
 import { folderForAll, NETWORK_FILES, NSSWITCH, processorsMark, writeProcessors } from './host-image.ts'
 import { withSandboxUser } from './image-users.ts'
 
-/** What an image has at each of LOOKED_AT, links followed. */
-export type Looked = Readonly<Record<string, { readonly kind: '' | 'file' | 'folder' | 'other'; readonly content?: string }>>
+/** What an image has at each of INSPECTED_PATHS, links followed. */
+export type FoundPaths = Readonly<Record<string, { readonly kind: '' | 'file' | 'folder' | 'other'; readonly content?: string }>>
 
-export const LOOKED_AT = ['/etc/passwd', '/etc/group', '/etc/nsswitch.conf', '/etc/mtab', '/bin/bash', '/bin/sh', '/usr/bin/bash']
+export const INSPECTED_PATHS = [
+  '/etc/passwd',
+  '/etc/group',
+  '/etc/nsswitch.conf',
+  '/etc/mtab',
+  '/bin/bash',
+  '/bin/sh',
+  '/usr/bin/bash',
+]
 
 const FOLDERS = [
   'dev',
@@ -30,7 +38,7 @@ const FOLDERS = [
 const TMP_MODE = 0o1777
 const VERSION = 2
 
-export interface ImageTop {
+export interface OverlayLayer {
   /** Name of its folder below `dir`. */
   readonly name: string
   /** Of the user that the sandbox's programs run as. */
@@ -38,12 +46,12 @@ export interface ImageTop {
 }
 
 /** The part of the name of a top that is its image's. */
-export const topPrefix = (imageId: string): string => imageId.replace(/^sha256:/, '').slice(0, 32)
+export const overlayLayerPrefix = (imageId: string): string => imageId.replace(/^sha256:/, '').slice(0, 32)
 
 /** `look` is asked only when the top is not there yet. */
-export async function prepareTop(dir: string, imageId: string, look: () => Promise<Looked>): Promise<ImageTop> {
+export async function prepareOverlayLayer(dir: string, imageId: string, look: () => Promise<FoundPaths>): Promise<OverlayLayer> {
   const mark = createHash('sha256').update(JSON.stringify([VERSION, FOLDERS, NETWORK_FILES, NSSWITCH, await processorsMark()]))
-  const name = `${topPrefix(imageId)}-${mark.digest('hex').slice(0, 16)}`
+  const name = `${overlayLayerPrefix(imageId)}-${mark.digest('hex').slice(0, 16)}`
   const folder = join(dir, name)
   const found = await userOf(folder)
   if (found !== null) return { name, user: found }
@@ -58,7 +66,7 @@ export async function prepareTop(dir: string, imageId: string, look: () => Promi
   return { name, user }
 }
 
-async function build(folder: string, looked: Looked): Promise<string> {
+async function build(folder: string, looked: FoundPaths): Promise<string> {
   await mkdir(dirname(folder), { recursive: true, mode: 0o700 })
   for (const name of ['', ...FOLDERS]) await folderForAll(join(folder, name))
   // runc gives a tmpfs the mode of the folder that it covers.

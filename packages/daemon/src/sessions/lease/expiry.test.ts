@@ -234,7 +234,7 @@ it('on_expiry pause is refused where no machine can be paused, before there is a
   const daemon = await daemonFixture({
     backends: folder => {
       const backend: Backend = plainChild(folder)
-      backend.refuse = async ({ canPause }) => {
+      backend.checkRequirements = async ({ canPause }) => {
         if (canPause) throw new SandglassError('UNSUPPORTED', { what: 'on_expiry pause' })
       }
       return [backend]

@@ -19,7 +19,7 @@ async function daemonWithDemo(): Promise<TestDaemon> {
       const backend = plainChild(folder)
       const start = backend.start.bind(backend)
       backend.start = async (...args): Promise<Machine> =>
-        Object.assign(await start(...args), { epitaph: async () => ({ limit: 'memory_mb', text: WHY }) })
+        Object.assign(await start(...args), { exitReason: async () => ({ limit: 'memory_mb', text: WHY }) })
       return [backend]
     },
   })

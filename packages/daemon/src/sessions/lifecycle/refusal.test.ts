@@ -7,7 +7,7 @@ it('a requirement that no machine of the host can meet is refused before a sessi
   const daemon = await daemonFixture({
     backends: folder => {
       const backend: Backend = plainChild(folder)
-      backend.refuse = async ({ readonlyRootfs }) => {
+      backend.checkRequirements = async ({ readonlyRootfs }) => {
         if (!readonlyRootfs) throw new SandglassError('UNSUPPORTED', { what: 'a writable root filesystem needs root' })
       }
       return [backend]
@@ -28,7 +28,7 @@ it('a requirement that the host can never meet is reported before a limit that i
       const backend: Backend = plainChild(folder)
       const probe = backend.probe.bind(backend)
       backend.probe = async () => ({ ...(await probe()), unenforceable: ['memory'] })
-      backend.refuse = async ({ runtime }) => {
+      backend.checkRequirements = async ({ runtime }) => {
         if (runtime !== null) throw new SandglassError('UNSUPPORTED', { what: 'runsc as an ordinary user' })
       }
       return [backend]

@@ -42,7 +42,7 @@ function unreportedMachine(id: string, fail: Fail): Machine {
     isRunning: async () => false,
     stats: fail,
     limitEvents: fail,
-    epitaph: fail,
+    exitReason: fail,
     pause: fail,
     resume: fail,
     stop: fail,

@@ -1,6 +1,6 @@
 // Notices that a machine died. The shared connection to its runner breaks first; the backend then says whether the machine is gone.
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Epitaph } from '../../backends/backend.ts'
+import type { MachineExit } from '../../backends/backend.ts'
 import type { SessionContext } from '../context.ts'
 import type { LiveSession } from '../live.ts'
 import type { SessionRecord } from '../session-record.ts'
@@ -32,7 +32,7 @@ async function checkUntilKnown(context: SessionContext, live: LiveSession): Prom
       return null
     })
     if (isRunning === false) {
-      await failSession(context, live, async () => exitReason(live.record, await live.machine.epitaph()))
+      await failSession(context, live, async () => exitReason(live.record, await live.machine.exitReason()))
       return
     }
     if (isRunning && (await reconnects(live))) return
@@ -49,7 +49,7 @@ async function reconnects(live: LiveSession): Promise<boolean> {
   )
 }
 
-function exitReason(record: SessionRecord, { limit, text }: Epitaph): Change {
+function exitReason(record: SessionRecord, { limit, text }: MachineExit): Change {
   const reason = limit === 'memory_mb' ? 'out_of_memory' : 'runner_exited'
   if (limit === null) return { reason, error_message: text }
   const value = record[limit]

@@ -18,7 +18,7 @@ export async function freeAfterFlush({ live }: SessionContext, free: number, nee
 export async function dirtyBytes(sessions: readonly LiveSession[]): Promise<Map<string, number>> {
   const found = new Map<string, number>()
   await forEachAtOnce([...sessions], READS_AT_ONCE, async ({ record, machine }) => {
-    found.set(record.id, (await machine.unwritten?.()) ?? 0)
+    found.set(record.id, (await machine.dirtyBytes?.()) ?? 0)
   })
   return found
 }

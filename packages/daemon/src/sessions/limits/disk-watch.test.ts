@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from 'vitest'
-import type { Machine, MachineSpec, Room } from '../../backends/backend.ts'
+import type { DiskSpace, Machine, MachineSpec } from '../../backends/backend.ts'
 import { PlainChildBackend } from '../../backends/plain-child/backend.ts'
 import { RUNNER_PATH } from '../../backends/plain-child/plain-child.fixture.ts'
 import { daemonFixture, temporaryFolder, until } from '../../testing/daemon.fixture.ts'
@@ -16,7 +16,7 @@ class FullBackend extends PlainChildBackend {
     this.pause = pause
   }
 
-  async room(): Promise<Room> {
+  async diskSpace(): Promise<DiskSpace> {
     return { total: 1, free: Number.MAX_SAFE_INTEGER, promised: new Map() }
   }
 

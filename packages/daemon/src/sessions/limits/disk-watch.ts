@@ -67,7 +67,7 @@ export class DiskWatch {
     const { config, dataDir } = this.#context
     const sessions = this.#context.live
       .all()
-      .filter(({ record }) => this.#context.backends.get(record.backend)?.room !== undefined)
+      .filter(({ record }) => this.#context.backends.get(record.backend)?.diskSpace !== undefined)
     const { blocks, bavail, bsize } = statfsSync(dataDir)
     const { floor, pause } = diskThresholds({ floorMb: config.overcommit.disk_floor_mb }, blocks * bsize)
     const free = bavail * bsize
@@ -90,7 +90,7 @@ export class DiskWatch {
   async #usageOf(sessions: readonly LiveSession[]): Promise<{ usage: Usage; dirty: number }> {
     const usage = new Map<string, number>()
     for (const name of new Set(sessions.map(({ record }) => record.backend)))
-      for (const [id, promised] of (await this.#context.backends.get(name)?.room?.(true))?.promised ?? [])
+      for (const [id, promised] of (await this.#context.backends.get(name)?.diskSpace?.(true))?.promised ?? [])
         usage.set(id, -promised)
     let dirty = 0
     for (const [id, bytes] of await dirtyBytes(sessions)) {

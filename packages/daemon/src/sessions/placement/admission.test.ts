@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { MachineSpec, Room, RootImage } from '../../backends/backend.ts'
+import type { DiskSpace, MachineSpec, RootImage } from '../../backends/backend.ts'
 import { PlainChildBackend } from '../../backends/plain-child/backend.ts'
 import { RUNNER_PATH } from '../../backends/plain-child/plain-child.fixture.ts'
 import { daemonFixture, temporaryFolder } from '../../testing/daemon.fixture.ts'
@@ -19,7 +19,7 @@ class SmallBackend extends PlainChildBackend {
     return { ...probe, unenforceable: probe.unenforceable.filter(kind => kind !== 'disk') }
   }
 
-  async room(): Promise<Room> {
+  async diskSpace(): Promise<DiskSpace> {
     this.asked += 1
     if (this.asked === 2) this.bothCame.resolve()
     if (this.asked === 4) this.bothAsked.resolve()

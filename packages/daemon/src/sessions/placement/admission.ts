@@ -29,7 +29,7 @@ export async function withDiskSpace<T>(context: SessionContext, session: Session
 
 /** Throws HOST_FULL while free space is below the threshold at which sessions that write are paused. */
 export async function requireSpaceToWrite(context: SessionContext, { backend }: SessionRecord): Promise<void> {
-  const space = await backendOf(context, backend).room?.()
+  const space = await backendOf(context, backend).diskSpace?.()
   if (!space) return
   const { pause } = diskThresholds(diskPolicy(context.config, backend), space.total)
   const free = await freeAfterFlush(context, space.free, pause)
@@ -42,7 +42,7 @@ export const shortage = (free: number, pause: number) =>
 
 /** By how many bytes the session's disk may still grow, if that fits. Null where the backend's disks are not on this host's data folder. */
 async function admittedBytes(context: SessionContext, session: SessionRecord): Promise<number | null> {
-  const space = await backendOf(context, session.backend).room?.()
+  const space = await backendOf(context, session.backend).diskSpace?.()
   if (!space) return null
   // A session that starts again already has a disk with a promise of its own.
   const own = space.promised.get(session.id) ?? session.disk_mb * MiB

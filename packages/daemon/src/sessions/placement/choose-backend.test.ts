@@ -35,7 +35,8 @@ it('when every backend refuses, auto shows each reason and the hint that helps',
   const daemon = await daemonFixture({
     backends: folder => {
       const last: Backend = plainChild(folder)
-      last.refuse = () => Promise.reject(new SandglassError('UNSUPPORTED', { what: 'there is no KVM', next: 'leave it out' }))
+      last.checkRequirements = () =>
+        Promise.reject(new SandglassError('UNSUPPORTED', { what: 'there is no KVM', next: 'leave it out' }))
       return [oci, last]
     },
   })
@@ -60,7 +61,7 @@ it('a reason that all backends share is shown once', async () => {
     backends: folder =>
       ['one', 'two'].map(name => {
         const backend: Backend = plainChild(folder)
-        backend.refuse = () =>
+        backend.checkRequirements = () =>
           Promise.reject(new SandglassError('UNSUPPORTED', { what: 'the folder is root’s', next: 'chown it' }))
         return Object.defineProperty(backend, 'name', { value: name })
       }),

@@ -1,7 +1,7 @@
 // Which backend makes a session's machine.
 import { SandglassError } from '@sandglass/contract'
-import type { Backend, MachineWishes } from '../../backends/backend.ts'
-import { unenforced } from '../../backends/machine/unenforced.ts'
+import type { Backend, MachineRequirements } from '../../backends/backend.ts'
+import { acceptedUnenforced } from '../../backends/machine/refusals.ts'
 import { allowedUnenforced } from '../../config/allowed-unenforced.ts'
 import type { SessionContext } from '../context.ts'
 import type { SessionRecord } from '../session-record.ts'
@@ -11,7 +11,7 @@ import type { SessionRecord } from '../session-record.ts'
  * weaker isolation because it did not name a backend. If none does, the error is that of the first available one. If all of them reject the
  * requirements as unsupported, the error lists every reason, because "use another backend" would not help.
  */
-export async function chooseBackend(context: SessionContext, name: string, requirements: MachineWishes): Promise<Backend> {
+export async function chooseBackend(context: SessionContext, name: string, requirements: MachineRequirements): Promise<Backend> {
   const candidates = name === 'auto' ? withRuntimes([...context.backends.values()], requirements) : [backendOf(context, name)]
   const unavailable: string[] = []
   const refusals: SandglassError[] = []
@@ -23,8 +23,8 @@ export async function chooseBackend(context: SessionContext, name: string, requi
     }
     try {
       // First what no configuration changes: nobody should accept an unenforced limit and then be refused all the same.
-      await backend.refuse?.(requirements)
-      unenforced(backend.name, probe, allowedUnenforced(context.config, backend.name))
+      await backend.checkRequirements?.(requirements)
+      acceptedUnenforced(backend.name, probe, allowedUnenforced(context.config, backend.name))
       return backend
     } catch (error) {
       if (!(error instanceof SandglassError)) throw error
@@ -41,7 +41,7 @@ export async function chooseBackend(context: SessionContext, name: string, requi
 }
 
 /** If a session names an OCI runtime, only backends that have runtimes are asked, as long as there is one. */
-function withRuntimes(backends: Backend[], { runtime }: MachineWishes): Backend[] {
+function withRuntimes(backends: Backend[], { runtime }: MachineRequirements): Backend[] {
   const able = runtime === null ? backends : backends.filter(backend => backend.runtimes !== undefined)
   return able.length > 0 ? able : backends
 }

@@ -1,7 +1,7 @@
 // The plan of a start: what a create asks for, or what a stored session needs, as one value. It is built and checked here, and then carried
 // through admission, the preparation of the image, the store and the backend's start.
 import { SandglassError, type SessionSpec } from '@sandglass/contract'
-import type { Backend, MachineSpec, MachineWishes, RootImage } from '../../backends/backend.ts'
+import type { Backend, MachineSpec, MachineRequirements, RootImage } from '../../backends/backend.ts'
 import { allowedUnenforced } from '../../config/allowed-unenforced.ts'
 import { refuseForbiddenImage } from '../../images/store/stored-images.ts'
 import { layeredImage } from '../../images/store/image-row.ts'
@@ -70,7 +70,7 @@ export async function machineSpec(context: SessionContext, { session, image }: S
 }
 
 /** What a host may not be able to give to any machine. */
-const requirementsOf = (session: SessionRecord): MachineWishes => ({
+const requirementsOf = (session: SessionRecord): MachineRequirements => ({
   network: session.network,
   readonlyRootfs: session.readonly_rootfs,
   runtime: session.runtime,

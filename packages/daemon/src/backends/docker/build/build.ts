@@ -1,50 +1,54 @@
-// Images made by the engine's own builder: the one that every engine has, and that takes a Dockerfile and its files as one tar.
-// SECURITY: the engine looks for no image by itself. What a Dockerfile starts from is put there before, under names that lead nowhere else.
+// Image builds by the engine's classic builder, which every engine has. It takes the Dockerfile and the build context as one tar.
+// SECURITY: the engine resolves no image itself. The base images are loaded into it before, under names that no registry has.
 import { randomBytes } from 'node:crypto'
 import { createReadStream } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { PassThrough, Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import { pack } from 'tar-stream'
-import type { ImageBuild } from '../../backend.ts'
-import { engineSays, statusOf } from '../engine/engine.ts'
-import { placeBase, removeNames, removeStaleNames } from './bases.ts'
+import type { ImageBuild, LayeredImage } from '../../backend.ts'
+import { engineMessage, ignoreStatus, nullIfNotFound, statusOf } from '../engine/engine.ts'
+import { checkDepth, loadImage, withLayerFiles } from '../images/engine-image.ts'
 import type { BuildCache } from './cache.ts'
-import { clearContainers } from './containers.ts'
 import { BuildOutput } from './output.ts'
 
-/** Of the Dockerfile among the files; .dockerignore keeps it out of what a step can copy. */
+/** Name of the Dockerfile in the context. .dockerignore excludes it, so that a step cannot copy it. */
 const DOCKERFILE = '.sandglass.dockerfile'
 const MiB = 1024 * 1024
 const CPU_PERIOD = 100_000
+/** The engine ends the containers of an aborted build by itself; those that are left after this time are removed. */
+const END_MS = 10_000
+const POLL_MS = 100
 
-export interface BuildPlace {
+export interface BuildContext {
   readonly engine: Docker
-  /** Tells this daemon's names from another's. */
+  /** Distinguishes the names of this daemon from those of another one. */
   readonly owner: string
   readonly imagesDir: string
   readonly cache: BuildCache
 }
 
-/** `take` gets the image as docker save writes it. Afterwards the engine has nothing of it but steps that a later build may use again. */
+/** `take` receives the image in the format of docker save. Afterwards the engine has nothing of the build but steps that a later one may reuse. */
 export async function buildInEngine<T>(
-  { engine, owner, imagesDir, cache }: BuildPlace,
+  context: BuildContext,
   build: ImageBuild,
   take: (archive: Readable) => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
-  const mark = `sandglass-build-${randomBytes(8).toString('hex')}`
-  // No server has a name below .invalid, so that none of these is ever looked for in a registry.
-  const names = build.bases.map((_, i) => `${namesOf(owner)}/${mark}:${i}`)
+  const { engine, owner, cache } = context
+  const buildName = `sandglass-build-${randomBytes(8).toString('hex')}`
+  const names = build.bases.map((_, i) => `${namePrefix(owner)}/${buildName}:${i}`)
   const output = new BuildOutput(build, names)
   const startedAt = Math.floor(Date.now() / 1000)
-  await removeStaleNames(engine, namesOf(owner), running)
-  running.add(mark)
+  await removeStaleNames(engine, namePrefix(owner))
+  running.add(buildName)
   const known = await cache.open()
   try {
-    for (const [i, base] of build.bases.entries()) await placeBase(engine, base, names[i] ?? '', imagesDir, signal)
-    const id = await runBuild(engine, build, { names, mark, noCache: !cache.isFresh(build.maxCacheAgeMs) }, output, signal)
+    for (const [i, base] of build.bases.entries()) await loadBase(context, base, names[i] ?? '', signal)
+    const id = await runBuild(engine, build, { names, buildName, noCache: !cache.isFresh(build.maxCacheAgeMs) }, output, signal)
     const archive = Readable.from(await engine.getImage(id).get())
     try {
       return await take(archive)
@@ -52,22 +56,23 @@ export async function buildInEngine<T>(
       archive.destroy()
     }
   } catch (error) {
-    await tidy(clearContainers(engine, mark, startedAt))
+    await cleanUp(endContainers(engine, buildName, startedAt))
     signal.throwIfAborted()
-    throw error instanceof SandglassError ? error : output.failure(engineSays(error), null)
+    throw error instanceof SandglassError ? error : output.failure(engineMessage(error), null)
   } finally {
-    running.delete(mark)
-    await tidy(removeNames(engine, names))
-    await tidy(cache.keep(known, output.ids, build.keepsCache))
+    running.delete(buildName)
+    await cleanUp(removeNames(engine, names))
+    await cleanUp(cache.keep(known, output.ids, build.keepsCache))
   }
 }
 
-/** Marks of the builds of this process. */
+/** Names of the builds that this process runs. */
 const running = new Set<string>()
-const namesOf = (owner: string) => `sandglass.invalid/${owner}`
+/** No server has a name below .invalid, so these names are never looked up in a registry. */
+const namePrefix = (owner: string) => `sandglass.invalid/${owner}`
 
-/** An engine that does not answer is tidied with the next build. */
-async function tidy(work: Promise<void>): Promise<void> {
+/** Ignores an engine that does not answer: the next build cleans up. */
+async function cleanUp(work: Promise<void>): Promise<void> {
   try {
     await work
   } catch (error) {
@@ -75,21 +80,50 @@ async function tidy(work: Promise<void>): Promise<void> {
   }
 }
 
+/** Tags the base image in the engine. It is sent unless the engine has it: most engines use the same id as the image store. */
+async function loadBase(
+  { engine, imagesDir }: BuildContext,
+  image: LayeredImage,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  if ((await nullIfNotFound(engine.getImage(image.id).inspect())) !== null) {
+    const [repo = name, tag = 'latest'] = name.split(/:(?=[^:]*$)/)
+    await engine.getImage(image.id).tag({ repo, tag })
+    return
+  }
+  checkDepth(image, 0)
+  const config = await readFile(image.config, 'utf8')
+  await withLayerFiles(image, imagesDir, signal, layers => loadImage(engine, { layers, config, name }, signal))
+}
+
+/** An image without any other name or use is removed with its name. */
+async function removeNames(engine: Docker, names: readonly string[]): Promise<void> {
+  for (const name of names) await ignoreStatus(engine.getImage(name).remove(), 404, 409)
+}
+
+/** Removes names that a daemon left behind that died during a build. */
+async function removeStaleNames(engine: Docker, prefix: string): Promise<void> {
+  const tags = (await engine.listImages()).flatMap(({ RepoTags }) => RepoTags ?? [])
+  const stale = tags.filter(tag => tag.startsWith(`${prefix}/`) && !running.has(/\/([^/:]+):[^:]*$/.exec(tag)?.[1] ?? ''))
+  await removeNames(engine, stale)
+}
+
 interface Run {
   readonly names: readonly string[]
-  readonly mark: string
+  readonly buildName: string
   readonly noCache: boolean
 }
 
 async function runBuild(
   engine: Docker,
   build: ImageBuild,
-  { names, mark, noCache }: Run,
+  { names, buildName, noCache }: Run,
   output: BuildOutput,
   signal: AbortSignal,
 ): Promise<string> {
   const memory = build.memoryMb * MiB
-  const reply = await engine.buildImage(contextOf(build, build.dockerfile(names), signal), {
+  const reply = await engine.buildImage(contextTar(build, build.dockerfile(names), signal), {
     dockerfile: DOCKERFILE,
     buildargs: { ...build.buildArgs },
     networkmode: build.network,
@@ -97,8 +131,8 @@ async function runBuild(
     memswap: memory,
     cpuperiod: CPU_PERIOD,
     cpuquota: Math.round(build.cpuCores * CPU_PERIOD),
-    // What tells the containers of this build from all others, and what no step can change.
-    extrahosts: `${mark}:127.0.0.1`,
+    // Identifies the containers of this build. No step can change it.
+    extrahosts: `${buildName}:127.0.0.1`,
     nocache: noCache,
     rm: true,
     forcerm: true,
@@ -110,11 +144,11 @@ async function runBuild(
   return output.end()
 }
 
-/** The files as they came, then ours, then the end. */
-function contextOf({ context, dockerignore }: ImageBuild, dockerfile: string, signal: AbortSignal): Readable {
+/** The context as it is, then our two files, then the end of the archive. */
+function contextTar({ context, dockerignore }: ImageBuild, dockerfile: string, signal: AbortSignal): Readable {
   const ours = pack()
   ours.entry({ name: DOCKERFILE, mode: 0o600 }, dockerfile)
-  // The engine itself removes what of these two is named in it.
+  // The engine itself removes these two files from the context where .dockerignore names them.
   ours.entry({ name: '.dockerignore' }, `${dockerignore ?? '.dockerignore'}\n${DOCKERFILE}\n`)
   ours.finalize()
   const whole = async function* () {
@@ -124,4 +158,29 @@ function contextOf({ context, dockerignore }: ImageBuild, dockerfile: string, si
   const stream = new PassThrough()
   pipeline(whole, stream, { signal }).catch(error => stream.destroy(error as Error))
   return stream
+}
+
+/** Waits until the engine has ended the containers of a build, and removes those that it does not end. `since` is in seconds. */
+async function endContainers(engine: Docker, buildName: string, since: number): Promise<void> {
+  const deadline = Date.now() + END_MS
+  for (;;) {
+    const left = await containersOfBuild(engine, buildName, since)
+    if (left.length === 0) return
+    if (Date.now() > deadline)
+      for (const id of left) await ignoreStatus(engine.getContainer(id).remove({ force: true, v: true }), 404, 409)
+    if (Date.now() > deadline + END_MS) throw new Error(`the engine does not end containers ${left.join(', ')}`)
+    await delay(POLL_MS)
+  }
+}
+
+async function containersOfBuild(engine: Docker, buildName: string, since: number): Promise<string[]> {
+  const found: string[] = []
+  for (const { Id, Created } of await engine.listContainers({ all: true })) {
+    // The clock of a remote engine may be off by a little.
+    if (Created < since - 60) continue
+    const info = await nullIfNotFound(engine.getContainer(Id).inspect())
+    const hosts = (info?.HostConfig.ExtraHosts ?? []) as string[]
+    if (hosts.some(line => line.startsWith(`${buildName}:`))) found.push(Id)
+  }
+  return found
 }

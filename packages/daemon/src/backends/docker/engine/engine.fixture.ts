@@ -1,4 +1,4 @@
-// A private engine for as long as a test file runs. It ends with the pipe to it, whatever becomes of this process.
+// A private engine for one test file. It ends when the pipe to it closes, even if this process is killed.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -13,9 +13,9 @@ const PROGRAM = fileURLToPath(new URL('../../../../../../tools/docker-engine.ts'
 export interface TestEngine {
   readonly endpoint: string
   readonly folder: string
-  /** Kills the engine, and waits until it has come back. */
+  /** Kills the engine and waits until it has been restarted. */
   restart(): Promise<void>
-  /** Makes the engine take calls without an answer until what this gives is called. */
+  /** Makes the engine accept calls without answering, until the returned function is called. */
   hang(): () => void
   stop(): Promise<void>
 }
@@ -46,7 +46,7 @@ export async function testEngine(...flags: string[]): Promise<TestEngine> {
   }
 }
 
-/** The pid of an engine that answers, or that of the one before. */
+/** The pid in the engine's pid file if the engine answers, else NaN. */
 async function running(engine: Docker, folder: string): Promise<number> {
   try {
     await engine.ping()

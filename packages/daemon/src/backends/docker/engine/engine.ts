@@ -1,20 +1,24 @@
-// The engine that the configuration names, spoken to through dockerode, which is loaded with the first call: most daemons never make one.
+// The connection to a Docker engine, through dockerode. dockerode is loaded by the first call, because most daemons never make one.
+// An engine that hangs accepts a call and never answers, so every call has a deadline, except those that carry a stream.
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import { withDeadlines } from './deadlines.ts'
 
 export interface EngineOptions {
-  /** unix:///path, tcp://host:port (TLS) or http://host:port (none, loopback alone). */
+  /** unix:///path, tcp://host:port (with TLS) or http://host:port (without TLS, only on the loopback interface). */
   readonly endpoint: string
   readonly tlsCa?: string | undefined
   readonly tlsCert?: string | undefined
   readonly tlsKey?: string | undefined
 }
 
-/** Codes of a connection that was there: the engine was killed, or restarted. */
-const BROKEN_OFF = ['EPIPE', 'ECONNRESET']
+/** Error codes of an established connection: the engine was killed or restarted. */
+const DISCONNECTED = ['EPIPE', 'ECONNRESET']
+/** Deadline of a call that reads, and of the beginning of an attached stream. */
+const READ_MS = 10_000
+/** Deadline of a call that changes something: a busy engine is slow to start or remove a container. */
+const WRITE_MS = 60_000
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]']
 
 export async function openEngine(options: EngineOptions): Promise<Docker> {
@@ -27,7 +31,7 @@ async function clientOf(options: EngineOptions): Promise<Docker> {
   if (unix !== undefined) return new Client({ socketPath: unix })
   const url = parse(options.endpoint)
   if (url.protocol === 'http:') {
-    // SECURITY: whoever can speak to an engine is root on its machine, so that an open port is for this machine alone.
+    // SECURITY: a client of an engine is root on the engine's machine, so a connection without TLS must not leave this machine.
     if (!LOOPBACK.includes(url.hostname))
       throw refused(`${options.endpoint} is not this machine, and without TLS anybody could answer`)
     return new Client({ protocol: 'http', host: url.hostname, port: Number(url.port || 2375) })
@@ -44,23 +48,51 @@ async function clientOf(options: EngineOptions): Promise<Docker> {
   return new Client({ protocol: 'https', host: url.hostname, port: Number(url.port || 2376), ca, cert, key })
 }
 
-/** What an engine's error says, without the HTTP around it. */
-export function engineSays(error: unknown): string {
+type Dial = Docker['modem']['dial']
+type Call = Parameters<Dial>[0]
+
+function withDeadlines(engine: Docker, endpoint: string): Docker {
+  const { modem } = engine
+  const dial: Dial = modem.dial.bind(modem)
+  modem.dial = (call, callback) => {
+    const ms = deadlineOf(call)
+    if (ms === null) return dial(call, callback)
+    const abort = new AbortController()
+    const timer = setTimeout(() => abort.abort(), ms)
+    dial({ ...call, abortSignal: abort.signal }, (error, answer) => {
+      clearTimeout(timer)
+      callback?.(abort.signal.aborted ? noAnswer(endpoint) : error, answer)
+    })
+  }
+  return engine
+}
+
+function deadlineOf({ method, isStream, hijack, file }: Call): number | null {
+  if (hijack) return READ_MS
+  if (isStream || file) return null
+  return method === 'GET' ? READ_MS : WRITE_MS
+}
+
+const noAnswer = (endpoint: string) =>
+  new SandglassError('BACKEND_UNAVAILABLE', { backend: 'docker', why: `the Docker engine at ${endpoint} does not answer` })
+
+/** The message of an engine's error, without the HTTP around it. */
+export function engineMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  if (isSilence(error)) return error.detail.why
+  if (isNoAnswer(error)) return error.detail.why
   const { json, code = '' } = error as { json?: { message?: unknown }; code?: unknown }
-  if (BROKEN_OFF.includes(String(code))) return `the engine broke off in the middle of a call (${error.message})`
+  if (DISCONNECTED.includes(String(code))) return `the engine broke off in the middle of a call (${error.message})`
   return typeof json?.message === 'string' ? json.message : error.message
 }
 
-/** It took a call and did not answer in time. */
-export const isSilence = (error: unknown): error is SandglassError<'BACKEND_UNAVAILABLE'> =>
+/** True when a call missed its deadline. */
+export const isNoAnswer = (error: unknown): error is SandglassError<'BACKEND_UNAVAILABLE'> =>
   error instanceof SandglassError && error.is('BACKEND_UNAVAILABLE')
 
-/** An engine that does not answer in the middle of a start is no refusal: what there is of the machine may be there still. */
+/** The error of a failed start. An engine that stops answering during a start may have a part of the machine, so that is START_FAILED, too. */
 export function startFailed(id: string, error: unknown): SandglassError {
-  if (error instanceof SandglassError && !isSilence(error)) return error
-  return new SandglassError('START_FAILED', { id, why: engineSays(error) }, { cause: error })
+  if (error instanceof SandglassError && !isNoAnswer(error)) return error
+  return new SandglassError('START_FAILED', { id, why: engineMessage(error) }, { cause: error })
 }
 
 /** The HTTP status of an engine's answer, or null when it gave none. */
@@ -69,22 +101,22 @@ export function statusOf(error: unknown): number | null {
   return typeof statusCode === 'number' ? statusCode : null
 }
 
-/** The answer, or null where the engine has no such thing. */
-export async function orNull<T>(asked: Promise<T>): Promise<T | null> {
+/** The answer, or null for status 404. */
+export async function nullIfNotFound<T>(call: Promise<T>): Promise<T | null> {
   try {
-    return await asked
+    return await call
   } catch (error) {
     if (statusOf(error) === 404) return null
     throw error
   }
 }
 
-/** Does what may have been done already: by an earlier attempt, or by somebody else. */
-export async function settled(asked: Promise<unknown>, ...alright: readonly number[]): Promise<void> {
+/** Waits for a call and ignores these HTTP statuses, such as 404 of a removal that somebody else has done already. */
+export async function ignoreStatus(call: Promise<unknown>, ...ignored: readonly number[]): Promise<void> {
   try {
-    await asked
+    await call
   } catch (error) {
-    if (!alright.includes(statusOf(error) ?? 0)) throw error
+    if (!ignored.includes(statusOf(error) ?? 0)) throw error
   }
 }
 
@@ -98,7 +130,7 @@ function parse(endpoint: string): URL {
   throw refused(`${endpoint} is neither unix:///path nor tcp://host:port`)
 }
 
-/** `parse` throws for what is none: a connection would fail with words that name no file. */
+/** `parse` throws for an invalid file. Without it the connection would fail with a message that names no file. */
 async function readPem(path: string, parse: (pem: string) => unknown): Promise<string> {
   try {
     const pem = await readFile(path, 'utf8')

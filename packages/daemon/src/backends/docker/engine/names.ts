@@ -1,14 +1,14 @@
-// What this backend's things are called in an engine that may hold other people's.
+// The names and labels of our containers, volumes and images in an engine that may be shared with others.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 
 export const SESSION_LABEL = 'sandglass.session_id'
 export const OWNER_LABEL = 'sandglass.owner'
-/** The image of ours that an image of the engine was made from. */
+/** The image of the image store that an image of the engine was made from. */
 export const IMAGE_LABEL = 'sandglass.image'
 
-/** Tells this daemon's containers from those of another one that uses the same engine. */
+/** Distinguishes the containers of this daemon from those of another daemon that uses the same engine. */
 export function ownerOf(dataDir: string): string {
   return createHash('sha256').update(`${machineId()}\n${dataDir}`).digest('hex').slice(0, 16)
 }

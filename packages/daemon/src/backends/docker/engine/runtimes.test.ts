@@ -7,7 +7,7 @@ import { afterAll, expect, it } from 'vitest'
 import { daemonFixture } from '../../../testing/daemon.fixture.ts'
 import { boxOf, inBox, specOf } from '../../conformance/subject.ts'
 import { openDocker } from '../backend.ts'
-import { dockerWorld } from '../context.fixture.ts'
+import { dockerContext } from '../context.fixture.ts'
 import { testEngine } from './engine.fixture.ts'
 
 /** runc, which forgets how many processes a container may have. */
@@ -29,7 +29,7 @@ const [config, careless] = [join(folder, 'daemon.json'), join(folder, 'careless'
 writeFileSync(careless, CARELESS, { mode: 0o755 })
 const gvisor = { path: runsc, runtimeArgs: ['--network=none'] }
 writeFileSync(config, JSON.stringify({ runtimes: { gvisor, careless: { path: careless } } }))
-const { options: plain, subject } = await dockerWorld('--config-file', config)
+const { options: plain, subject } = await dockerContext('--config-file', config)
 const options = { ...plain, runtimes: ['gvisor', 'runc', 'careless', 'kata', 'io.containerd.kata.v2'] }
 const open = async () => openDocker(options)
 const soon = () => AbortSignal.timeout(30_000)
@@ -70,7 +70,7 @@ it.each([
 ])('the runtime %s with %o is refused, and nothing is made', async (runtime, changes, code, message) => {
   const [backend, spec] = [await open(), specOf(subject, { runtime, ...changes })]
   const refusal = { code, message: expect.stringContaining(message) }
-  await expect(backend.refuse?.(spec)).rejects.toMatchObject(refusal)
+  await expect(backend.checkRequirements?.(spec)).rejects.toMatchObject(refusal)
   await expect(backend.start(spec, soon())).rejects.toMatchObject(refusal)
   expect(await backend.residents()).toEqual([])
 })

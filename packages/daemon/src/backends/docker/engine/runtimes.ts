@@ -1,11 +1,11 @@
-// Runtimes of the engine that sessions may ask for. Kata Containers gives a container a kernel of its own.
+// The engine's runtimes that sessions may ask for. Kata Containers, for example, gives a container a kernel of its own.
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import type { RuntimeReport } from '../../backend.ts'
-import { unsupported } from '../../machine/unsupported.ts'
-import { engineSays } from './engine.ts'
+import { unsupported } from '../../machine/refusals.ts'
+import { engineMessage } from './engine.ts'
 
-/** Shims of containerd. The engine knows them by their type, and lists none that it was not told of. */
+/** containerd shims. The engine can use any by its type, but lists only those in its configuration. */
 const SHIM = /^io\.containerd\./
 const CONFIGURE = 'https://docs.docker.com/reference/cli/dockerd/#configure-container-runtimes'
 
@@ -18,8 +18,8 @@ export class EngineRuntimes {
     this.#open = open
   }
 
-  /** SECURITY: an engine may have runtimes that isolate less than its own. A session names one that the operator named. */
-  async refuse(name: string): Promise<void> {
+  /** SECURITY: an engine may have runtimes with weaker isolation than its default, so the operator lists those that sessions may use. */
+  async check(name: string): Promise<void> {
     if (!this.#allowed.includes(name)) {
       const allowed = this.#allowed.join(', ') || 'none'
       throw unsupported(
@@ -37,7 +37,7 @@ export class EngineRuntimes {
       const known = await this.#known()
       return this.#allowed.map(name => describe(name, known))
     } catch (error) {
-      return this.#allowed.map(name => ({ name, version: null, why: engineSays(error), fix: 'see docker above' }))
+      return this.#allowed.map(name => ({ name, version: null, why: engineMessage(error), fix: 'see docker above' }))
     }
   }
 

@@ -5,9 +5,9 @@ import { expect, it, onTestFinished } from 'vitest'
 import { daemonFixture, plainChild, temporaryFolder, until } from '../../../testing/daemon.fixture.ts'
 import { boxOf, specOf } from '../../conformance/subject.ts'
 import { openDocker } from '../backend.ts'
-import { dockerWorld, runnerPath } from '../context.fixture.ts'
+import { dockerContext, runnerPath } from '../context.fixture.ts'
 
-const { engine, options, subject } = await dockerWorld()
+const { engine, options, subject } = await dockerContext()
 const soon = () => AbortSignal.timeout(30_000)
 
 it('is told of as such, keeps nobody waiting for ever, and is used again when it answers', { timeout: 60_000 }, async () => {

@@ -9,13 +9,13 @@ import type { LayeredImage } from '../../backend.ts'
 import { boxOf, specOf } from '../../conformance/subject.ts'
 import { busyboxImage, busyboxLayer, imageOf } from '../../rootfs/image.fixture.ts'
 import { openDocker } from '../backend.ts'
-import { dockerWorld } from '../context.fixture.ts'
+import { dockerContext } from '../context.fixture.ts'
 import { IMAGE_LABEL } from '../engine/names.ts'
 
 // An engine of its own takes its time on a busy machine.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
-const { engine, dataDir, options, subject } = await dockerWorld()
+const { engine, dataDir, options, subject } = await dockerContext()
 const soon = () => AbortSignal.timeout(30_000)
 
 it('an image of the store runs as it is, with the user sandbox and its own environment', async () => {

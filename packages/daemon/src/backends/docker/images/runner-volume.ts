@@ -1,15 +1,16 @@
-// The runner, in a volume of the engine that every container mounts read-only: no image has to have it. One volume per runner, filled once.
+// The runner in a volume of the engine that every container mounts read-only, so that images need not contain it. One volume per version of the
+// runner, filled once.
 import { createHash, randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import type Docker from 'dockerode'
 import { pack } from 'tar-stream'
-import { orNull, settled } from '../engine/engine.ts'
+import { ignoreStatus, nullIfNotFound } from '../engine/engine.ts'
 import { OWNER_LABEL } from '../engine/names.ts'
 
 const FOLDER = '/.sandglass'
-/** SECURITY: an empty volume would take over what the image has at its place, and every session would run that as its runner. */
-export const EMPTY = { NoCopy: true, Labels: {}, DriverConfig: { Name: '', Options: {} } }
+/** SECURITY: without NoCopy the engine fills an empty volume from the image, and every session would run the image's file as its runner. */
+export const NO_COPY = { NoCopy: true, Labels: {}, DriverConfig: { Name: '', Options: {} } }
 
 export class RunnerVolume {
   readonly #runnerPath: string
@@ -21,7 +22,7 @@ export class RunnerVolume {
     this.#owner = owner
   }
 
-  /** Its name. `image` is any image of the engine: a container of it is made for the copy, and never started. */
+  /** Returns the name of the volume. `image` is any image of the engine: a container of it is created for the copy and never started. */
   async place(engine: Docker, image: string): Promise<string> {
     this.#placed ??= this.#find(engine, image)
     const placed = this.#placed
@@ -33,12 +34,12 @@ export class RunnerVolume {
     }
   }
 
-  /** Before a container is made: the volume may have been removed behind our back, and the engine would make an empty one of that name. */
+  /** Called before a container is created: if somebody removed the volume, the engine would create an empty one with its name. */
   async check(engine: Docker): Promise<void> {
     const placed = this.#placed
-    const name = await placed?.catch(() => undefined) // whoever places it hears of it
+    const name = await placed?.catch(() => undefined) // the caller of place() gets the error
     if (placed === undefined || name === undefined) return
-    const volume = await orNull(engine.getVolume(name).inspect())
+    const volume = await nullIfNotFound(engine.getVolume(name).inspect())
     if (volume === null || !isMadeByUs(volume)) this.#forget(placed)
   }
 
@@ -52,7 +53,7 @@ export class RunnerVolume {
     return (await filled(engine, prefix)) ?? (await this.#fill(engine, image, runner, prefix))
   }
 
-  /** A name of its own each time: what somebody has put in place of the volume before may be in use. */
+  /** The name is new each time: a volume that somebody else created under an earlier name may be in use. */
   async #fill(engine: Docker, image: string, runner: Buffer, prefix: string): Promise<string> {
     const name = prefix + randomBytes(4).toString('hex')
     const Labels = { [OWNER_LABEL]: this.#owner }
@@ -60,7 +61,7 @@ export class RunnerVolume {
     try {
       await copyInto(engine, { image, name, Labels }, runner)
     } catch (error) {
-      await settled(engine.getVolume(name).remove({ force: true }), 404, 409)
+      await ignoreStatus(engine.getVolume(name).remove({ force: true }), 404, 409)
       throw error
     }
     return name
@@ -76,7 +77,7 @@ async function copyInto(engine: Docker, { image, name, Labels }: Place, runner: 
     Labels,
     HostConfig: {
       NetworkMode: 'none',
-      Mounts: [{ Type: 'volume', Source: name, Target: FOLDER, ReadOnly: false, VolumeOptions: EMPTY }],
+      Mounts: [{ Type: 'volume', Source: name, Target: FOLDER, ReadOnly: false, VolumeOptions: NO_COPY }],
     },
   })
   try {
@@ -86,11 +87,11 @@ async function copyInto(engine: Docker, { image, name, Labels }: Place, runner: 
     await container.putArchive(Readable.from(archive), { path: FOLDER })
     await engine.createVolume({ Name: name + FILLED, Labels })
   } finally {
-    await settled(container.remove({ force: true }), 404, 409)
+    await ignoreStatus(container.remove({ force: true }), 404, 409)
   }
 }
 
-/** The engine cannot look into a volume without a container, so a second, empty volume says that the first is filled. */
+/** The content of a volume cannot be checked without a container, so a second, empty volume marks the first as filled. */
 const FILLED = '-filled'
 
 async function filled(engine: Docker, prefix: string): Promise<string | undefined> {
@@ -99,5 +100,5 @@ async function filled(engine: Docker, prefix: string): Promise<string | undefine
   return (Volumes ?? []).find(volume => names.has(volume.Name + FILLED) && isMadeByUs(volume))?.Name
 }
 
-/** SECURITY: a volume that the engine made for a container has no labels: it is not the one that was filled, whatever its name. */
+/** SECURITY: a volume that the engine created implicitly for a container has no labels, so it is not the one that was filled. */
 const isMadeByUs = ({ Labels }: Docker.VolumeInspectInfo): boolean => Labels?.[OWNER_LABEL] !== undefined

@@ -5,7 +5,7 @@ import { readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { namesIn, nullIfMissing } from '../../../lib/missing-file.ts'
 import type { LayeredImage, RootImage } from '../../backend.ts'
-import { topPrefix } from '../../rootfs/overlay-layer.ts'
+import { overlayLayerPrefix } from '../../rootfs/overlay-layer.ts'
 import { UNUSED_MS } from '../cached-files.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
@@ -83,7 +83,7 @@ export class ImageDisks {
       ...(await this.#used()),
       ...current.flatMap(disk => (disk === null ? [] : [disk.image, disk.overlay])),
     ])
-    const prefixes = kept.flatMap(({ id }) => [topPrefix(id), imageFile(id)])
+    const prefixes = kept.flatMap(({ id }) => [overlayLayerPrefix(id), imageFile(id)])
     for (const name of await namesIn(this.#paths.disks)) {
       if (name === HOST_USED || names.has(name) || prefixes.some(prefix => name.startsWith(prefix))) continue
       if (HOSTS.test(name)) await this.#removeUnused(name)

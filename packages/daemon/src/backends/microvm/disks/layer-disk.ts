@@ -10,9 +10,9 @@ import { LIMITS, SandglassError } from '@sandglass/contract/tables'
 import { openLayer } from '../../../layers/layer-tar.ts'
 import { renameDurably } from '../../../lib/durable-rename.ts'
 import type { LayeredImage } from '../../backend.ts'
-import { unsupported } from '../../machine/unsupported.ts'
-import { lookInLayers } from '../../rootfs/find-in-layers.ts'
-import { LOOKED_AT, prepareTop } from '../../rootfs/overlay-layer.ts'
+import { unsupported } from '../../machine/refusals.ts'
+import { findInLayers } from '../../rootfs/find-in-layers.ts'
+import { INSPECTED_PATHS, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
 import type { ImageDisk } from './image-disks.ts'
 import { COMPRESSION, inMib, makeSquashfs, REPORT_MS, type SquashfsTools } from './squashfs.ts'
 
@@ -38,7 +38,7 @@ export async function prepareLayerDisks(
   say: (step: string) => void,
 ): Promise<ImageDisk> {
   const tops = join(dirs.images, 'tops')
-  const { name, user } = await prepareTop(tops, image.id, () => lookInLayers(image, LOOKED_AT, signal))
+  const { name, user } = await prepareOverlayLayer(tops, image.id, () => findInLayers(image, INSPECTED_PATHS, signal))
   const [overlay, own] = [`${name}.sqfs`, imageFile(image.id)]
   const entries = (await readdir(join(tops, name))).map(entry => join(tops, name, entry))
   await makeSquashfs(tools, entries, join(dirs.disks, overlay), [], signal)

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { renameDurably } from '../../../lib/durable-rename.ts'
 import { nullIfMissing } from '../../../lib/missing-file.ts'
 import { makeEmptyDisk } from '../../disk/empty-disk.ts'
-import { runTool } from '../../disk/run-tool.ts'
+import { runTool } from '../../disk/empty-disk.ts'
 import { temporaryName } from '../cached-files.ts'
 
 export type DiskFormat = 'qcow2' | 'raw'

@@ -2,20 +2,20 @@
 // within its limit loses data when the host's disk is full.
 import { SandglassError } from '@sandglass/contract/tables'
 import { type DiskPolicy, reservedBytes } from '../../../data-dir/disk-policy.ts'
-import type { Room } from '../../backend.ts'
-import { DiskRoom } from '../../disk/promised-space.ts'
+import type { DiskSpace } from '../../backend.ts'
+import { PromisedSpace } from '../../disk/promised-space.ts'
 
 const CHECK_MS = 25
 
 export class SpareSpace {
   readonly #sessions: string
   readonly #policy: DiskPolicy
-  readonly #space: DiskRoom
+  readonly #space: PromisedSpace
 
   constructor(sessions: string, policy: DiskPolicy) {
     this.#sessions = sessions
     this.#policy = policy
-    this.#space = new DiskRoom(sessions)
+    this.#space = new PromisedSpace(sessions)
   }
 
   /** Runs work that writes a file, and aborts it when spare space runs out. The caller then removes the file. */
@@ -38,13 +38,13 @@ export class SpareSpace {
   async require(what: string, bytes = 0): Promise<void> {
     if (this.#spare(await this.#space.read()) >= bytes) return
     // The cached reading may count recent writes of sessions twice, so it is read again.
-    if (this.#spare(await new DiskRoom(this.#sessions).read()) >= bytes) return
+    if (this.#spare(await new PromisedSpace(this.#sessions).read()) >= bytes) return
     throw new SandglassError('HOST_FULL', {
       what: `${what} would take disk space that is kept free or promised to sessions`,
     })
   }
 
-  #spare({ free, total, promised }: Room): number {
+  #spare({ free, total, promised }: DiskSpace): number {
     return free - reservedBytes(this.#policy, total, promised.values())
   }
 }

@@ -5,9 +5,10 @@ import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isMissing } from '../../../lib/missing-file.ts'
+import { machineCgroup } from '../../cgroups/cgroup.ts'
 import { lostGroups, usableCgroups } from '../../cgroups/delegation.ts'
-import { readStats } from '../../cgroups/files.ts'
 import { type CgroupLayout, type Group, groupsOf, leftGroups, parentName } from '../../cgroups/layout.ts'
+import { readStats } from '../../cgroups/usage.ts'
 import { kill } from './processes.ts'
 import { guestMemoryMb } from './qemu-args.ts'
 
@@ -64,7 +65,7 @@ export class MachineGroups {
   }
 
   async cpuUsageUsec(name: string): Promise<number> {
-    return (await readStats(this.#layout, this.#parent, name)).cpuUsageUsec
+    return (await readStats(machineCgroup(this.#layout, this.#parent, name))).cpuUsageUsec
   }
 
   /** Kills all members and removes the groups. */

@@ -1,7 +1,7 @@
 // Shared folders of the host, served by virtiofsd or by QEMU's own 9p server.
 import { existsSync, lstatSync } from 'node:fs'
 import type { HostMount } from '../../backend.ts'
-import { unsupported } from '../../machine/unsupported.ts'
+import { unsupported } from '../../machine/refusals.ts'
 import type { GuestShare } from '../boot/guest-config.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'

@@ -15,7 +15,7 @@ import { SPARE_DISK } from '../rootfs/disks.ts'
 import { hostFolders } from '../rootfs/host-folders.ts'
 import type { Rootfs } from '../rootfs/root-images.ts'
 import { ociBundle } from '../runtime/bundle.ts'
-import { kernelWays, processLimit } from '../runtime/profile.ts'
+import { processLimit, runtimeProfile } from '../runtime/profile.ts'
 import { type IdRange, outsideId } from '../users/id-ranges.ts'
 
 /** gVisor is in the machine's cgroups already. Files are the session's disk and no copy of it. The one socket that it makes on the host is the runner's. */
@@ -67,13 +67,13 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
     !host.bornInGroups && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/${RUNTIME_GROUP}` : null
   // runc takes no compiled filter: the runner installs it, before it serves.
   const inRunner = host.kind === 'runc' ? input.compiledSeccomp : null
-  const ways = kernelWays(host, paths, spec, ids)
+  const profile = runtimeProfile(host, paths, spec, ids)
   const bundle = ociBundle({
     hostname: spec.name,
     rootfs: host.stage,
-    args: ways.args,
-    rlimits: ways.told,
-    users: ways.users,
+    args: profile.args,
+    rlimits: profile.bundleRlimits,
+    users: profile.users,
     ids,
     memoryMb: spec.memoryMb,
     cgroupsPath: ownGroup,
@@ -84,16 +84,16 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   return {
     start: {
       id: spec.id,
-      runtime: isStartedAhead(host) ? null : runtimeAtStart(host, paths, spec.id, record.group, ways.options),
+      runtime: isStartedAhead(host) ? null : runtimeAtStart(host, paths, spec.id, record.group, profile.options),
       want_filter: input.wantFilter,
       folder: paths.session(spec.id),
       record,
       socket: paths.socket(spec.id),
-      socket_folder: ways.socketFolder,
+      socket_folder: profile.socketFolder,
       bundle,
       config: {
         ...runnerConfig(spec, record.token, input.rootfs.user),
-        loopback: ways.loopback,
+        loopback: profile.loopback,
         ...(inRunner === null ? {} : { seccomp: inRunner.toString('base64') }),
         ...(host.rootless ? { processes: processLimit(host, spec) } : {}),
       },
@@ -116,7 +116,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
       folders: hostFolders(host, spec.mounts, ids),
       ids,
       users: paths.users,
-      rlimits: ways.inherited,
+      rlimits: profile.inheritedRlimits,
       boot_id: host.kind === 'runsc' ? '' : BOOT_ID,
     },
   }

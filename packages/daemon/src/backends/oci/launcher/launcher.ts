@@ -3,7 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { Socket } from 'node:net'
-import type { Looked } from '../../rootfs/overlay-layer.ts'
+import type { FoundPaths } from '../../rootfs/overlay-layer.ts'
 import type { MachineState } from '../record.ts'
 
 /** What a launcher is told before its job; the shape is the launcher's. */
@@ -24,7 +24,7 @@ interface Result {
   readonly killed?: boolean
   readonly state?: MachineState
   readonly probed?: Probed
-  readonly looked?: Looked
+  readonly looked?: FoundPaths
   /** What the runtime compiled the seccomp profile to, in base64. */
   readonly filter?: string
   readonly phases?: readonly { readonly name: string; readonly usec: number }[]

@@ -1,8 +1,9 @@
 // Other limits for a machine that runs.
 import type { MachineLimits } from '../../backend.ts'
-import { readStats } from '../../cgroups/files.ts'
+import { machineCgroup } from '../../cgroups/cgroup.ts'
 import { groupsOf } from '../../cgroups/layout.ts'
-import { unsupported } from '../../machine/unsupported.ts'
+import { readStats } from '../../cgroups/usage.ts'
+import { unsupported } from '../../machine/refusals.ts'
 import type { OciPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
 import type { MachineRecord } from '../record.ts'
@@ -21,7 +22,7 @@ export async function resizeMachine(
 ): Promise<void> {
   const { cgroups } = host
   if (cgroups === null) throw unsupported('resize without cgroups', STOP_FIRST)
-  const { pidsLimit } = await readStats(cgroups, paths.cgroupParent, record.group)
+  const { pidsLimit } = await readStats(machineCgroup(cgroups, paths.cgroupParent, record.group))
   const fixed = record.ownKernel ? 'in gVisor' : fixedProcesses(host)
   if (fixed !== null && pidsLimit !== null && pidsLimit !== limits.pidsLimit)
     throw unsupported(`another pids_limit while the session runs, ${fixed}`, STOP_FIRST)

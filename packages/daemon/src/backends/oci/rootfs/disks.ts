@@ -3,16 +3,16 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { lstat, mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { renameDurably } from '../../../lib/durable-rename.ts'
-import { isMissing } from '../../../lib/missing-file.ts'
+import { isMissing, nullIfMissing } from '../../../lib/missing-file.ts'
 import { makeEmptyDisk } from '../../disk/empty-disk.ts'
 
-/** How the files of disks that wait for a session begin. */
+/** Prefix of the files of spare disks, which a waiting launcher has made for the next session. */
 export const SPARE_DISK = 'spare-'
 
-/** The path of an empty disk of this size, formatted on first use. */
 export class EmptyDisks {
   readonly #dir: string
   readonly #mkfs: string
+  /** By size in MiB. Concurrent starts with one size share the work. */
   readonly #making = new Map<number, Promise<string>>()
 
   constructor(dir: string, mkfs: string) {
@@ -20,9 +20,10 @@ export class EmptyDisks {
     this.#mkfs = mkfs
   }
 
-  /** The one asked for last: most likely what is asked for next. */
+  /** The disk of the latest start: the next start most likely needs the same size. */
   recent: string | null = null
 
+  /** The path of an empty disk of this size, formatted on first use. */
   async path(diskMb: number): Promise<string> {
     const known = this.#making.get(diskMb) ?? this.#make(diskMb)
     this.#making.set(diskMb, known)
@@ -35,7 +36,7 @@ export class EmptyDisks {
     }
   }
 
-  /** Removes spare disks that no launcher holds: those of one that was killed. */
+  /** Removes spare disks that no launcher has attached: those of launchers that were killed. */
   async sweep(): Promise<void> {
     const files = (await readdir(this.#dir)).filter(name => name.startsWith(SPARE_DISK))
     if (files.length === 0) return
@@ -45,11 +46,7 @@ export class EmptyDisks {
 
   async #make(diskMb: number): Promise<string> {
     const path = join(this.#dir, `empty-${diskMb}.ext4`)
-    const found = await lstat(path).catch(error => {
-      if (isMissing(error)) return null
-      throw error
-    })
-    if (found !== null) return path
+    if ((await lstat(path).catch(nullIfMissing)) !== null) return path
     await mkdir(this.#dir, { recursive: true, mode: 0o700 })
     const building = `${path}.new`
     try {
@@ -62,6 +59,7 @@ export class EmptyDisks {
   }
 }
 
+/** The file of a loop device; '' for any other device. */
 function backingFile(device: string): string {
   try {
     return readFileSync(`/sys/block/${device}/loop/backing_file`, 'utf8').trim()

@@ -96,7 +96,10 @@ describe('a folder of the host', () => {
       for (const who of [run, asRoot]) expect((await who('cat /mnt/shared/own')).output).toContain('Permission denied')
     })
     const wish = specOf(subject, mount(source, '/mnt/shared', false))
-    await expect(backend.refuse?.(wish)).rejects.toMatchObject({ code: 'UNSUPPORTED', hint: expect.stringContaining('chown') })
+    await expect(backend.checkRequirements?.(wish)).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      hint: expect.stringContaining('chown'),
+    })
     await expect(backend.start(wish, soon())).rejects.toMatchObject({ code: 'UNSUPPORTED' })
   })
 
@@ -127,7 +130,7 @@ describe('a folder of the host', () => {
     mkdirSync(join(dataDir, 'secret', 'sub'), { recursive: true })
     const backend = await subject.open()
     const spec = specOf(subject, mount(asked(source)))
-    await backend.refuse?.(spec)
+    await backend.checkRequirements?.(spec)
     renameSync(source, `${source}.away`)
     symlinkSync(join(dataDir, 'secret'), source)
     await expect(backend.start(spec, soon())).rejects.toMatchObject({
@@ -231,7 +234,9 @@ describe('a folder of the host', () => {
   it('does not go where the runtime mounts memory', async () => {
     const backend = await subject.open()
     for (const target of ['/tmp/x', '/run/x'])
-      await expect(backend.refuse?.(specOf(subject, mount(shared(), target)))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+      await expect(backend.checkRequirements?.(specOf(subject, mount(shared(), target)))).rejects.toMatchObject({
+        code: 'UNSUPPORTED',
+      })
   })
 })
 

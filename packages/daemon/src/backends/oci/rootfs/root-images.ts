@@ -1,4 +1,4 @@
-// What machines of this backend start from: the host's own folders, or the unpacked layers of an image under a layer of ours.
+// What machines of this backend start from: the host's own folders, or the unpacked layers of an image below an overlay layer of ours.
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -6,16 +6,17 @@ import { LIMITS } from '@sandglass/contract/tables'
 import { type DiskPolicy, reservedBytes } from '../../../data-dir/disk-policy.ts'
 import { LayerFolders, type Unpacked, type UnpackLimits } from '../../../layers/layer-folders.ts'
 import { openLayer } from '../../../layers/layer-tar.ts'
-import type { LayeredImage, RootImage } from '../../backend.ts'
-import { DiskRoom } from '../../disk/promised-space.ts'
-import { unsupported } from '../../machine/unsupported.ts'
+import type { ImageLayer, LayeredImage, RootImage } from '../../backend.ts'
+import { PromisedSpace } from '../../disk/promised-space.ts'
+import { unsupported } from '../../machine/refusals.ts'
 import { type HostRootfs, type Layer, prepareHost } from '../../rootfs/host-image.ts'
-import { LOOKED_AT, type Looked, prepareTop, topPrefix } from '../../rootfs/overlay-layer.ts'
+import { type FoundPaths, INSPECTED_PATHS, overlayLayerPrefix, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
 import type { Launcher } from '../launcher/launcher.ts'
 import type { OciPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
+import type { MachineRecord } from '../record.ts'
 
-/** A union of folders below `base`, highest first, in place of a layer's source. */
+/** An overlay mount of folders below `base`, highest first, used as the source of a layer. */
 export interface Stack {
   readonly base: string
   readonly names: readonly string[]
@@ -24,18 +25,19 @@ export interface Stack {
 }
 
 export interface Rootfs {
-  /** What a machine's record calls it. */
+  /** The name in a machine's record. */
   readonly name: string
   readonly layers: readonly (Layer & { readonly stack?: Stack })[]
-  /** Of the user that programs run as. */
+  /** Name of the user that programs run as. */
   readonly user: string
 }
 
-/** A change of the host's /etc shows in sessions made this long after it: looking costs some milliseconds. */
+/** Changes of the host's /etc are visible in sessions created at most this long after: checking for changes takes some milliseconds. */
 const HOST_FRESH_MS = 60_000
-const LOOK_DEADLINE_MS = 20_000
-/** What is in the store was within its image's limits when it came, but for folders that a tar only implies. */
+const INSPECT_DEADLINE_MS = 20_000
+/** Images were checked against these limits when they entered the store, except for folders that a tar only implies. */
 const STORED = { maxBytes: Number.MAX_SAFE_INTEGER, maxEntries: LIMITS.image_entries.max }
+/** Folder of the overlay layers. */
 const TOPS = 'tops'
 const LAYERS = 'layers'
 
@@ -45,7 +47,7 @@ export class RootImages {
   readonly #folders: LayerFolders
   readonly #rootless: boolean
   readonly #disk: DiskPolicy
-  /** By id; made once for all who start from it at the same time. */
+  /** By image id. Concurrent starts from one image share the work. */
   readonly #ready = new Map<string, Promise<Rootfs>>()
   #hostRoot: HostRootfs | null = null
   #hostFreshUntil = 0
@@ -58,9 +60,9 @@ export class RootImages {
     this.#folders = new LayerFolders(join(paths.images, LAYERS), runnerFile, rootless)
   }
 
-  /** Name of the folder of the host's root. */
+  /** Removes partial layers and prepares the host's root. Returns the name of its folder. */
   async load(): Promise<string> {
-    // While sessions are served: half a layer may be a great many files. What cannot be removed is tried at the next start.
+    // In the background: a partial layer may have very many files. What cannot be removed is tried again when the next daemon starts.
     this.#folders.sweep().catch(() => undefined)
     for (const dir of [TOPS, LAYERS]) await mkdir(join(this.#paths.images, dir), { recursive: true, mode: 0o700 })
     for (const name of await readdir(join(this.#paths.images, TOPS)))
@@ -97,7 +99,7 @@ export class RootImages {
         'run the daemon as root or on Linux 5.11 or later, or use --backend microvm',
       )
     for (const layer of image.layers) await this.#unpackMissing(image, layer, signal)
-    const top = await prepareTop(join(this.#paths.images, TOPS), image.id, () => this.#look(image))
+    const top = await prepareOverlayLayer(join(this.#paths.images, TOPS), image.id, () => this.#inspect(image))
     const names = [`${TOPS}/${top.name}`, ...this.#layerNames(image)]
     const stack: Stack = { ...this.#stack(names), scratch: host.noWritableRoot === null ? this.#paths.empty : '' }
     return {
@@ -109,34 +111,35 @@ export class RootImages {
 
   async receive(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked> {
     if (!this.#folders.has(diffId)) return await this.#folders.unpack(image, diffId, tar, limits, signal)
-    // It is here already; what comes is still to be what it says.
+    // The layer is unpacked already. The stream is still read to its end, because it fails there if its digest is wrong.
     for await (const _ of tar) signal.throwIfAborted()
     return { entries: 0, bytes: 0 }
   }
 
-  async prune(kept: readonly LayeredImage[], held: ReadonlySet<string>, tops: ReadonlySet<string>): Promise<void> {
+  /** `used` are the names of root filesystems that machines were started from. */
+  async prune(kept: readonly LayeredImage[], arriving: ReadonlySet<string>, used: ReadonlySet<string>): Promise<void> {
     const ids = new Set(kept.map(({ id }) => id))
     for (const id of this.#ready.keys()) if (!ids.has(id)) this.#ready.delete(id)
-    await this.#folders.prune(new Set([...held, ...kept.flatMap(({ layers }) => layers.map(({ diffId }) => diffId))]))
-    const prefixes = new Set(kept.map(({ id }) => topPrefix(id)))
+    await this.#folders.prune(new Set([...arriving, ...kept.flatMap(({ layers }) => layers.map(({ diffId }) => diffId))]))
+    const prefixes = new Set(kept.map(({ id }) => overlayLayerPrefix(id)))
     for (const name of await readdir(join(this.#paths.images, TOPS))) {
-      if (tops.has(name) || prefixes.has(name.slice(0, 32))) continue
+      if (used.has(name) || prefixes.has(name.slice(0, 32))) continue
       await rm(join(this.#paths.images, TOPS, name), { recursive: true, force: true })
     }
   }
 
-  async #unpackMissing(image: LayeredImage, { diffId, blob, compression }: LayeredImage['layers'][number], signal: AbortSignal) {
+  async #unpackMissing(image: LayeredImage, { diffId, blob, compression }: ImageLayer, signal: AbortSignal): Promise<void> {
     if (this.#folders.has(diffId)) return
     const tar = openLayer(blob, { image: image.reference, diffId, compression })
-    // SECURITY: a sandbox within its limit that finds no byte on the host loses what it wrote.
-    const { total, promised } = await new DiskRoom(this.#paths.sessions).read()
+    // SECURITY: a sandbox that is within its disk limit loses data if the host's disk is full when it writes.
+    const { total, promised } = await new PromisedSpace(this.#paths.sessions).read()
     const limits = { ...STORED, reserveBytes: reservedBytes(this.#disk, total, promised.values()) }
     await this.#folders.unpack(image.reference, diffId, tar, limits, signal)
   }
 
   #layerNames({ layers }: LayeredImage): string[] {
-    // An image may have a layer twice, and an overlay takes no folder twice: what the upper one shows is all that the two would.
-    // An overlay without an upper layer needs two lower ones, and an image may have none.
+    // An overlay mount takes no folder twice, but an image may repeat a layer: the upper one alone gives the same content.
+    // An overlay mount without an upper layer needs two lower ones, but an image may have none: hence the empty folder.
     const folders = layers.map(({ diffId }) => `${LAYERS}/${basename(this.#folders.folder(diffId))}`).toReversed()
     return [...new Set(folders), basename(this.#paths.empty)]
   }
@@ -145,12 +148,29 @@ export class RootImages {
     return { base: this.#paths.images, names, scratch: '', user_xattrs: this.#rootless }
   }
 
-  async #look(image: LayeredImage): Promise<Looked> {
+  async #inspect(image: LayeredImage): Promise<FoundPaths> {
     const folder = join(this.#paths.run, 'look')
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    const job = { look: { stack: this.#stack(this.#layerNames(image)), folder, paths: LOOKED_AT } }
-    // With no layers there is nothing to look at, and one folder is no union.
+    const job = { look: { stack: this.#stack(this.#layerNames(image)), folder, paths: INSPECTED_PATHS } }
+    // An image without layers has no files, and one folder cannot be mounted as an overlay.
     if (image.layers.length === 0) return {}
-    return (await this.#launcher.run(job, AbortSignal.timeout(LOOK_DEADLINE_MS))).looked ?? {}
+    return (await this.#launcher.run(job, AbortSignal.timeout(INSPECT_DEADLINE_MS))).looked ?? {}
+  }
+}
+
+const OUR_FOLDERS = /^(host|runner)-(v2-)?[0-9a-f]{16}(\.[0-9a-f]+\.new)?$/
+
+/** Removes host roots and runners of earlier states of the host and earlier versions, except `current` and those of existing machines. */
+export async function pruneOldFolders(
+  imagesDir: string,
+  current: readonly string[],
+  records: readonly MachineRecord[],
+): Promise<void> {
+  const used = new Set([...current, ...records.flatMap(({ rootfs, runner }) => [rootfs, runner ?? ''])])
+  // A record of an earlier version does not name its runner.
+  const keepsRunners = records.some(({ runner }) => runner === undefined)
+  for (const name of await readdir(imagesDir)) {
+    if (!OUR_FOLDERS.test(name) || used.has(name) || (keepsRunners && name.startsWith('runner-'))) continue
+    await rm(join(imagesDir, name), { recursive: true, force: true })
   }
 }

@@ -1,4 +1,4 @@
-// The OCI runtime's config.json: namespaces, capabilities, mounts of the virtual filesystems. Real files are mounted by the launcher.
+// The config.json of an OCI bundle: namespaces, capabilities, mounts of virtual filesystems. The launcher mounts real files.
 
 import { MASKED_PROC, READONLY_PROC } from '../../isolation/hidden-paths.ts'
 import type { SeccompProfile } from '../../isolation/seccomp.ts'
@@ -9,24 +9,24 @@ import type { NamedRlimit } from './rlimits.ts'
 export interface BundleInput {
   readonly hostname: string
   readonly rootfs: string
-  /** Of the runner. */
+  /** Arguments of the runner. */
   readonly args: readonly string[]
-  /** For a kernel that keeps limits of its own; the others inherit them. */
+  /** Only for a runtime with its own kernel; with the others the sandbox inherits the limits of the launcher. */
   readonly rlimits: readonly NamedRlimit[]
-  /** Where the runtime finds the machine's user namespace, with these ids; null for one that makes it. */
+  /** File of the user namespace to join; null for a runtime that creates one. `ids` is its map. */
   readonly users: string | null
   readonly ids: readonly IdRange[]
   readonly memoryMb: number
-  /** Where a runtime that keeps cgroups itself makes its own, below the machine's; null for a sandbox born in its groups. */
+  /** The cgroup that a runtime creates below the machine's; null for a runtime that is started inside the machine's cgroups. */
   readonly cgroupsPath: string | null
-  /** Null when the runner has the filter. */
+  /** Null when the runner installs the filter itself. */
   readonly seccomp: SeccompProfile | null
-  /** The profile as compiled before, which saves the runtime the work. Only crun takes it. */
+  /** The profile compiled by an earlier start. Only crun accepts it. */
   readonly compiledSeccomp: Buffer | null
 }
 
-// SECURITY: what the runner needs to act for other users of its own sandbox. NET_ADMIN and SETPCAP serve to set up the loopback
-// interface; the runner gives them up before it serves. What it starts as the user sandbox has none of them.
+// SECURITY: the capabilities that the runner needs to act for other users of its sandbox. NET_ADMIN and SETPCAP serve to set up the loopback
+// interface; the runner drops them before it serves. Programs that it starts as the user sandbox have none of these.
 const CAPABILITIES = [
   ...[
     'CAP_CHOWN',
@@ -41,7 +41,7 @@ const CAPABILITIES = [
   ...['CAP_NET_ADMIN', 'CAP_SETPCAP'],
 ]
 const NAMESPACES = ['pid', 'mount', 'network', 'ipc', 'uts', 'cgroup']
-/** SECURITY: of the terminals that the whole host has, one sandbox may have so many. */
+/** SECURITY: the host has one pool of terminals; a sandbox may have at most this many of them. */
 const TERMINALS = 256
 
 export function ociBundle(input: BundleInput): object {
@@ -61,7 +61,7 @@ export function ociBundle(input: BundleInput): object {
       capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES, inheritable: [], ambient: [] },
     },
     mounts: mounts(input),
-    // With no call allowed in the profile, a runtime that does not know the annotation starts nothing.
+    // The profile next to the annotation allows no call, so a runtime that does not know the annotation starts nothing.
     ...(compiled === null ? {} : { annotations: { 'run.oci.seccomp_bpf_data': compiled.toString('base64') } }),
     linux: {
       uidMappings: idMappings(input.ids),
@@ -88,7 +88,7 @@ function mounts(input: BundleInput): object[] {
   })
   return [
     { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
-    // Device files are made in it, so it cannot be nodev itself.
+    // The runtime creates device files in it, so it cannot be nodev.
     { destination: '/dev', type: 'tmpfs', source: 'tmpfs', options: ['nosuid', 'strictatime', 'size=64k', 'mode=755'] },
     {
       destination: '/dev/pts',
@@ -97,7 +97,7 @@ function mounts(input: BundleInput): object[] {
       options: ['nosuid', 'noexec', 'newinstance', 'ptmxmode=0666', 'mode=0620', 'gid=5', `max=${TERMINALS}`],
     },
     tmpfs('/dev/shm', '64m', '1777', 'noexec'),
-    // In memory, and part of the session's memory limit.
+    // In memory, and counted towards the session's memory limit.
     tmpfs('/tmp', `${Math.floor(input.memoryMb / 2)}m`, '1777'),
     tmpfs('/run', '16m', '755'),
   ]

@@ -1,12 +1,12 @@
-// A runtime compiles the seccomp profile at every start: about 3 ms with crun, and 6 with runc. What it compiled at the first start is
-// handed back at later ones.
+// A runtime compiles the seccomp profile at every start, which takes about 3 ms with crun and 6 with runc. The filter compiled by the first start
+// is reused by later ones.
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Runtime } from './runtimes.ts'
 
 /**
- * By the runtime that compiled it; of one that is not known nothing is taken over. SECURITY: kept in memory alone. A file would be trusted at
- * every start, whatever a full disk or another program made of it.
+ * Compiled filters by path of the runtime; only crun and runc are trusted to compile one. SECURITY: kept in memory only. A file would be trusted
+ * at every start, even after a full disk or another program has changed it.
  */
 export class CompiledSeccomp {
   readonly #compiled = new Map<string, Buffer>()
@@ -15,18 +15,18 @@ export class CompiledSeccomp {
     return this.#compiled.get(runtime) ?? null
   }
 
-  /** Whether the launcher is to say what the runtime made of the profile. */
+  /** Whether the launcher should return the filter that the runtime compiles. */
   wants({ runtime, kind }: Runtime): boolean {
     return (kind === 'crun' || kind === 'runc') && !this.#compiled.has(runtime)
   }
 
-  /** Takes over what the runtime made of the profile when it started a machine. */
+  /** Keeps the filter that the runtime compiled when it started a machine. */
   keep(by: Runtime, compiled: Buffer): void {
-    // Whole 8-byte instructions, or it is something else.
+    // A filter consists of whole 8-byte instructions; anything else is not one.
     if (this.wants(by) && compiled.length > 0 && compiled.length % 8 === 0) this.#compiled.set(by.runtime, compiled)
   }
 
-  /** After a start with it that failed: the next one compiles again. */
+  /** Called after a failed start: the next one compiles again. */
   forget({ runtime }: Runtime): void {
     this.#compiled.delete(runtime)
   }

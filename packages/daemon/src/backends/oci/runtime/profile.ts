@@ -1,5 +1,5 @@
-// What a start does one way on the kernel of the host, and another way in a kernel of the sandbox's own: gVisor, which is a program that hands on
-// no descriptors, makes its own user namespace, and keeps limits and a loopback of its own.
+// The runtime profile: how a start differs between runtimes on the host's kernel and gVisor, which is a kernel of its own. gVisor passes no file
+// descriptors to the sandbox, creates the user namespace itself, and has its own rlimits and loopback interface.
 import type { MachineSpec } from '../../backend.ts'
 import { openFileLimit } from '../../isolation/open-files.ts'
 import { refusalProfile, type SeccompProfile, seccompProfile } from '../../isolation/seccomp.ts'
@@ -9,37 +9,38 @@ import type { Host } from '../probe.ts'
 import { type IdRange, outsideId } from '../users/id-ranges.ts'
 import { type NamedRlimit, named, type Rlimit, rlimits } from './rlimits.ts'
 
-export interface KernelWays {
-  /** Of the runner: where its socket and its configuration are. */
+export interface RuntimeProfile {
+  /** Arguments of the runner: where its socket and its configuration are. */
   readonly args: readonly string[]
-  /** Where the runner makes its socket; null for one that inherits it. */
+  /** Where the runner creates its socket; null for a runner that inherits it. */
   readonly socketFolder: object | null
-  /** Where the runtime finds the machine's user namespace; null for one that makes it. */
+  /** File of the user namespace that the runtime joins; null for a runtime that creates one. */
   readonly users: string | null
-  /** What the launcher takes on, and what the runtime is told of. */
-  readonly inherited: readonly Rlimit[]
-  readonly told: readonly NamedRlimit[]
+  /** Rlimits that the launcher sets on itself, so that the sandbox inherits them. */
+  readonly inheritedRlimits: readonly Rlimit[]
+  /** Rlimits in the bundle. */
+  readonly bundleRlimits: readonly NamedRlimit[]
   /** Addresses that the runner adds to the loopback interface. */
   readonly loopback: readonly string[]
-  /** Options of the runtime for this session. */
+  /** Command line options of the runtime for this session. */
   readonly options: readonly string[]
 }
 
-/** The socket's name, in its folder. */
+/** Name of the socket in its folder. */
 const SOCKET_NAME = 's'
-/** The runner and what runs as root in the sandbox share one user: with fewer the runner would be short of threads. */
+/** The runner counts as root of the sandbox, like everything else that runs as root there. With fewer processes it would run out of threads. */
 const LEAST_PROCESSES = 48
 
-export function kernelWays(host: Host, paths: OciPaths, spec: MachineSpec, ids: readonly IdRange[]): KernelWays {
+export function runtimeProfile(host: Host, paths: OciPaths, spec: MachineSpec, ids: readonly IdRange[]): RuntimeProfile {
   const processes = processLimit(host, spec)
   if (host.kind !== 'runsc')
     return {
       args: ['--listen-fd', '3', '--config-fd', '4'],
       socketFolder: null,
       users: paths.users,
-      // An ordinary user's launcher has the user's own id: limited itself, it would count all that the user runs.
-      inherited: rlimits(openFileLimit(spec.pidsLimit), host.rootless ? null : processes),
-      told: [],
+      // A rootless launcher has the user id of the daemon's user, so a process limit on it would count all processes of that user.
+      inheritedRlimits: rlimits(openFileLimit(spec.pidsLimit), host.rootless ? null : processes),
+      bundleRlimits: [],
       loopback: ['127.0.0.53/8'],
       options: [],
     }
@@ -47,12 +48,12 @@ export function kernelWays(host: Host, paths: OciPaths, spec: MachineSpec, ids: 
     args: ['--config-line', '--listen', `${SOCKET_FOLDER}/${SOCKET_NAME}`],
     socketFolder: { path: paths.socketFolder(spec.id), name: SOCKET_NAME, target: SOCKET_FOLDER, owner: outsideId(ids, 0) },
     users: null,
-    // To the host gVisor is few processes, which hold the files of all that run in it.
-    inherited: rlimits(host.openFiles, null),
-    told: named(rlimits(host.openFiles, processes)),
-    // All of 127/8 is there.
+    // On the host gVisor is a few processes, which hold the open files of everything that runs in it.
+    inheritedRlimits: rlimits(host.openFiles, null),
+    bundleRlimits: named(rlimits(host.openFiles, processes)),
+    // gVisor's loopback interface has all of 127/8.
     loopback: [],
-    // What the host changes in its folders is seen inside, and what gVisor remembers of files is not trusted.
+    // Without it gVisor caches files, and the sandbox would not see changes that the host makes in mounted folders.
     options: spec.mounts.length === 0 ? [] : ['--file-access=shared'],
   }
 }
@@ -61,6 +62,6 @@ export function processLimit(host: Host, spec: Pick<MachineSpec, 'pidsLimit'>): 
   return Math.min(Math.max(spec.pidsLimit, LEAST_PROCESSES), host.processes)
 }
 
-const PROFILES = { shared: seccompProfile(process.arch), own: refusalProfile(process.arch) }
+const SECCOMP = { shared: seccompProfile(process.arch), own: refusalProfile(process.arch) }
 
-export const kernelProfile = ({ kind }: Host): SeccompProfile => (kind === 'runsc' ? PROFILES.own : PROFILES.shared)
+export const seccompFor = ({ kind }: Host): SeccompProfile => (kind === 'runsc' ? SECCOMP.own : SECCOMP.shared)

@@ -1,4 +1,4 @@
-// Limits that the kernel keeps for each process, or each user of a sandbox. The launcher takes them on, and everything it starts has them.
+// Resource limits (rlimits) of each process, or of each user of a sandbox. The launcher sets them on itself, and what it starts inherits them.
 
 /** The kernel's numbers, the same on x64 and arm64, with their names. */
 const RESOURCES = { core: 4, processes: 6, openFiles: 7, queuedSignals: 11, messageQueues: 12 }
@@ -9,7 +9,7 @@ const NAMES = new Map([
   [RESOURCES.queuedSignals, 'RLIMIT_SIGPENDING'],
   [RESOURCES.messageQueues, 'RLIMIT_MSGQUEUE'],
 ])
-/** Queued signals and timers of one user. */
+/** Limit of queued signals and timers of one user. */
 const QUEUED_SIGNALS = 1024
 
 export interface Rlimit {
@@ -17,14 +17,14 @@ export interface Rlimit {
   readonly limit: number
 }
 
-/** As an OCI runtime takes it. */
+/** In the format of an OCI bundle. */
 export interface NamedRlimit {
   readonly type: string
   readonly hard: number
   readonly soft: number
 }
 
-/** `processes`: of one user of the sandbox; null for no such limit. */
+/** `processes` is the limit for one user of the sandbox; null for none. */
 export function rlimits(openFiles: number, processes: number | null): Rlimit[] {
   return [
     { resource: RESOURCES.openFiles, limit: openFiles },

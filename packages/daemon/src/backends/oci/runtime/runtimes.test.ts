@@ -109,7 +109,7 @@ describe('the runtime that a session asks for', () => {
     'is %j, which is no name of a runtime: refused, and nothing is started',
     async runtime => {
       const backend = await open()
-      await expect(backend.refuse?.(specOf(subject, { runtime }))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+      await expect(backend.checkRequirements?.(specOf(subject, { runtime }))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
       await expect(backend.start(specOf(subject, { runtime }), AbortSignal.timeout(5000))).rejects.toMatchObject({
         code: 'UNSUPPORTED',
       })
@@ -119,7 +119,7 @@ describe('the runtime that a session asks for', () => {
 
   it('is not installed: says what to do', async () => {
     const backend = await open()
-    await expect(backend.refuse?.(specOf(subject, { runtime: 'absent' }))).rejects.toMatchObject({
+    await expect(backend.checkRequirements?.(specOf(subject, { runtime: 'absent' }))).rejects.toMatchObject({
       code: 'BACKEND_UNAVAILABLE',
       message: expect.stringContaining('/no/such/runtime; put it there, or change backends.oci.runtimes.absent'),
     })
@@ -211,11 +211,11 @@ describe.each(['crun', 'runc'])('with %s', runtime => {
   it('a machine that reached its limit of processes is told of with that when it is gone', async () => {
     const subject = subjectOf(runtime)
     await inBox(await subject.open(), subject, {}, async ({ machine, run, asRoot }) => {
-      expect((await machine.epitaph()).text).toBe('the first process of the sandbox is gone')
+      expect((await machine.exitReason()).text).toBe('the first process of the sandbox is gone')
       // One user alone is bounded before the machine is.
       const forks = 'import os, time\nfor _ in range(200): os.fork() or (time.sleep(20), os._exit(0))'
       for (const fork of [run, asRoot]) await fork(`python3 -c '${forks}' >/dev/null 2>&1`)
-      expect((await machine.epitaph()).text).toContain('limit of processes (pids_limit)')
+      expect((await machine.exitReason()).text).toContain('limit of processes (pids_limit)')
     })
   })
 

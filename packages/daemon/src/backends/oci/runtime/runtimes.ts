@@ -1,4 +1,4 @@
-// The OCI runtimes that machines are made with: crun, runc, and those that the configuration names.
+// The OCI runtimes that machines can be started with: crun, runc, and those that the configuration names.
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { isAbsolute } from 'node:path'
@@ -7,57 +7,55 @@ import { SandglassError } from '@sandglass/contract/tables'
 import { findProgram } from '../../../lib/find-program.ts'
 import type { RuntimeReport } from '../../backend.ts'
 import { type CgroupLayout, readLayout } from '../../cgroups/layout.ts'
-import { unsupported } from '../../machine/unsupported.ts'
+import { unsupported } from '../../machine/refusals.ts'
 
-/** A runtime, and how it is used on this host. */
+/** A runtime and how it is used on this host. */
 export interface Runtime {
-  /** Where it is. */
+  /** Its path. */
   readonly runtime: string
-  /** What is known of crun and runc saves time: they can be started before their configuration is known, and their records be thrown away. */
+  /** crun and runc are started before their configuration is complete, and their records are discarded. Others get no such shortcuts. */
   readonly kind: 'crun' | 'runc' | 'runsc' | 'kata' | 'other'
-  /** The runtime is started inside the machine's cgroups and keeps out of them; otherwise it makes its own below. */
+  /** The runtime is started inside the machine's cgroups and does not manage cgroups; otherwise it creates its own below. */
   readonly bornInGroups: boolean
   /** Mounts that the runtime must not see: crun refuses to run while a hybrid host's unified mount shows controllers. */
   readonly hiddenMounts: readonly string[]
 }
 
-/** What the daemon has to use a runtime with. */
-export interface Ground {
+/** What the daemon can offer to a runtime. */
+export interface RuntimeEnvironment {
   readonly rootless: boolean
   readonly cgroups: CgroupLayout | null
 }
 
 const KNOWN = ['crun', 'runc']
-const KATA =
-  'Kata Containers has no command line that starts a sandbox with user ids, a filter of system calls and limits of its own'
 const VERSION_MS = 10_000
 const run = promisify(execFile)
 
 export class Runtimes {
   readonly #wanted: string
   readonly #named: ReadonlyMap<string, string>
-  /** By path. Asked once: a runtime that does not run is asked again. */
+  /** By path. Only successful results are kept. */
   readonly #versions = new Map<string, string>()
 
-  /** `wanted` is the operator's: crun, runc, one of the named, a path, or auto. */
+  /** `wanted` is the default runtime in the configuration: crun, runc, a name in `named`, a path, or auto. `named` has paths by name. */
   constructor(wanted: string, named: Readonly<Record<string, string>>) {
     this.#wanted = wanted
     this.#named = new Map(Object.entries(named))
   }
 
-  /** Where every runtime that may be asked for is. */
+  /** The paths of all runtimes that sessions can use. */
   paths(): string[] {
     return [this.main(), ...this.#names().map(name => this.#path(name))].filter(path => path !== null)
   }
 
-  /** Where the runtime of a session that asks for none is; null when it is not there. */
+  /** The path of the default runtime; null when it is not installed. */
   main(): string | null {
     if (isAbsolute(this.#wanted)) return existing(this.#wanted)
     if (this.#wanted === 'auto') return this.#path('crun') ?? this.#path('runc')
     return this.#named.has(this.#wanted) ? this.#path(this.#wanted) : findProgram(this.#wanted)
   }
 
-  /** What the operator has to do when there is no main one. */
+  /** What the operator has to do when there is no default runtime. */
   missingMain(): { why: string; fix: string } {
     if (this.#wanted === 'auto') return { why: 'neither crun nor runc is installed', fix: install('crun') }
     const fix = KNOWN.includes(this.#wanted) && !this.#named.has(this.#wanted) ? install(this.#wanted) : install('crun')
@@ -65,7 +63,7 @@ export class Runtimes {
   }
 
   /**
-   * The runtime that a session asks for. SECURITY: what it says is looked up among names; whatever it contains, it never becomes part of a path.
+   * The runtime that a session asks for. SECURITY: the name comes from the user. It is looked up in a list and never becomes part of a path.
    */
   async asked(name: string, cgroups: CgroupLayout | null): Promise<Runtime> {
     if (!this.#names().includes(name)) {
@@ -81,14 +79,14 @@ export class Runtimes {
     throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'oci', why: `${why}; ${fix}` })
   }
 
-  /** Every other runtime that runs. */
+  /** All other runtimes that can be executed. */
   async others({ runtime, cgroups }: { runtime: string; cgroups: CgroupLayout | null }): Promise<Runtime[]> {
     const paths = [...new Set(this.paths())].filter(path => path !== runtime)
     const found = await Promise.all(paths.map(async path => [path, await this.version(path)] as const))
     return found.flatMap(([path, version]) => (version === null ? [] : [runtimeUse(path, version, cgroups)]))
   }
 
-  /** The first line of what it says of itself; null when it does not run. */
+  /** The first line of its `--version` output; null when it cannot be executed. */
   async version(path: string): Promise<string | null> {
     const known = this.#versions.get(path)
     if (known !== undefined) return known
@@ -103,15 +101,15 @@ export class Runtimes {
     }
   }
 
-  /** All that are installed or named. */
-  async report(host: Ground | null): Promise<RuntimeReport[]> {
+  /** All runtimes that are installed or named in the configuration. */
+  async report(environment: RuntimeEnvironment | null): Promise<RuntimeReport[]> {
     const wanted = this.#names().filter(name => this.#named.has(name) || this.#path(name) !== null)
     return await Promise.all(
       wanted.map(async name => {
         const path = this.#path(name)
         const version = path === null ? null : await this.version(path)
         if (path === null || version === null) return { name, version: null, ...this.#missing(name) }
-        const problem = host && unusable(runtimeUse(path, version, host.cgroups), version, host)
+        const problem = environment && runtimeProblem(runtimeUse(path, version, environment.cgroups), version, environment)
         return problem ? { name, version: null, ...problem } : { name, version, why: null, fix: null }
       }),
     )
@@ -139,15 +137,19 @@ const install = (name: string) => `sudo apt-get install -y ${name}`
 const existing = (path: string) => (existsSync(path) ? path : null)
 
 /**
- * Why no session here can have it, or null. gVisor's own kernel has its limits from cgroups, and needs root to be given its ids.
- * SECURITY: kata-runtime, up to version 1, refuses a user namespace and the filter of system calls, and sets no limits; later ones are shims of
- * containerd. Without those a sandbox would be less than it says.
+ * Why no session on this host can use the runtime, or null. gVisor takes its limits from cgroups, and needs root for its user ids.
+ * SECURITY: Kata Containers supports neither a user namespace nor the system call filter, and has no command line since version 2. A sandbox
+ * without them would be weaker than this backend promises.
  */
-export function unusable({ kind }: Runtime, version: string, { rootless, cgroups }: Ground): { why: string; fix: string } | null {
+export function runtimeProblem(
+  { kind }: Runtime,
+  version: string,
+  { rootless, cgroups }: RuntimeEnvironment,
+): { why: string; fix: string } | null {
   if (kind === 'kata')
     return {
-      why: KATA,
-      fix: 'use --backend microvm, whose sandboxes have a kernel of their own, or Kata as a runtime of a Docker engine (backends.docker.runtimes)',
+      why: 'Kata Containers works only as a runtime of a Docker engine',
+      fix: 'name it in backends.docker.runtimes and use --backend docker; or use --backend microvm',
     }
   if (kind !== 'runsc') return null
   if (rootless) return { why: `${version} cannot be used by an ordinary user`, fix: 'run the daemon as root' }
@@ -161,14 +163,14 @@ function kindOf(version: string): Runtime['kind'] {
   return word === 'crun' || word === 'runc' || word === 'runsc' ? word : 'other'
 }
 
-/** How a runtime is used here, by what it says of itself. One that is not known is used as any could be. */
+/** How a runtime is used on this host, by its `--version` output. An unknown runtime is used in the way that works with any. */
 export function runtimeUse(path: string, version: string, cgroups: CgroupLayout | null): Runtime {
   const kind = kindOf(version)
   const mounted = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
   return {
     runtime: path,
     kind,
-    // On v2 runc guards devices with a program of its own, which it attaches to the group that it makes.
+    // On v2 runc restricts devices with a BPF program that it attaches to the cgroup that it creates.
     bornInGroups: kind === 'crun' || kind === 'runsc' || (kind === 'runc' && cgroups?.version !== 2),
     hiddenMounts: kind === 'crun' && mounted?.version === 1 && mounted.unified !== null ? [mounted.unified] : [],
   }

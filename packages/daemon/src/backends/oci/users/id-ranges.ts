@@ -1,14 +1,14 @@
-// Every session has user and group ids of its own, so that root in one sandbox is nobody on the host and nobody to another sandbox.
+// User and group ids. Every session has its own range, so that root in one sandbox has no rights on the host or in another sandbox.
 import { createHash } from 'node:crypto'
 
-/** One line of an id map: ids from `inside` on, in the sandbox, are those from `outside` on. */
+/** One line of an id map: `size` ids that begin at `inside` in the sandbox and at `outside` on the host. */
 export interface IdRange {
   readonly inside: number
   readonly outside: number
   readonly size: number
 }
 
-/** Which ids there are to give away, cut into slots. */
+/** The ids that the daemon can give to sessions, divided into slots. */
 export interface IdPool {
   readonly slots: number
   ranges(slot: number): readonly IdRange[]
@@ -19,7 +19,7 @@ const BLOCK = 65_536
 const SMALL_BLOCK = 1024
 const NOBODY = 65_534
 
-/** Root's pool: blocks of 65,536 ids from 2^28 up, above what login.defs and systemd give to people, services and containers. */
+/** The pool of a root daemon: blocks of 65,536 ids from 2^28 up, above the ranges that login.defs and systemd assign. */
 export function fullPool(): IdPool {
   return {
     slots: Math.floor((0xffff_ffff - FIRST) / BLOCK),
@@ -28,8 +28,8 @@ export function fullPool(): IdPool {
 }
 
 /**
- * An ordinary user's pool: blocks of 1,024 out of the sub-ids mapped into the daemon's user namespace. The sandbox has the ids
- * 0 to 1022, and 65534, which programs expect to be nobody.
+ * The pool of an ordinary user: blocks of 1,024 of the sub-ids that are mapped into the daemon's user namespace. A sandbox has the ids 0 to
+ * 1022, and 65534, which programs expect to be nobody.
  */
 export function mappedPool(uidMap: string, gidMap: string): IdPool {
   const [uids, gids] = [largestRun(uidMap), largestRun(gidMap)]
@@ -47,7 +47,7 @@ export function mappedPool(uidMap: string, gidMap: string): IdPool {
   }
 }
 
-/** The longest run of ids other than 0 in a map as /proc/self/uid_map shows it. Id 0 is the daemon's own. */
+/** The longest range in a map as in /proc/self/uid_map, without id 0, which is the daemon's own. */
 function largestRun(map: string): { first: number; size: number } {
   let best = { first: 1, size: 0 }
   for (const line of map.trim().split('\n')) {
@@ -58,14 +58,14 @@ function largestRun(map: string): { first: number; size: number } {
   return best
 }
 
-/** Gives each session a slot that no other session of this data folder has. */
+/** Assigns each session a slot that no other session of this data folder has. */
 export class IdSlots {
   readonly #pool: IdPool
   readonly #taken = new Set<number>()
   readonly #start: number
   #next: number | null = null
 
-  /** Daemons with different data folders begin at different slots, so that two on one host rarely share ids. */
+  /** The first slot depends on the data folder, so that two daemons on one host rarely use the same ids. */
   constructor(pool: IdPool, dataDir: string) {
     this.#pool = pool
     this.#start = pool.slots === 0 ? 0 : createHash('sha256').update(dataDir).digest().readUInt32BE() % pool.slots
@@ -75,7 +75,7 @@ export class IdSlots {
     this.#taken.add(slot)
   }
 
-  /** The slot that is taken next, unless it is claimed before. */
+  /** The slot that take() will return, unless it is claimed before. */
   next(): number | null {
     if (this.#next === null || this.#taken.has(this.#next)) this.#next = this.#free()
     return this.#next
@@ -101,7 +101,7 @@ export class IdSlots {
   }
 }
 
-/** The id outside that `id` inside is. */
+/** The host's id for an id inside the sandbox. */
 export function outsideId(ranges: readonly IdRange[], id: number): number {
   for (const range of ranges) if (id >= range.inside && id < range.inside + range.size) return range.outside + id - range.inside
   throw new RangeError(`id ${id} is not mapped`)

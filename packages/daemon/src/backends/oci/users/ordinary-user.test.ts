@@ -78,7 +78,7 @@ function inside(): void {
         }
       })
       const writable = specOf(subject, { mounts: [{ source, target: '/workspace/shared', readonly: false }] })
-      await expect(backend.refuse?.(writable)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+      await expect(backend.checkRequirements?.(writable)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
     })
 
     test('a runtime that needs root is not the one of the configuration, with what to do', async () => {

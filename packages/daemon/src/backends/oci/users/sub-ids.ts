@@ -1,4 +1,4 @@
-// The ids that /etc/subuid and /etc/subgid give to users: who has enough, and a range that is nobody's yet.
+// The ids that /etc/subuid and /etc/subgid assign to users: whether a user has enough, and a range that is free.
 import { existsSync, readFileSync } from 'node:fs'
 import { type UserInfo, userInfo } from 'node:os'
 
@@ -11,7 +11,7 @@ export interface Problem {
   readonly fix: string
 }
 
-/** What this user lacks, and one command for both files; null when nothing. */
+/** The files that assign this user too few ids, with one command that fixes both; null when there are enough. */
 export function subIdProblem(): Problem | null {
   const user = userInfo()
   const lacking = Object.entries(FILES).filter(([, file]) => !hasSubIds(textOf(file), user))
@@ -25,7 +25,7 @@ export function subIdProblem(): Problem | null {
   }
 }
 
-/** Gives ids in both files. */
+/** The command that assigns more ids in both files. */
 export const moreSubIds = (): string => addCommand(Object.keys(FILES), '$USER')
 
 function addCommand(options: readonly string[], username: string): string {
@@ -37,7 +37,7 @@ export function hasSubIds(text: string, { username, uid }: Pick<UserInfo<string>
   return rangesIn(text).some(({ owner, size }) => (owner === username || owner === String(uid)) && size >= IDS_NEEDED)
 }
 
-/** The lowest range that nobody has, as usermod takes it. SECURITY: two users with the same ids could reach each other's sandboxes. */
+/** The lowest free range, as usermod takes it. SECURITY: two users with the same ids could reach each other's sandboxes. */
 export function freeRange(text: string): string {
   let start = FIRST
   for (const range of rangesIn(text).toSorted((a, b) => a.start - b.start)) {

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest'
-import type { MachineWishes } from '../backend.ts'
+import type { MachineRequirements } from '../backend.ts'
 import type { Host } from './probe.ts'
-import { refuseWishes } from './refuse.ts'
+import { checkRequirements } from './requirements.ts'
 
-const wishes: MachineWishes = {
+const requirements: MachineRequirements = {
   readonlyRootfs: true,
   network: 'none',
   mounts: [],
@@ -28,20 +28,20 @@ const host: Host = {
   stage: '/mnt',
 }
 
-it('runsc is for a daemon that is root and has cgroups', async () => {
-  await expect(refuseWishes(host, wishes)).rejects.toMatchObject({
+it('runsc requires a daemon that is root and has cgroups', async () => {
+  await expect(checkRequirements(host, requirements)).rejects.toMatchObject({
     code: 'UNSUPPORTED',
     message: expect.stringContaining('runsc cannot be used by an ordinary user'),
   })
-  await expect(refuseWishes({ ...host, rootless: false }, wishes)).rejects.toMatchObject({
+  await expect(checkRequirements({ ...host, rootless: false }, requirements)).rejects.toMatchObject({
     message: expect.stringContaining('runsc cannot be used without cgroups'),
   })
-  await refuseWishes({ ...host, kind: 'crun' }, wishes)
+  await checkRequirements({ ...host, kind: 'crun' }, requirements)
 })
 
-it('a session that is to be paused when it expires needs a cgroup that freezes', async () => {
-  const asked = { ...wishes, runtime: null, canPause: true }
-  await expect(refuseWishes({ ...host, kind: 'crun' }, asked)).rejects.toMatchObject({
+it('a session that pauses on expiry requires a cgroup freezer', async () => {
+  const asked = { ...requirements, runtime: null, canPause: true }
+  await expect(checkRequirements({ ...host, kind: 'crun' }, asked)).rejects.toMatchObject({
     code: 'UNSUPPORTED',
     message: expect.stringContaining('on_expiry pause: the daemon has no cgroup to freeze processes with'),
     hint: expect.stringContaining('--on-expiry stop'),

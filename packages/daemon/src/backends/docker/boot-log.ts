@@ -1,4 +1,4 @@
-// logs/boot.log of each session: what its first process says on stderr.
+// logs/boot.log of each session: the stderr of its first process.
 import { appendFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -12,7 +12,7 @@ export class BootLogs {
     this.#folderOf = folderOf
   }
 
-  /** SECURITY: what a first process writes is the sandbox's to choose, and without an end. */
+  /** SECURITY: the sandbox controls the text and its length, so the log is bounded. */
   async add(id: string, text: Buffer): Promise<void> {
     const before = this.#written.get(id) ?? 0
     const kept = text.subarray(0, MAX_BYTES - before)
@@ -21,7 +21,7 @@ export class BootLogs {
     try {
       await appendFile(join(this.#folderOf(id), 'logs', 'boot.log'), kept)
     } catch {
-      // The session may be gone before its last words are written, or the disk be full: a log is no reason to fail.
+      // The folder of the session may be gone, or the disk full. A log is not worth a failure.
     }
   }
 

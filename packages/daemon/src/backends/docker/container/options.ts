@@ -1,4 +1,4 @@
-// A session's container, as the engine is asked for it.
+// The options with which the engine creates the container of a session.
 import type { ContainerCreateOptions } from 'dockerode'
 import type { MachineSpec } from '../../backend.ts'
 import { MASKED_PROC, READONLY_PROC } from '../../isolation/hidden-paths.ts'
@@ -8,21 +8,21 @@ import { RUNNER_THREADS, runnerConfig } from '../../machine/runner-config.ts'
 import { SANDBOX_ID } from '../../rootfs/image-users.ts'
 import { RUNNER_PATH, SOCKET_FOLDER } from '../../rootfs/sandbox-paths.ts'
 import { containerName, OWNER_LABEL, SESSION_LABEL, volumeName } from '../engine/names.ts'
-import { EMPTY } from '../images/runner-volume.ts'
-import { resources } from './resize.ts'
+import { NO_COPY } from '../images/runner-volume.ts'
+import { resources } from './limits.ts'
 
 export const SOCKET_NAME = 'runner.sock'
 const MiB = 1024 * 1024
 const SOCKET_TMPFS = `rw,nosuid,nodev,noexec,size=64k,nr_inodes=16,mode=700,uid=${SANDBOX_ID},gid=${SANDBOX_ID}`
-/** Without it `/proc/self/cgroup` names the container and the engine's groups. The engine's types do not have the field. */
-const OWN_CGROUPS = { CgroupnsMode: 'private' }
+/** Without it `/proc/self/cgroup` shows the names of the container and of the engine's groups. dockerode's types lack the field. */
+const PRIVATE_CGROUPS = { CgroupnsMode: 'private' }
 
 export interface ContainerInput {
   readonly spec: MachineSpec
   readonly owner: string
   /** The image's id in the engine. */
   readonly image: string
-  /** Folders of the engine's machine that belong to the image, and where they are seen. */
+  /** Bind mounts of folders that belong to the image, in the engine's format. */
   readonly binds: readonly string[]
   readonly runnerVolume: string
   readonly seccomp: SeccompProfile
@@ -36,9 +36,9 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
     Image: input.image,
     Hostname: spec.name,
     Entrypoint: [RUNNER_PATH],
-    // Whoever is on the same machine comes by the socket, everybody else by stdin and stdout.
+    // A daemon on the same machine connects to the socket, any other one to stdin and stdout.
     Cmd: ['--config-line', '--stdio', '--listen', `${SOCKET_FOLDER}/${SOCKET_NAME}`],
-    // SECURITY: without a user namespace of its own, root in a container is root on the machine. Nothing in it is.
+    // SECURITY: without a user namespace, root in a container is root on the engine's machine. Nothing in the container runs as root.
     User: `${SANDBOX_ID}:${SANDBOX_ID}`,
     WorkingDir: '/',
     Env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
@@ -58,7 +58,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       Dns: ['127.0.0.53'],
       DnsOptions: ['edns0', 'timeout:2'],
       IpcMode: 'private',
-      ...OWN_CGROUPS,
+      ...PRIVATE_CGROUPS,
       ...resources(spec),
       MemorySwap: spec.memoryMb * MiB,
       Ulimits: [
@@ -70,33 +70,32 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       Tmpfs: {
         '/tmp': `rw,nosuid,nodev,exec,size=${Math.floor(spec.memoryMb / 2)}m,mode=1777`,
         '/run': 'rw,nosuid,nodev,noexec,size=16m,mode=755',
-        // In a tmpfs of its own.
         [SOCKET_FOLDER]: SOCKET_TMPFS,
-        // In place of the engine's own mounts of the cgroups, which name the container and the engine.
+        // Hides the engine's own cgroup mounts, which show the names of the container and the engine.
         '/sys/fs/cgroup': 'ro,nosuid,nodev,noexec,size=4k,mode=555',
       },
       ShmSize: 64 * MiB,
       Mounts: [
-        { Type: 'volume', Source: input.runnerVolume, Target: '/.sandglass', ReadOnly: true, VolumeOptions: EMPTY },
-        // A session's own volumes take over the image's files and their owner.
+        { Type: 'volume', Source: input.runnerVolume, Target: '/.sandglass', ReadOnly: true, VolumeOptions: NO_COPY },
+        // The engine copies the image's files and their owner into these new volumes.
         { Type: 'volume', Source: volumeName(spec.id, 'workspace'), Target: '/workspace', ReadOnly: false },
         { Type: 'volume', Source: volumeName(spec.id, 'home'), Target: '/home/sandbox', ReadOnly: false },
-        // SECURITY: the kernel's own /sys tells of every disk and every other container. The image's has the processors and nothing more.
+        // SECURITY: the kernel's /sys shows every disk and every other container. The image's /sys has the processors and nothing more.
         { Type: 'volume', Source: volumeName(spec.id, 'sys'), Target: '/sys', ReadOnly: true },
         ...spec.mounts.map(({ source, target, readonly }) => ({
           Type: 'bind' as const,
           Source: source,
           Target: target,
           ReadOnly: readonly,
-          // SECURITY: what is mounted below the folder would be writable whatever the folder is.
+          // SECURITY: a recursive bind mount would leave mounts below a read-only folder writable.
           BindOptions: { Propagation: 'rprivate' as const, NonRecursive: true },
         })),
       ],
       Binds: [...input.binds],
-      // The boot id is the machine's, for all containers alike. runc takes no mount in /proc that could replace it.
+      // The boot id is the same in all containers. runc refuses a mount in /proc that could replace it.
       MaskedPaths: [...MASKED_PROC, '/proc/sys/kernel/random/boot_id'],
       ReadonlyPaths: READONLY_PROC,
-      // SECURITY: the log of a container is a file of the engine's without a bound.
+      // SECURITY: the engine would write the output of a container to a log file without a bound.
       LogConfig: { Type: 'none', Config: {} },
       RestartPolicy: { Name: 'no' },
       AutoRemove: false,
@@ -107,8 +106,8 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
 }
 
 /**
- * What the runner reads as the first line of its stdin. Its threads are made at its start: what the sandbox starts is counted together with them, and
- * nothing else holds it back.
+ * What the runner reads as the first line of its stdin. It creates its threads at its start: the process limit counts them together with what
+ * the sandbox starts, which could otherwise leave none for the runner.
  */
 export const stdinConfig = (spec: MachineSpec, token: string, user: string): object => ({
   ...runnerConfig(spec, token, user),

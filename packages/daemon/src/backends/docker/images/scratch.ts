@@ -1,4 +1,4 @@
-// Folders for what goes to the engine and is not kept: in the data folder, so that the next daemon finds what a killed one left.
+// Temporary folders for files that are sent to the engine. They are in the data folder, so that the next daemon can remove those of a killed one.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { namesIn } from '../../../lib/missing-file.ts'
@@ -15,7 +15,7 @@ export async function inScratch<T>(imagesDir: string, work: (folder: string) => 
   }
 }
 
-/** Only for when a daemon starts: nobody has one then. */
+/** Only for the start of a daemon, when no scratch folder is in use. */
 export async function removeScratch(imagesDir: string): Promise<void> {
   for (const name of await namesIn(imagesDir))
     if (name.startsWith(PREFIX)) await rm(join(imagesDir, name), { recursive: true, force: true })

@@ -1,12 +1,18 @@
-// The stdin and stdout of a container's first process as one byte stream. The engine frames what the process writes: a byte that tells
-// stdout from stderr, three zeros, a length, and that many bytes. What is written to stdin is not framed.
+// The stdin and stdout of a container's first process as one byte stream. The engine frames the output of the process: a byte that is 1 for
+// stdout and 2 for stderr, three zeros, a length, and that many bytes. The input is not framed.
 import { Duplex } from 'node:stream'
+import type Docker from 'dockerode'
 
 const HEADER_BYTES = 8
 const STDOUT = 1
 
-/** `onStderr` gets what the process says beside the stream. */
-export function attachedStream(attached: Duplex, onStderr: (text: Buffer) => void): Duplex {
+/** Closing the stream detaches from the container, and the process in it does not notice. `onStderr` receives the stderr of the process. */
+export async function attach(container: Docker.Container, onStderr: (text: Buffer) => void): Promise<Duplex> {
+  const attached = await container.attach({ stream: true, hijack: true, stdin: true, stdout: true, stderr: true })
+  return unframed(attached as Duplex, onStderr)
+}
+
+function unframed(attached: Duplex, onStderr: (text: Buffer) => void): Duplex {
   let header = Buffer.alloc(0)
   let left = 0
   let isStdout = false

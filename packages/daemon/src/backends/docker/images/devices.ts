@@ -1,4 +1,4 @@
-// Device files in an image. The other backends leave them out while they unpack; an engine makes them, where nothing forbids their use.
+// Refuses images with device files. The other backends skip them while unpacking; an engine creates them, and nothing restricts their use.
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
@@ -7,12 +7,12 @@ import { z } from 'zod'
 import { openLayer } from '../../../layers/layer-tar.ts'
 import type { LayeredImage } from '../../backend.ts'
 
-/** What `runner devices` says of a layer. */
+/** The output of `runner devices` for a layer. */
 const Found = z.object({ ok: z.boolean(), entry: z.string().default(''), issue: z.string().default('') })
 
 /**
- * SECURITY: with one that everybody may open, a container reads the console of the engine's machine. What an entry is, readers of tars see
- * differently, so the layer is read by one that is written as the engine's is.
+ * SECURITY: a container could read the console of the engine's machine through a device file that everybody may open. Tar readers disagree about
+ * malformed entries, so the layer is read by a reader in Go, like the engine's.
  */
 export async function refuseDevices(image: LayeredImage, runnerPath: string, signal: AbortSignal): Promise<void> {
   for (const layer of image.layers) {
@@ -30,7 +30,7 @@ async function firstDevice(
 ): Promise<z.infer<typeof Found>> {
   const child = spawn(runnerPath, ['devices'], { stdio: ['pipe', 'pipe', 'inherit'], signal, env: {} })
   const said = text(child.stdout)
-  // One that finds the layer unreadable does not read all of it.
+  // The program stops reading at the first error, so the pipeline may fail before there is an answer.
   const [sent, answer] = await Promise.allSettled([
     pipeline(openLayer(blob, { image, diffId, compression }), child.stdin, { signal }),
     said,

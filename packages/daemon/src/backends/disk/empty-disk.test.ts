@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../testing/daemon.fixture.ts'
-import { runTool } from './run-tool.ts'
+import { runTool } from './empty-disk.ts'
 
 async function failing(said: string): Promise<string> {
   const path = join(await temporaryFolder(), 'mke2fs')
@@ -10,12 +10,12 @@ async function failing(said: string): Promise<string> {
   return path
 }
 
-test('of a program that fails the last that it said is told, not how it was called', async () => {
+test('the error of a failed program has the last line of its stderr and not its arguments', async () => {
   await expect(runTool(await failing('no such type'), ['-q', '/some/path'])).rejects.toThrow(/^mke2fs failed: no such type$/)
   await expect(runTool('/no/such/program', [])).rejects.toThrow(/^program failed: .*ENOENT/)
 })
 
-test('one that finds no room says so', async () => {
+test('a program that finds the disk full fails with HOST_FULL', async () => {
   const mke2fs = await failing('mke2fs: No space left on device while writing')
   await expect(runTool(mke2fs, [])).rejects.toMatchObject({ code: 'HOST_FULL' })
 })

@@ -1,19 +1,19 @@
-// What no machine of this backend can have, said before there is one.
+// Refuses requirements that no machine of this backend can meet on this host, before a session is created.
 import { lstat } from 'node:fs/promises'
-import type { HostMount, MachineWishes } from '../backend.ts'
-import { unsupported } from '../machine/unsupported.ts'
+import type { HostMount, MachineRequirements } from '../backend.ts'
+import { unsupported } from '../machine/refusals.ts'
 import type { Host } from './probe.ts'
-import { unusable } from './runtime/runtimes.ts'
+import { runtimeProblem } from './runtime/runtimes.ts'
 
-/** In memory, and mounted by the runtime over whatever is there. */
-const IN_MEMORY = /^\/(tmp|run)\//
+/** The runtime mounts a tmpfs there, over whatever else is mounted. */
+const IN_TMPFS = /^\/(tmp|run)\//
 const ROOT_OR_VM = 'run the daemon as root, or use --backend microvm'
 
-export async function refuseWishes(
+export async function checkRequirements(
   host: Host,
-  { readonlyRootfs, network, mounts, nestedVirt, canPause }: MachineWishes,
+  { readonlyRootfs, network, mounts, nestedVirt, canPause }: MachineRequirements,
 ): Promise<void> {
-  const problem = unusable(host, 'runsc', host)
+  const problem = runtimeProblem(host, 'runsc', host)
   if (problem) throw unsupported(problem.why, `${problem.fix}, or use another --runtime`)
   if (!readonlyRootfs && host.noWritableRoot !== null)
     throw unsupported(host.noWritableRoot, host.rootless ? ROOT_OR_VM : 'use --backend microvm')
@@ -25,17 +25,17 @@ export async function refuseWishes(
       'on_expiry pause: the daemon has no cgroup to freeze processes with',
       '`sandglass doctor` says how to give it one; or use --on-expiry stop',
     )
-  for (const mount of mounts) await refuseMount(host, mount)
+  for (const mount of mounts) await checkMount(host, mount)
 }
 
-/** The launcher looks again when it has the folder open. */
-async function refuseMount({ kind, rootless, noWritableRoot }: Host, { source, target, readonly }: HostMount): Promise<void> {
-  if (IN_MEMORY.test(target))
+/** SECURITY: the launcher repeats the check of the owner on the folder that it has opened; this one can be raced. */
+async function checkMount({ kind, rootless, noWritableRoot }: Host, { source, target, readonly }: HostMount): Promise<void> {
+  if (IN_TMPFS.test(target))
     throw unsupported(`a mount at ${target} with oci: what is there is in memory`, 'mount it elsewhere, like /mnt/NAME')
   if (readonly) return
   if (kind === 'runsc')
     throw unsupported(
-      'a writable mount with runsc: gVisor can make no file there',
+      'a writable mount with runsc: gVisor can create no file there',
       'mount it read-only, or use another --runtime',
     )
   if (rootless)
@@ -47,7 +47,7 @@ async function refuseMount({ kind, rootless, noWritableRoot }: Host, { source, t
   const { uid, gid } = await lstat(source)
   if (uid === 0 || gid === 0)
     throw unsupported(
-      `a writable mount of ${source}: what a session leaves there would be root’s`,
+      `a writable mount of ${source}: files that a session creates there would belong to root`,
       `give the folder to a user: chown USER:GROUP ${source}; or mount it read-only`,
     )
 }
