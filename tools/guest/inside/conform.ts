@@ -9,12 +9,12 @@ import { CLONE, NODE } from './run.ts'
 export const LIMITS = [
   'pause stops every process and resume continues them',
   'a paused machine can be destroyed',
-  'a daemon that is killed leaves its machines running for the next one',
-  'statistics show what runs and the limits',
-  'busy loops get their share of the cpu and no more',
-  'memory past the limit ends the program and not the machine',
-  'a fork bomb stops at the limit, and the machine goes on',
-  'memory and processor of a machine that runs can be raised and lowered',
+  'machines survive a killed daemon, and the next daemon recovers them',
+  'stats report usage and limits',
+  'busy loops use the whole cpu limit and no more',
+  'a program that exceeds the memory limit is killed, and the machine keeps running',
+  'a fork bomb stops at the process limit, and the machine keeps running',
+  'memory and cpu limits of a running machine can be raised and lowered',
 ]
 /** And what may differ with the version of the kernel and of the cgroups. */
 export const MOST = [
@@ -22,16 +22,16 @@ export const MOST = [
   'stop keeps files and start brings them back',
   'destroy leaves nothing behind, and twice is the same as once',
   'an aborted start leaves nothing behind',
-  'a daemon that is killed in the middle of a start leaves only what discard removes',
-  'processes of a machine that runs can be raised and lowered',
-  "a full disk is that session's own",
+  'discard removes everything that a daemon killed during a start left behind',
+  'the process limit of a running machine can be raised and lowered',
+  'a full disk affects only its own session',
   'loopback is the only interface, with 127.0.0.53 on it',
-  'root inside is not root outside',
-  'host files are out of sight',
-  'nothing tells of disks, paths or the boot of the host',
-  'a writable root takes changes that only this machine sees',
-  'calls that change mounts, namespaces, keys or the kernel are refused, even for root',
-  'kernel knobs and host details are masked or read-only',
+  'root in a machine is not root on the host',
+  'host files are not visible',
+  'disks, paths and boot parameters of the host are not visible',
+  'changes to a writable root are visible only in their own machine',
+  'system calls that change mounts, namespaces, keys or the kernel are refused, even for root',
+  'kernel settings and host details in /proc and /sys are masked or read-only',
 ]
 /** Of these, what a kernel that is a program has. */
 export const GVISOR = MOST.filter(title => !(title in RUNSC))

@@ -1,4 +1,4 @@
-// What can be seen of a machine from the host.
+// What the host shows about a machine: processes, open files, mounts, loop devices, sockets.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 export interface HostProcess {
@@ -15,20 +15,28 @@ export function hostProcesses(): HostProcess[] {
   })
 }
 
-/** The nearest process above `pid` whose command line begins like this; 0 when there is none. */
+/** The nearest ancestor of `pid` whose command line begins with `argv`; 0 when there is none. */
 export function ancestor(pid: number, argv: string): number {
-  for (let at = pid; at > 1; at = Number(read(`/proc/${at}/status`).match(/^PPid:\s+(\d+)/m)?.[1] ?? 0)) {
+  for (let at = pid; at > 1; at = parentOf(at)) {
     if (read(`/proc/${at}/cmdline`).startsWith(argv)) return at
   }
   return 0
 }
 
-/** What the descriptors of a process lead to. */
+/** The pids of all processes that `pid` has started, directly or not, and that it is still an ancestor of. */
+export function descendants(pid: number): number[] {
+  const children = pids().filter(child => parentOf(child) === pid)
+  return children.flatMap(child => [child, ...descendants(child)])
+}
+
+export const isStopped = (pid: number): boolean => /^State:\s+T/m.test(read(`/proc/${pid}/status`))
+
+/** The targets of a process's file descriptors. */
 export function openFiles(pid: number): string[] {
   return names(`/proc/${pid}/fd`).map(fd => readlinkSync(`/proc/${pid}/fd/${fd}`))
 }
 
-/** Everything on this host that still bears the id of a machine. Empty once it is destroyed. */
+/** Everything on this host whose name contains the id of a machine. Empty once the machine is destroyed. */
 export function traces(id: string): string[] {
   const found = hostProcesses()
     .filter(({ argv }) => argv.includes(id))
@@ -41,7 +49,7 @@ export function traces(id: string): string[] {
   const loops = names('/sys/block')
     .map(name => read(`/sys/block/${name}/loop/backing_file`))
     .filter(file => file.includes(id))
-  // Who listens there may have no other sign of it.
+  // A process that listens on a socket may not have the id in its command line.
   const sockets = read('/proc/net/unix')
     .split('\n')
     .filter(line => line.includes(id))
@@ -53,6 +61,10 @@ export function traces(id: string): string[] {
   ]
 }
 
+function parentOf(pid: number): number {
+  return Number(read(`/proc/${pid}/status`).match(/^PPid:\s+(\d+)/m)?.[1] ?? 0)
+}
+
 function pids(): number[] {
   return names('/proc').map(Number).filter(Number.isInteger)
 }
@@ -61,7 +73,7 @@ function names(dir: string): string[] {
   return readdirSync(dir)
 }
 
-/** '' for what is gone or not ours to read: both happen while processes come and go. */
+/** '' for a file that is gone or unreadable: both happen while processes start and end. */
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8')

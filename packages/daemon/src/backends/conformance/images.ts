@@ -10,7 +10,7 @@ import { type Box, boxOf, type Check, inBox, type Subject, type specOf, startsIn
 const MOUNT_POINTS = ['dev', 'proc', 'sys', 'run', 'tmp', 'home', 'workspace', '.sandglass']
 
 export const IMAGES: Readonly<Record<string, Check>> = {
-  'an image of the store is the root, with its environment below that of the session': (backend, subject) =>
+  "an image becomes the root filesystem, and the session's environment overrides the image's": (backend, subject) =>
     withImage(backend, subject, busyboxImage, { env: { MINE: 'too' } }, async ({ run }) => {
       expect((await run('ls -1 /opt; cat /opt/changed; echo; echo $FROM_IMAGE $MINE; id -u; pwd')).output).toBe(
         'added\nchanged\nnew\nyes too\n1000\n/workspace',
@@ -19,7 +19,7 @@ export const IMAGES: Readonly<Record<string, Check>> = {
       expect((await run('touch /opt/x')).code).not.toBe(0)
     }),
 
-  'an image that has links, files or nothing in place of the mount points starts all the same': (backend, subject) =>
+  'an image starts even if its mount points are links, files or missing': (backend, subject) =>
     withImage(backend, subject, crookedImage, {}, async ({ run }) => {
       expect(
         (await run('touch /workspace/f ~/g /tmp/h && id -un && cat /etc/hostname /proc/1/comm && echo x >/dev/null')).output,
@@ -28,26 +28,26 @@ export const IMAGES: Readonly<Record<string, Check>> = {
       expect((await run('ls /elsewhere; cat /etc/hosts')).output).toMatch(/^kept\n127\.0\.0\.1/)
     }),
 
-  'an image without a shell runs programs, and says that it has no shell': (backend, subject) =>
+  'an image without a shell runs programs, and exec reports that there is no shell': (backend, subject) =>
     withImage(backend, subject, shellless, {}, async ({ link, run }) => {
       await expect(run('true')).rejects.toThrow('no shell in this image')
       const { message } = await link.request('process.start', { argv: ['/echo', 'hello'] })
       expect(message.process).toMatchObject({ pid: expect.any(Number) })
     }),
 
-  'a hundred layers make one root, the upper ones over the lower': (backend, subject) =>
+  'an image of a hundred layers starts, and upper layers hide lower ones': (backend, subject) =>
     withImage(backend, subject, tallImage, {}, async ({ run }) => {
       expect((await run('ls /n | wc -l; cat /same; ls /opaque')).output.split(/\s+/)).toEqual(['99', '99', 'last'])
     }),
 
-  'owners and modes in an image are those inside': (backend, subject) =>
+  'files keep the owners and modes that they have in the image': (backend, subject) =>
     withImage(backend, subject, ownedImage, {}, async ({ run }) => {
       expect((await run("stat -c '%u:%g %a' /own/*")).output).toBe('0:0 600\n1000:1000 640\n33:33 644')
       expect((await run('cat /own/a-root; cat /own/b-user')).output).toContain('of user')
       expect((await run('cat /own/a-root')).code).not.toBe(0)
     }),
 
-  'what a session changes in a writable image stays its own, and is there after a restart': async (backend, subject) => {
+  'changes to a writable image stay in their own session and survive a restart': async (backend, subject) => {
     await withImage(backend, subject, busyboxImage, { readonlyRootfs: false }, async (box, image) => {
       await box.asRoot('echo mine >/opt/changed; echo x >/opt/made; busybox rm /opt/added')
       await inBox(backend, subject, { image }, async other => {

@@ -26,7 +26,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  'root inside is not root outside': async (backend, subject) => {
+  'root in a machine is not root on the host': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       const [asRoot, asUser] = [sleepLength(), sleepLength()]
       await box.asRoot(`sleep ${asRoot} & true`)
@@ -44,7 +44,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  'two machines have different ids on the host': async (backend, subject) => {
+  'two machines have different user ids on the host': async (backend, subject) => {
     await inBox(backend, subject, {}, async one => {
       await inBox(backend, subject, {}, async two => {
         const lengths = [sleepLength(), sleepLength()]
@@ -59,7 +59,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  'setuid programs give nothing': async (backend, subject) => {
+  'setuid programs grant no privileges': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       await box.asRoot('cp /bin/bash /workspace/sh && chmod 4755 /workspace/sh')
       expect((await box.run('./sh -p -c "id -u; grep CapEff /proc/self/status"')).output).toBe('1000\nCapEff:\t0000000000000000')
@@ -68,7 +68,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  'host files are out of sight': async (backend, subject) => {
+  'host files are not visible': async (backend, subject) => {
     const canaries = [homedir(), '/root', '/home', '/tmp', '/var/tmp', '/opt', '/srv', '/mnt', '/run', '/etc'].flatMap(plant)
     try {
       expect(canaries.length).toBeGreaterThan(0)
@@ -88,7 +88,7 @@ export const ISOLATION: Record<string, Check> = {
     }
   },
 
-  "what only the host's root may read in /usr stays unreadable for root inside": async (backend, subject) => {
+  'root in a machine cannot read files in /usr that only root may read on the host': async (backend, subject) => {
     const [path] = plant('/usr/local/share')
     if (path === undefined) throw new Error('no file could be planted in /usr/local/share: skip this check')
     try {
@@ -101,7 +101,7 @@ export const ISOLATION: Record<string, Check> = {
     }
   },
 
-  'host processes are out of sight': async (backend, subject) => {
+  'host processes are not visible': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       const { output } = await box.asRoot("ls /proc | grep -c '^[0-9]'; tr '\\0' ' ' < /proc/1/cmdline")
       expect(Number(output.split('\n')[0])).toBeLessThan(12)
@@ -110,7 +110,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  "another machine's files and processes are out of sight": async (backend, subject) => {
+  'files and processes of another machine are not visible': async (backend, subject) => {
     await inBox(backend, subject, {}, async one => {
       const spec = specOf(subject)
       const two = boxOf(await backend.start(spec, startsInTime(subject)), spec, subject)
@@ -134,7 +134,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  'nothing tells of disks, paths or the boot of the host': async (backend, subject) => {
+  'disks, paths and boot parameters of the host are not visible': async (backend, subject) => {
     await inBox(backend, subject, {}, async other => {
       await inBox(backend, subject, {}, async box => {
         for (const path of ['/proc/diskstats', '/proc/partitions', '/proc/cmdline']) {
@@ -152,7 +152,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  'what others do with the same files cannot be watched, and a lock is of one machine alone': async (backend, subject) => {
+  'inotify and file locks on shared files do not reach across machines': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       await box.asRoot(`cat > /tmp/watch.py <<'END'\n${WATCH}\nEND`)
       await box.asRoot('python3 /tmp/watch.py > /tmp/seen 2>&1 & until grep -q ready /tmp/seen; do sleep 0.02; done')
@@ -181,7 +181,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  'a writable root takes changes that only this machine sees': async (backend, subject) => {
+  'changes to a writable root are visible only in their own machine': async (backend, subject) => {
     await inBox(backend, subject, { readonlyRootfs: false }, async box => {
       const change =
         'echo mine > /etc/canary && echo mine > /usr/share/canary-7f3a9c && rm /usr/bin/env && mkdir /opt/made && echo ok'
@@ -201,7 +201,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  'root in a writable root cannot move what the next start mounts on': async (backend, subject) => {
+  'root cannot move or replace the mount points of a writable root': async (backend, subject) => {
     await inBox(backend, subject, { readonlyRootfs: false }, async box => {
       const program = [
         'import os',
@@ -221,7 +221,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  'no descriptor of the daemon is inside': async (backend, subject) => {
+  'no file descriptor of the daemon leaks into a machine': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       const length = sleepLength()
       await box.run(`sleep ${length} & true`)
@@ -238,7 +238,7 @@ export const ISOLATION: Record<string, Check> = {
     })
   },
 
-  'secrets in the environment are in no command line on the host': async (backend, subject) => {
+  'secrets in the environment appear in no command line on the host': async (backend, subject) => {
     const secret = `sk-${Math.random().toString(36).slice(2)}`
     await inBox(backend, subject, { env: { API_KEY: secret } }, async box => {
       expect((await box.run('echo $API_KEY')).output).toBe(secret)

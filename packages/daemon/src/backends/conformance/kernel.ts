@@ -33,7 +33,7 @@ const REFUSED: Record<string, { numbers: readonly [number, number]; args?: strin
 }
 
 export const KERNEL: Record<string, Check> = {
-  'calls that change mounts, namespaces, keys or the kernel are refused, even for root': async (backend, subject) => {
+  'system calls that change mounts, namespaces, keys or the kernel are refused, even for root': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       const column = process.arch === 'arm64' ? 1 : 0
       const calls = Object.entries(REFUSED).map(
@@ -54,7 +54,7 @@ export const KERNEL: Record<string, Check> = {
     })
   },
 
-  'typing into a terminal is refused, whatever the upper half of the request': async (backend, subject) => {
+  'ioctls that inject terminal input are refused, whatever the upper 32 bits of the request': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       const number = process.arch === 'arm64' ? 29 : 16
       const program = [
@@ -74,7 +74,7 @@ export const KERNEL: Record<string, Check> = {
     })
   },
 
-  'raw, packet, crypto and host sockets are refused, others work': async (backend, subject) => {
+  'raw, packet, crypto and vsock sockets are refused, and unix, TCP and UDP sockets work': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       const program = [
         'import socket',
@@ -90,7 +90,7 @@ export const KERNEL: Record<string, Check> = {
     })
   },
 
-  'kernel knobs and host details are masked or read-only': async (backend, subject) => {
+  'kernel settings and host details in /proc and /sys are masked or read-only': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       const masked = [
         'kcore',
@@ -139,7 +139,7 @@ export const KERNEL: Record<string, Check> = {
     })
   },
 
-  'device files cannot be made': async (backend, subject) => {
+  'device files cannot be created': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       for (const dir of ['/workspace', '/tmp', '/dev', '/run']) {
         expect((await box.asRoot(`mknod ${dir}/disk b 254 0`)).code).not.toBe(0)
@@ -157,7 +157,7 @@ export const KERNEL: Record<string, Check> = {
     })
   },
 
-  'a low port can be bound without rights': async (backend, subject) => {
+  'an unprivileged program can bind a port below 1024': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       expect(
         (

@@ -1,12 +1,12 @@
-// A machine comes, is used, goes, and outlives the daemon.
-import { spawn } from 'node:child_process'
+// The life of a machine: start, use, pause, stop, destroy, and what remains after a crash.
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { openLink } from '../../runner-link/link.ts'
 import type { Backend } from '../backend.ts'
-import { traces } from './host-view.ts'
+import { descendants, hostProcesses, isStopped, traces } from './host-view.ts'
 import { boxOf, type Check, inBox, type Subject, said, specOf, startsInTime, until } from './subject.ts'
 
 export const LIFECYCLE: Record<string, Check> = {
@@ -40,7 +40,7 @@ export const LIFECYCLE: Record<string, Check> = {
     })
   },
 
-  'fifty streams at once each get their own answer': async (backend, subject) => {
+  'fifty concurrent streams each get their own answer': async (backend, subject) => {
     await inBox(backend, subject, {}, async ({ link, run }) => {
       await run('for i in $(seq 50); do echo "answer $i" > f$i; done')
       const names = Array.from({ length: 50 }, (_, i) => `f${i + 1}`)
@@ -61,7 +61,7 @@ export const LIFECYCLE: Record<string, Check> = {
       await box.machine.resume?.()
       const ticks = async () => Number((await box.run('wc -l < ticks')).output)
       const count = await ticks()
-      await until('the loop goes on', async () => (await ticks()) > count)
+      await until('the loop continues', async () => (await ticks()) > count)
     })
   },
 
@@ -86,7 +86,7 @@ export const LIFECYCLE: Record<string, Check> = {
     await backend.discard(spec.id)
   },
 
-  'a machine that ended by itself is seen to be gone, and its files are there at the next start': async (backend, subject) => {
+  'a machine that exits by itself is reported as stopped, and its files are there after the next start': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       await box.run('echo kept > f')
       await box.link.request('shutdown', { grace_ms: 0 })
@@ -114,7 +114,7 @@ export const LIFECYCLE: Record<string, Check> = {
     }
   },
 
-  'ten machines start at once': async (backend, subject) => {
+  'ten machines start concurrently': async (backend, subject) => {
     const machines = await Promise.all(Array.from({ length: 10 }, () => backend.start(specOf(subject), startsInTime(subject))))
     const answers = await Promise.all(
       machines.map(async machine => {
@@ -128,7 +128,7 @@ export const LIFECYCLE: Record<string, Check> = {
     expect(answers).toEqual(machines.map(() => '42'))
   },
 
-  'a daemon that is killed leaves its machines running for the next one': async (backend, subject) => {
+  'machines survive a killed daemon, and the next daemon recovers them': async (backend, subject) => {
     const spec = specOf(subject)
     const child = starter(subject, spec)
     await said(child, 'started')
@@ -145,7 +145,7 @@ export const LIFECYCLE: Record<string, Check> = {
     expect(await backend.residents()).not.toContain(spec.id)
   },
 
-  'a daemon that is killed in the middle of a start leaves only what discard removes': async (_, subject) => {
+  'discard removes everything that a daemon killed during a start left behind': async (_, subject) => {
     const { patience = 1 } = subject
     for (const afterMs of [0, 5, 10, 20, 50, 100, 200]) {
       const spec = specOf(subject)
@@ -153,13 +153,12 @@ export const LIFECYCLE: Record<string, Check> = {
       const started = said(child, 'started').catch(() => undefined) // it is killed first
       await said(child, 'starting')
       await Promise.race([delay(afterMs * patience), started])
-      child.kill('SIGKILL')
-      await once(child, 'exit')
+      const orphans = await killDaemon(child)
       const next = await subject.open()
-      await settled(next, spec.id, SETTLED_MS * patience)
+      await startIsOver(next, spec.id, orphans, OVER_MS * patience)
       for (const id of await next.residents()) if (id === spec.id) await next.discard(id)
       expect(await next.residents()).not.toContain(spec.id)
-      await until('nothing bears its id', () => traces(spec.id).length === 0)
+      await until('nothing with its id is left', () => traces(spec.id).length === 0)
     }
   },
 }
@@ -169,13 +168,30 @@ function starter(subject: Subject, spec: object) {
   return spawn(program, [...args, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'inherit'] })
 }
 
-const SETTLED_MS = 10_000
+/**
+ * Kills a daemon and returns the pids of the processes that it had started. It is stopped first: a launcher that it starts between the look at its
+ * children and the kill would be missed.
+ */
+async function killDaemon(child: ChildProcess): Promise<ReadonlySet<number>> {
+  const pid = child.pid ?? 0
+  child.kill('SIGSTOP')
+  await until('the daemon is stopped', () => isStopped(pid))
+  const orphans = new Set(descendants(pid))
+  child.kill('SIGKILL')
+  await once(child, 'exit')
+  return orphans
+}
 
-/** A start that was under way when its daemon died goes on without it for a moment. */
-async function settled(backend: Backend, id: string, deadlineMs: number): Promise<void> {
+const OVER_MS = 10_000
+
+/**
+ * A launcher that has its job goes on without its daemon for a moment, and neither its command line nor a file shows the id at first. The start is
+ * over when the machine can be recovered, or when no process of the killed daemon is left.
+ */
+async function startIsOver(backend: Backend, id: string, orphans: ReadonlySet<number>, deadlineMs: number): Promise<void> {
   const isOver = async () => {
-    const isLaunching = traces(id).some(line => line.startsWith('process'))
-    return !isLaunching || (await backend.recover()).some(machine => machine.id === id)
+    if ((await backend.recover()).some(machine => machine.id === id)) return true
+    return !hostProcesses().some(({ pid, argv }) => orphans.has(pid) || argv.includes(id))
   }
   await until('the start is over', isOver, deadlineMs)
 }

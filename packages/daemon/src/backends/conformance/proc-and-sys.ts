@@ -34,7 +34,7 @@ export const PROC_AND_SYS: Record<string, Check> = {
     })
   },
 
-  'no counter in /proc and /sys shows what another machine does, beyond the load of the host': async (backend, subject) => {
+  'counters in /proc and /sys show no activity of another machine, except the load of the host': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       await box.asRoot(`cat > /tmp/change.py <<'END'\n${WALK}\n${CHANGES}\nEND`)
       expect((await box.asRoot('python3 /tmp/change.py')).output).toBe('')

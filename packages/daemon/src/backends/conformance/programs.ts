@@ -30,7 +30,7 @@ const TABLE: Record<string, Program> = {
     needs: ['node'],
     run: box => prints(box, `${file('work.js', WORK_JS)}; node work.js | sort`, '42\nchild'),
   },
-  'java says its version, and runs threads': {
+  'java prints its version and runs threads': {
     needs: ['java', 'javac'],
     run: async (box, backend) => {
       const { output } = await box.run('java -XshowSettings:system -version', RUN_MS)

@@ -55,7 +55,7 @@ const OPEN = [
 ].join('\n')
 
 export const SHARED_POOLS: Record<string, Check> = {
-  'a machine that opens every file it can leaves others theirs': async (backend, subject) => {
+  'a machine that opens as many files as it can leaves enough for others': async (backend, subject) => {
     // Its own kernel has a pool of its own.
     const isShared = !(await hasOwnKernel(backend, subject))
     const openFiles = async (box: Box, processes: number, most: number) =>
@@ -67,7 +67,7 @@ export const SHARED_POOLS: Record<string, Check> = {
     })
   },
 
-  'a machine that takes every terminal leaves others theirs': async (backend, subject) => {
+  'a machine that opens as many terminals as it can leaves enough for others': async (backend, subject) => {
     await inBox(backend, subject, {}, async hog => {
       const taken = await take(hog, 'terminals', 10_000)
       if (!(await hasOwnKernel(backend, subject))) expect(taken).toBeLessThanOrEqual(256)
@@ -75,7 +75,7 @@ export const SHARED_POOLS: Record<string, Check> = {
     })
   },
 
-  'a machine that takes every timer leaves others theirs': async (backend, subject) => {
+  'a machine that creates as many timers as it can leaves enough for others': async (backend, subject) => {
     await inBox(backend, subject, {}, async hog => {
       const taken = await take(hog, 'timers', 100_000, [0, 1, 2, 3, 4, 5, 6, 1000])
       if (!(await hasOwnKernel(backend, subject))) expect(taken).toBeLessThanOrEqual(4096)
@@ -83,14 +83,14 @@ export const SHARED_POOLS: Record<string, Check> = {
     })
   },
 
-  'a machine that takes every inotify instance leaves others theirs': async (backend, subject) => {
+  'a machine that creates as many inotify instances as it can leaves enough for others': async (backend, subject) => {
     await inBox(backend, subject, {}, async hog => {
       await take(hog, 'watches', 100_000, [0, 1, 2, 1000])
       await inBox(backend, subject, {}, async other => expect(await take(other, 'watches', 100)).toBe(100))
     })
   },
 
-  'queues that the whole host shares are out of reach, even for root': async (backend, subject) => {
+  'host-wide queues of asynchronous I/O and messages are refused, even for root': async (backend, subject) => {
     await inBox(backend, subject, {}, async box => {
       const [setup, open] = process.arch === 'arm64' ? [0, 180] : [206, 240]
       const program = [

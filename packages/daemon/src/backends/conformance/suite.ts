@@ -33,7 +33,7 @@ export function conformance(name: string, subject: Subject, without: Readonly<Re
     afterAll(async () => {
       for (const id of (await backend?.residents()) ?? []) await backend?.discard(id)
     })
-    test('what is left out names a check and a reason', () => {
+    test('every exception names a check and a reason', () => {
       for (const [check, reason] of Object.entries(without)) {
         expect(Object.keys(CHECKS)).toContain(check)
         expect(reason).not.toBe('')

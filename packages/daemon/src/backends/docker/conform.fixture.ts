@@ -27,7 +27,7 @@ let without = { ...missingPrograms(), ...DOCKER }
 // Without a process limit the fork bomb would hit the engine's machine.
 await inBox(await subject.open(), subject, {}, async ({ machine }) => {
   if (machine.unenforced.includes('pids'))
-    without = { ...without, 'a fork bomb stops at the limit, and the machine goes on': 'no limit' }
+    without = { ...without, 'a fork bomb stops at the process limit, and the machine keeps running': 'no limit' }
 })
 await report(subject, without, wanted)
 rmSync(dataDir, { recursive: true, force: true })

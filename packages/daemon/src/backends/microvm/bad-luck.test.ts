@@ -58,20 +58,20 @@ describe('a virtual machine that cannot start', () => {
   })
 
   it('is refused with an OCI runtime', async () => {
-    const wishes = { ...specOf(subject), runtime: 'crun' }
-    await expect(openMicrovm(options).checkRequirements?.(wishes)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    const requirements = { ...specOf(subject), runtime: 'crun' }
+    await expect(openMicrovm(options).checkRequirements?.(requirements)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
   })
 
   it('is refused with nested virtualisation but without KVM', async () => {
     const backend = openMicrovm({ ...options, accel: 'tcg' })
-    const wishes = specOf(subject, { nestedVirt: true })
+    const requirements = specOf(subject, { nestedVirt: true })
     const refusal = {
       code: 'UNSUPPORTED',
       message: expect.stringContaining('KVM does not work here'),
       hint: expect.stringContaining('leave it out'),
     }
-    await expect(backend.checkRequirements?.(wishes)).rejects.toMatchObject(refusal)
-    await expect(backend.start(wishes, signal())).rejects.toMatchObject(refusal)
+    await expect(backend.checkRequirements?.(requirements)).rejects.toMatchObject(refusal)
+    await expect(backend.start(requirements, signal())).rejects.toMatchObject(refusal)
     expect(await backend.residents()).toEqual([])
   })
 
