@@ -1,19 +1,19 @@
-// Finds where this daemon may make cgroups: at the top as root, in what was handed over to the user for anybody else.
+// Finds where this daemon may create cgroups: at the top for root, in a cgroup delegated to the user for anybody else.
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { type CgroupLayout, CONTROLLERS, enabling, GROUP_NAME, readLayout, unifiedRoots } from './layout.ts'
 
-/** Where the daemon steps aside to, when the group that it was started in is the one to make groups in. */
+/** The cgroup that the daemon moves itself to when it was started in the one in which it creates cgroups. */
 const OWN = 'sandglass-daemon'
 const ROUNDS = 10
 
-/** The usable layout, or null with nothing to enforce limits with. A group that begins with `trial` is made and removed. */
+/** The layout that the daemon can use, or null when it cannot create cgroups. Creates and removes a cgroup whose name begins with `trial`. */
 export function usableCgroups(isRoot: boolean, trial: string): CgroupLayout | null {
   const layout = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
   if (layout === null) return null
   try {
     if (layout.version === 2) return unified(layout)
-    // On v1 a hierarchy cannot be handed to an ordinary user safely.
+    // A v1 hierarchy cannot be delegated to an ordinary user safely.
     return isRoot && writable(layout, `${trial}-${process.pid}`) ? layout : null
   } catch (error) {
     if (isRefusal(error)) return null
@@ -21,7 +21,7 @@ export function usableCgroups(isRoot: boolean, trial: string): CgroupLayout | nu
   }
 }
 
-/** True on a unified host when nothing above this process belongs to its user: there it cannot make groups. */
+/** True on a unified host when neither the cgroup of this process nor a parent belongs to its user, so that it cannot create cgroups. */
 export function isOutsideOwnCgroups(): boolean {
   const layout = readLayout(readFileSync('/proc/self/mountinfo', 'utf8'), existsSync)
   return layout?.version === 2 && topmostOwn(layout.roots.memory ?? '') === null
@@ -37,18 +37,18 @@ function writable(layout: CgroupLayout, trial: string): boolean {
 }
 
 /**
- * Groups go below the topmost cgroup that this user may write to: the root of all for root, the service of the user's own systemd
- * for anybody else. There they outlive the unit that the daemon runs in, which systemd could not start again while they are in it: no
- * process can be put into a group that has limited ones below it.
+ * Cgroups are created below the topmost cgroup that this user may write to: the root cgroup for root, the service of the user's own systemd for
+ * anybody else. There they outlive the unit of the daemon. Inside the unit they would prevent systemd from starting it again: no process can enter a
+ * cgroup that has limited ones below it.
  */
 function unified(layout: CgroupLayout): CgroupLayout | null {
   const mount = layout.roots.memory ?? ''
   const prefix = topmostOwn(mount)
   if (prefix === null) return null
   const dir = join(mount, prefix)
-  // Only the root of all may have processes beside limited groups, and only it has no type.
+  // Only the root cgroup may have processes beside limited cgroups, and only it has no type.
   const isRoot = !existsSync(join(dir, 'cgroup.type'))
-  if (!isRoot && ownCgroup() === prefix) stepAside(dir)
+  if (!isRoot && ownCgroup() === prefix) moveAside(dir)
   const offered = readFileSync(join(dir, 'cgroup.controllers'), 'utf8').trim().split(' ')
   const usable = CONTROLLERS.filter(name => name === 'freezer' || name === 'cpuacct' || offered.includes(name))
   writeFileSync(join(dir, 'cgroup.subtree_control'), enabling(usable))
@@ -62,7 +62,7 @@ function unified(layout: CgroupLayout): CgroupLayout | null {
   }
 }
 
-/** As /proc/self/cgroup has it. */
+/** The path in /proc/self/cgroup. */
 function ownCgroup(): string {
   return readFileSync('/proc/self/cgroup', 'utf8').match(/^0::(.*)$/m)?.[1] ?? '/'
 }
@@ -83,8 +83,8 @@ function mayWrite(path: string): boolean {
   }
 }
 
-/** A group with processes cannot have limited ones below it: those that were started with the daemon move with it. */
-function stepAside(dir: string): void {
+/** A cgroup with processes cannot have limited ones below it, so all processes that were started with the daemon move with it. */
+function moveAside(dir: string): void {
   const aside = join(dir, OWN)
   mkdirSync(aside, { recursive: true })
   const here = () =>
@@ -100,11 +100,11 @@ function move(pid: string, target: string): void {
   try {
     writeFileSync(target, pid)
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error // ESRCH: it ended meanwhile
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error // ESRCH: the process has ended
   }
 }
 
-/** The root of all has no limits of its own, so a group below tells. */
+/** The root cgroup has no limit files, so one below it is checked. */
 function countsSwap(dir: string): boolean {
   const group = readdirSync(dir, { withFileTypes: true }).find(entry => entry.isDirectory())
   return existsSync(group === undefined ? '/proc/swaps' : join(dir, group.name, 'memory.swap.max'))
@@ -118,7 +118,7 @@ function isRefusal(error: unknown): boolean {
   )
 }
 
-/** Names of groups that belong to no machine that is known: of launchers whose daemon was killed, or of machines whose record is lost. */
+/** Names of cgroups that are not in `known`: those of launchers whose daemon was killed, or of machines whose record is lost. */
 export function lostGroups(layout: CgroupLayout, parent: string, known: ReadonlySet<string>): string[] {
   const names = new Set<string>()
   for (const root of new Set([...Object.values(layout.roots), ...layout.others])) {

@@ -14,7 +14,7 @@ const GROUP = '0123456789abcdef'
 const LIMITS = { cpuCores: 0.5, memoryMb: 512, pidsLimit: 256 }
 
 describe('cgroups', () => {
-  it('of a hybrid host are one per hierarchy, with memory and swap together', () => {
+  it('a machine on a hybrid host has one cgroup per hierarchy, with memory and swap limited together', () => {
     const layout = readLayout(HYBRID, () => true)
     if (layout === null) throw new Error('no layout')
     expect(layout).toMatchObject({ version: 1, unified: '/sys/fs/cgroup/unified' })
@@ -35,7 +35,7 @@ describe('cgroups', () => {
     )
   })
 
-  it('of a unified host are one, with swap forbidden and controllers switched on above it', () => {
+  it('a machine on a unified host has one cgroup, without swap, and controllers are enabled in its parent', () => {
     const layout = readLayout(UNIFIED, () => true)
     if (layout === null) throw new Error('no layout')
     const [group, ...others] = groupsOf(layout, 'sandglass-x', GROUP, LIMITS, true)
@@ -53,12 +53,12 @@ describe('cgroups', () => {
     ])
   })
 
-  it('that are not mounted enforce nothing', () => {
+  it('without a cgroup mount no limit can be enforced', () => {
     expect(readLayout('25 1 0:2 / / rw - ext4 /dev/vda rw', () => true)).toBeNull()
     expect(missingControllers(null)).toEqual(['cpu', 'memory', 'pids'])
   })
 
-  it('of no machine have no name: whatever is in a group is killed with it', () => {
+  it('a name that is not the name of a machine’s cgroup is refused, because everything in a cgroup is killed with it', () => {
     const layout = readLayout(UNIFIED, () => true)
     if (layout === null) throw new Error('no layout')
     for (const name of ['', '..', '../x', 'sess_0123456789abcdef', `${GROUP}/..`]) {

@@ -1,22 +1,22 @@
-// cgroup v1 (also beside a unified mount) and v2, as data: where a machine's groups are, what is written there, what is read.
+// The layout of cgroup v1 (also beside a unified mount) and v2 as data: where the cgroups of a machine are, and what is written to them.
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { LimitKind } from '../backend.ts'
 import { RUNNER_THREADS } from '../machine/runner-config.ts'
 
-/** How this host shows cgroups. `roots` maps a controller to the directory that this daemon makes groups in. */
+/** How cgroups are mounted on this host. `roots` maps a controller to the directory in which this daemon creates cgroups. */
 export interface CgroupLayout {
   readonly version: 1 | 2
   readonly roots: Readonly<Partial<Record<Controller, string>>>
-  /** Mounts of hierarchies that set no limit here, but in which a runtime may leave folders. */
+  /** Mounts of hierarchies without our limits, in which a runtime may leave folders. */
   readonly others: readonly string[]
-  /** Where each root is in /proc/<pid>/cgroup: '' at the top. */
+  /** The path of the roots in /proc/<pid>/cgroup: '' at the top. */
   readonly prefix: string
-  /** The daemon's own group below a root: '' at the top. */
+  /** The daemon's own cgroup below a root: '' at the top. */
   readonly daemon: string
   /** The unified mount of a hybrid host. */
   readonly unified: string | null
-  /** Whether the kernel counts swap, so that it can be forbidden. */
+  /** Whether the kernel counts swap, so that it can be limited to zero. */
   readonly countsSwap: boolean
 }
 
@@ -29,9 +29,9 @@ export interface Group {
   readonly name: string
   readonly settings: readonly Setting[]
   readonly thaw?: Setting
-  /** The devices that may be used, as devices.list shows them (v1 only). */
+  /** The allowed devices, in the format of devices.list (v1 only). */
   readonly devices?: readonly string[]
-  /** What is switched on for this group in the folder above it (v2 only). */
+  /** Controllers to enable for this cgroup in its parent, in the format of cgroup.subtree_control (v2 only). */
   readonly enable?: string
   readonly join: boolean
 }
@@ -46,14 +46,14 @@ export interface Limits {
   readonly pidsLimit: number
 }
 
-/** Names that launchers make up for the groups of one machine. */
+/** Random names, which launchers choose for the cgroups of one machine. */
 export const GROUP_NAME = /^[0-9a-f]{16}$/
-/** The group that a runtime which keeps cgroups itself is told to make inside the machine's. */
+/** The cgroup inside the machine's that is created by a runtime which manages cgroups itself. */
 export const RUNTIME_GROUP = 'machine'
 const CPU_PERIOD_USEC = 100_000
 /**
- * SECURITY: a sandbox can make no device file, and what is mounted in it shows none but these: null, zero, full, random, urandom, tty, ptmx and
- * terminals. This is a second lock on the same door.
+ * SECURITY: a sandbox cannot create device files, and has only these: null, zero, full, random, urandom, tty, ptmx and terminals. The cgroup is a
+ * second barrier for the same rule.
  */
 const DEVICES = ['1:3', '1:5', '1:7', '1:8', '1:9', '5:0', '5:2', '136:*'].map(numbers => `c ${numbers} rw`)
 
@@ -102,17 +102,17 @@ export function unifiedRoots(dir: string): Record<Controller, string> {
   return { cpu: dir, cpuacct: dir, memory: dir, pids: dir, freezer: dir, devices: dir }
 }
 
-/** Which limits the layout cannot hold, by what is mounted. */
+/** Limits that cannot be enforced because their controller is not mounted. */
 export function missingControllers(layout: CgroupLayout | null): LimitKind[] {
   return (['cpu', 'memory', 'pids'] as const).filter(kind => layout?.roots[kind] === undefined)
 }
 
-/** The folder of all of a daemon's groups. Its name differs per data folder: two daemons never touch each other's. */
+/** Name of the parent of all cgroups of a daemon. It depends on the data folder, so that two daemons never use the same one. */
 export function parentName(dataDir: string): string {
   return `sandglass-${createHash('sha256').update(dataDir).digest('hex').slice(0, 8)}`
 }
 
-/** Everything of a machine in any hierarchy, to end it. */
+/** All cgroups that a machine may have in any hierarchy, for its removal. */
 export function leftGroups(layout: CgroupLayout, parent: string, group: string): Group[] {
   const others = layout.others.map(root => ({
     dir: join(root, parent, group),
@@ -123,19 +123,19 @@ export function leftGroups(layout: CgroupLayout, parent: string, group: string):
   return [...groupsOf(layout, parent, group, null, false), ...others]
 }
 
-/** Where a launcher goes again that entered groups for nothing. */
-export function wayHome(layout: CgroupLayout): string[] {
+/** The cgroup.procs files with which a launcher that gives up moves back to the daemon's cgroups. */
+export function daemonCgroupFiles(layout: CgroupLayout): string[] {
   return [...new Set(Object.values(layout.roots))].map(root => join(root, layout.daemon, 'cgroup.procs'))
 }
 
-/** Every mount of a hierarchy. */
+/** The mount points of all hierarchies. */
 export function mountsOf(layout: CgroupLayout): string[] {
   return [...new Set([...Object.values(layout.roots), ...layout.others])]
 }
 
-/** The groups of one machine, one per mounted hierarchy. */
+/** The cgroups of one machine, one per mounted hierarchy. `enter`: the launcher moves itself into them. */
 export function groupsOf(layout: CgroupLayout, parent: string, group: string, limits: Limits | null, enter: boolean): Group[] {
-  // SECURITY: an empty or foreign name would be a folder of many machines, and whatever is in it is killed when it ends.
+  // SECURITY: an empty or foreign name would be the cgroup of many machines, and everything in it is killed when the machine ends.
   if (!GROUP_NAME.test(group)) throw new RangeError(`not the name of a machine's cgroup: ${JSON.stringify(group)}`)
   const groups = new Map<string, { controllers: Set<Controller>; root: string }>()
   for (const controller of CONTROLLERS) {
@@ -152,14 +152,14 @@ export function groupsOf(layout: CgroupLayout, parent: string, group: string, li
     settings:
       limits === null ? [] : [...controllers].flatMap(controller => table.settings(controller, limits, layout.countsSwap)),
     ...(controllers.has('freezer') ? { thaw: table.thaw } : {}),
-    // A runtime that makes a group of its own limits devices there.
+    // A runtime that creates its own cgroup limits devices there.
     ...(layout.version === 1 && enter && limits !== null && controllers.has('devices') ? { devices: DEVICES } : {}),
     ...(layout.version === 2 ? { enable: enabling(controllers) } : {}),
     join: enter,
   }))
 }
 
-/** The words that switch controllers on in cgroup.subtree_control. */
+/** The text that enables controllers in cgroup.subtree_control. */
 export function enabling(controllers: Iterable<Controller>): string {
   return [...controllers]
     .filter(name => name === 'cpu' || name === 'memory' || name === 'pids')
@@ -181,7 +181,7 @@ const V1 = {
     if (controller === 'memory')
       return [
         { file: 'memory.limit_in_bytes', value: memory(limits) },
-        // Memory and swap together: the same number leaves nothing for swap.
+        // This is the limit of memory and swap together: the same number leaves nothing for swap.
         ...(countsSwap ? [{ file: 'memory.memsw.limit_in_bytes', value: memory(limits) }] : []),
       ]
     return controller === 'pids' ? [{ file: 'pids.max', value: String(limits.pidsLimit + RUNNER_THREADS) }] : []

@@ -1,4 +1,4 @@
-// A machine from an image of the store: the same root on every backend.
+// Machines from images of the image store: the same root filesystem on every backend.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ export const IMAGES: Readonly<Record<string, Check>> = {
       expect(
         (await run('touch /workspace/f ~/g /tmp/h && id -un && cat /etc/hostname /proc/1/comm && echo x >/dev/null')).output,
       ).toBe('node\nconforming\nrunner')
-      // What the links led to is what the image has there, and nothing of ours.
+      // The targets of the links are unchanged.
       expect((await run('ls /elsewhere; cat /etc/hosts')).output).toMatch(/^kept\n127\.0\.0\.1/)
     }),
 
@@ -65,7 +65,7 @@ export const IMAGES: Readonly<Record<string, Check>> = {
 
 type Changes = Parameters<typeof specOf>[1]
 
-/** Makes an image, a machine from it, and removes both. */
+/** Runs `work` with a machine from an image, and removes both afterwards. */
 async function withImage(
   backend: Backend,
   subject: Subject,
@@ -84,7 +84,7 @@ async function withImage(
   }
 }
 
-/** Every mount point is a link elsewhere, the files that are put in place are links or folders, and somebody has the user's id already. */
+/** Every mount point is a link, the files that we replace are links or folders, and another user has the id of the sandbox user. */
 async function crookedImage(folder: string): Promise<LayeredImage> {
   const links = MOUNT_POINTS.map(name => ({ name, type: 'symlink', linkname: '/elsewhere' }) satisfies Entry)
   const files: Entry[] = [
@@ -112,7 +112,7 @@ async function tallImage(folder: string): Promise<LayeredImage> {
     ],
   }))
   layers[0]?.entries.push(...(await busyboxLayer()))
-  // The same layer at two places, as builders leave it for a step that changed nothing.
+  // The same layer twice, as builders produce for a step that changes nothing.
   for (const i of [40, 80]) layers[i] = { entries: [{ name: 'n/twice', content: '' }] }
   layers[99]?.entries.push({ name: 'opaque/.wh..wh..opq', content: '' })
   return await imageOf(folder, layers)

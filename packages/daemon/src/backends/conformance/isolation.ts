@@ -1,4 +1,4 @@
-// Nothing of the host, and nothing of another machine, is within reach.
+// Isolation from the host and from other machines.
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, homedir } from 'node:os'
 import { join } from 'node:path'
@@ -229,9 +229,9 @@ export const ISOLATION: Record<string, Check> = {
       const own = await hasOwnKernel(backend, subject)
       const held = openFiles(own ? pid : ancestor(pid, '/.sandglass/runner'))
       expect(held.length).toBeGreaterThan(3)
-      // The disks of a machine with a kernel of its own are files of the host.
+      // A machine with its own kernel has its disks open, which are files of the host.
       const disks = new RegExp(`/images/|/${box.machine.id}/disk\\.`)
-      // And one that opens the sandbox's files itself is in a root of its own.
+      // gVisor opens the sandbox's files itself, in a root of its own.
       const inside = /^\/(null|root(\/.*)?)?$/
       const usual = /^(socket:|pipe:|anon_inode:|\/dev\/(null|ptmx|pts\/|kvm)|\/memfd:|\/proc\/1\/)/
       expect(held.filter(target => !usual.test(target) && !(own && (disks.test(target) || inside.test(target))))).toEqual([])
@@ -248,7 +248,7 @@ export const ISOLATION: Record<string, Check> = {
   },
 }
 
-/** Locks files of the image and prints the names of those that somebody opens. */
+/** Locks files of the image and prints the names of those that are opened meanwhile. */
 const WATCH = [
   'import ctypes, fcntl, os, select',
   'libc = ctypes.CDLL(None)',
@@ -271,7 +271,7 @@ const WATCH = [
   'print("\\n".join([*sorted(names), "over"]), flush=True)',
 ].join('\n')
 
-/** A file with a known name in a folder of its own below `dir`, where this process may make one. */
+/** Creates a file with a known name in a new folder below `dir`. Empty where this process may not. */
 function plant(dir: string): string[] {
   try {
     const folder = mkdtempSync(join(dir, `${CANARY}-`))

@@ -1,4 +1,4 @@
-// The parts of the kernel that a sandbox does not get to talk to.
+// System calls, sockets and files of the kernel that a sandbox may not use.
 import { expect } from 'vitest'
 import { type Check, inBox } from './subject.ts'
 
@@ -118,7 +118,7 @@ export const KERNEL: Record<string, Check> = {
         expect(
           (await box.asRoot(`${isNull(path)} || (echo x > ${path}) 2>&1 | grep -oE "Read-only|Permission|No such"`)).output,
         ).toMatch(/^(masked|Read-only|Permission|No such)$/)
-      // What belongs to no process: nothing that modes keep for root alone, and nothing to write to.
+      // Of the files that belong to no process, none that only root may read is readable, and none is writable.
       const program = [
         'import os, stat',
         'def opens(path, flags):',
@@ -170,5 +170,5 @@ export const KERNEL: Record<string, Check> = {
   },
 }
 
-/** Prints "masked" where the null device lies over a path. */
+/** Prints "masked" where the null device is mounted on a path. */
 const isNull = (path: string) => `stat -c %t:%T ${path} 2>&1 | grep -qx 1:3 && echo masked`

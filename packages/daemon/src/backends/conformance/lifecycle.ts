@@ -86,7 +86,10 @@ export const LIFECYCLE: Record<string, Check> = {
     await backend.discard(spec.id)
   },
 
-  'a machine that exits by itself is reported as stopped, and its files are there after the next start': async (backend, subject) => {
+  'a machine that exits by itself is reported as stopped, and its files are there after the next start': async (
+    backend,
+    subject,
+  ) => {
     await inBox(backend, subject, {}, async box => {
       await box.run('echo kept > f')
       await box.link.request('shutdown', { grace_ms: 0 })

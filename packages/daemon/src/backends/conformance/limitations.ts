@@ -1,31 +1,30 @@
-// What a backend does not guarantee, by the exact name of the check and with the reason. The suite leaves those checks out, and the page
-// about backends shows them.
+// The checks that a backend does not guarantee, by exact title and with the reason. The suite excludes them, and docs/backends.md lists them.
 
 export const WITHOUT_QUOTA = 'a Docker volume has no quota'
-const ONE_USER = 'without a user namespace there is one user on the host for all'
-export const NOBODY_ROOT = 'nobody is root in a container, and only root may change what is in the image'
+const ONE_USER = 'without a user namespace all sandboxes have the same user id on the host'
+export const NOBODY_ROOT = 'nobody is root in a container, and only root may change files of the image'
 
 export const DOCKER: Readonly<Record<string, string>> = {
   'a full disk affects only its own session': WITHOUT_QUOTA,
   'two machines have different user ids on the host': ONE_USER,
   'inotify and file locks on shared files do not reach across machines':
-    'the host image is made of bind mounts, which share their inodes',
+    'the host image consists of bind mounts, which share inodes with the host',
   'changes to a writable root are visible only in their own machine': NOBODY_ROOT,
   'root cannot move or replace the mount points of a writable root': NOBODY_ROOT,
   'changes to a writable image stay in their own session and survive a restart': NOBODY_ROOT,
-  'a machine that opens as many terminals as it can leaves enough for others': 'the engine mounts /dev/pts without a bound of its own',
+  'a machine that opens as many terminals as it can leaves enough for others': 'the engine mounts /dev/pts without a limit',
   'a machine that creates as many timers as it can leaves enough for others': ONE_USER,
   'a machine that creates as many inotify instances as it can leaves enough for others': ONE_USER,
 }
 
-const ONE_TO_THE_HOST = 'to the host gVisor and all that runs in it are one: past the limit the sandbox ends'
-const PLAYED = 'gVisor plays the kernel: what it lets root do has no effect outside it'
+const ONE_PROCESS = 'the host sees gVisor and everything in it as one program, which ends when it exceeds the limit'
+const OWN_KERNEL = 'gVisor is the kernel: what it allows root to do has no effect outside of the sandbox'
 
 const RESIZE = 'memory and cpu limits of a running machine can be raised and lowered'
 const RESIZE_PROCESSES = 'the process limit of a running machine can be raised and lowered'
-const FIXED = 'a virtual machine has the memory and processors that it started with: stop the session to resize it'
+const FIXED = 'the memory and processors of a virtual machine are fixed at its start: stop the session to resize it'
 
-const EMULATED = 'not tested: it takes minutes on an emulated processor'
+const EMULATED = 'not tested, because it takes minutes on an emulated processor'
 
 export const MICROVM: Readonly<Record<string, string>> = {
   [RESIZE]: FIXED,
@@ -35,31 +34,31 @@ export const MICROVM: Readonly<Record<string, string>> = {
 }
 
 export const RUNSC: Readonly<Record<string, string>> = {
-  'a program that exceeds the memory limit is killed, and the machine keeps running': ONE_TO_THE_HOST,
-  'a fork bomb stops at the process limit, and the machine keeps running': ONE_TO_THE_HOST,
-  'a machine that creates as many timers as it can leaves enough for others': ONE_TO_THE_HOST,
-  [RESIZE]: ONE_TO_THE_HOST,
-  [RESIZE_PROCESSES]: 'gVisor bounds processes by itself, from its start',
+  'a program that exceeds the memory limit is killed, and the machine keeps running': ONE_PROCESS,
+  'a fork bomb stops at the process limit, and the machine keeps running': ONE_PROCESS,
+  'a machine that creates as many timers as it can leaves enough for others': ONE_PROCESS,
+  [RESIZE]: ONE_PROCESS,
+  [RESIZE_PROCESSES]: 'gVisor enforces the process limit itself, and it is fixed at the start',
   'root cannot move or replace the mount points of a writable root':
-    'mounts are outside gVisor: root can remove their places, and such a session does not start again',
-  'system calls that change mounts, namespaces, keys or the kernel are refused, even for root': PLAYED,
-  'kernel settings and host details in /proc and /sys are masked or read-only': PLAYED,
-  'device files cannot be created': PLAYED,
-  'host-wide queues of asynchronous I/O and messages are refused, even for root': PLAYED,
+    'mounts are made outside of gVisor: root can remove the mount points, and the session does not start again then',
+  'system calls that change mounts, namespaces, keys or the kernel are refused, even for root': OWN_KERNEL,
+  'kernel settings and host details in /proc and /sys are masked or read-only': OWN_KERNEL,
+  'device files cannot be created': OWN_KERNEL,
+  'host-wide queues of asynchronous I/O and messages are refused, even for root': OWN_KERNEL,
 }
 
 const NO_CGROUP = 'no cgroup was delegated to this user'
 
 export const ORDINARY_USER: Readonly<Record<string, string>> = {
-  'changes to a writable root are visible only in their own machine': 'shifting the owners of host files needs root',
-  'root cannot move or replace the mount points of a writable root': 'shifting the owners of host files needs root',
+  'changes to a writable root are visible only in their own machine': 'mapping the owners of host files needs root',
+  'root cannot move or replace the mount points of a writable root': 'mapping the owners of host files needs root',
   'files keep the owners and modes that they have in the image':
-    'shifting the owners of layers needs root: files of an image belong to nobody inside',
-  'changes to a writable image stay in their own session and survive a restart':
-    'shifting the owners of layers needs root',
-  'root in a machine cannot read files in /usr that only root may read on the host': 'only root can put such a file there',
-  'a machine that creates as many inotify instances as it can leaves enough for others': 'the kernel counts them for the user whose daemon it is',
-  [RESIZE_PROCESSES]: 'only root can raise the number of processes that a user may have',
+    'mapping the owners of layers needs root: files of an image belong to nobody in the sandbox',
+  'changes to a writable image stay in their own session and survive a restart': 'mapping the owners of layers needs root',
+  'root in a machine cannot read files in /usr that only root may read on the host': 'only root can create such a file',
+  'a machine that creates as many inotify instances as it can leaves enough for others':
+    'the kernel counts them for the user that runs the daemon',
+  [RESIZE_PROCESSES]: 'only root can raise the process limit of a user',
 }
 
 export const WITHOUT_CGROUP: Readonly<Record<string, string>> = {
@@ -72,7 +71,7 @@ export const WITHOUT_CGROUP: Readonly<Record<string, string>> = {
   [RESIZE]: NO_CGROUP,
 }
 
-/** Of a root that may not change limits of other processes, as in some containers. */
+/** For a root daemon that may not change the rlimits of other processes, as in some containers. */
 export const WITHOUT_SYS_RESOURCE: Readonly<Record<string, string>> = {
   [RESIZE_PROCESSES]: 'the daemon does not have CAP_SYS_RESOURCE',
 }

@@ -1,4 +1,4 @@
-// All of /proc and /sys is walked: no list of files would be complete on the next kernel.
+// Checks all files of /proc and /sys, because a list of files would be incomplete on the next kernel.
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect } from 'vitest'
 import { hasOwnKernel } from './sleepers.ts'
@@ -6,9 +6,9 @@ import { type Box, type Check, inBox } from './subject.ts'
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 
-/** What may differ from one reading to the next. Of the host as a whole, because programs such as top, free and the C library need it: */
+/** Files that may change between two readings. Host-wide, because programs such as top, free and the C library need them: */
 const HOST_WIDE = ['/proc/cpuinfo', '/proc/loadavg', '/proc/meminfo', '/proc/stat', '/proc/uptime']
-/** of the host's network stack, because the kernel shows it to every process, by a path of the process: */
+/** of the host's network stack, because the kernel shows them to every process: */
 const NETWORK_STACK = ['protocols', 'sockstat', 'sockstat6', 'softnet_stat'].map(name => `/proc/self/net/${name}`)
 /** of the machine itself: */
 const OWN = [
@@ -25,11 +25,11 @@ export const PROC_AND_SYS: Record<string, Check> = {
       await inBox(backend, subject, {}, async box => {
         const foreign = (await hasOwnKernel(backend, subject)) ? [] : await devices(box)
         const names = [other.machine.id, other.machine.containerId, ...foreign].filter(Boolean)
-        // The engine mounts folders of its machine into a container, and the kernel says from which device.
+        // The engine mounts folders of its machine into a container, and the kernel shows their devices.
         const spared =
           subject.strongest === 'sandbox' ? ['mounts', 'mountinfo', 'mountstats'].map(name => `/proc/self/${name}`) : []
         await box.asRoot(`cat > /tmp/names.py <<'END'\n${WALK}\n${namesProgram(names, spared)}\nEND`)
-        expect((await box.asRoot('python3 /tmp/names.py')).output).toBe('looked')
+        expect((await box.asRoot('python3 /tmp/names.py')).output).toBe('done')
       })
     })
   },
@@ -61,7 +61,7 @@ export const PROC_AND_SYS: Record<string, Check> = {
   },
 }
 
-/** Disks and network interfaces that this host has and the machine has not. */
+/** Disks and network interfaces of this host that the machine does not have. */
 async function devices(box: Box): Promise<string[]> {
   const own = (await box.run('tail -n +3 /proc/net/dev | cut -d: -f1; findmnt -no SOURCE /workspace | grep -o "loop[0-9]*"'))
     .output
@@ -70,7 +70,7 @@ async function devices(box: Box): Promise<string[]> {
   return names.filter(name => !own.split(/\s+/).includes(name))
 }
 
-/** Files that belong to no process, and those about the mounts and the network of this one. The kernel's configuration is compressed. */
+/** Files that belong to no process, and the files about the mounts and the network of this process. /proc/config.gz is skipped: it is compressed. */
 const WALK = `
 import hashlib, json, os, re, stat
 
@@ -98,9 +98,9 @@ for path in files():
     if path in ${JSON.stringify(spared)}: continue
     found = names.search(path.encode()) or names.search(read(path))
     if found: print(path, found[0].decode())
-print("looked")`
+print("done")`
 
-/** The first run keeps what it read, and the second prints what differs. */
+/** The first run saves the digests of all files, and the second prints the files that differ. */
 const CHANGES = `
 now = {path: hashlib.sha256(read(path)).hexdigest() for path in files()}
 if os.path.exists("/tmp/before"):

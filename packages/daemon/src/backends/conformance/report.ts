@@ -1,9 +1,8 @@
-// The suite as a plain program has it: a line of JSON for each check.
-
+// Runs the suite without a test runner and prints a line of JSON for each check.
 import type { Subject } from './subject.ts'
 import { CHECKS } from './suite.ts'
 
-/** `wanted` are the titles to run; all when there are none. */
+/** `wanted` are the titles of the checks to run; empty for all. */
 export async function report(
   subject: Subject,
   without: Readonly<Record<string, string>>,

@@ -1,4 +1,4 @@
-// What the host has one pool of: a machine that takes all it can get leaves others theirs.
+// Host-wide resource pools: a machine that takes as much as it can leaves enough for others.
 import { expect } from 'vitest'
 import { openFilePool } from '../isolation/open-files.ts'
 import { hasOwnKernel } from './sleepers.ts'
@@ -6,7 +6,7 @@ import { type Box, type Check, inBox } from './subject.ts'
 
 const OPEN_MS = 25_000
 
-/** Takes up to `most` of something as each of several users, says how many it got, and holds them until it is killed. */
+/** Takes up to `most` resources as each of several users, prints how many it got, and keeps them until it is killed. */
 const TAKE = [
   'import ctypes, os, sys, time',
   'what, most, users = sys.argv[1], int(sys.argv[2]), [int(u) for u in sys.argv[3:]]',
@@ -35,7 +35,7 @@ const TAKE = [
   'print(total, flush=True)',
 ].join('\n')
 
-/** Opens as many files as it can in each of so many processes, says how many it got, and holds them until it is killed. */
+/** Opens as many files as it can in each of several processes, prints how many it got, and keeps them until it is killed. */
 const OPEN = [
   'import os, sys, time',
   'total = 0',
@@ -56,7 +56,7 @@ const OPEN = [
 
 export const SHARED_POOLS: Record<string, Check> = {
   'a machine that opens as many files as it can leaves enough for others': async (backend, subject) => {
-    // Its own kernel has a pool of its own.
+    // A machine with its own kernel has its own pool.
     const isShared = !(await hasOwnKernel(backend, subject))
     const openFiles = async (box: Box, processes: number, most: number) =>
       Number((await box.run(`python3 -c '${OPEN}' ${processes} ${most}`, OPEN_MS)).output)

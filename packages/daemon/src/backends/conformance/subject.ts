@@ -1,11 +1,11 @@
-// What the checks work with: a backend under test and machines of it to run commands in.
+// What the checks work with: the backend under test, and machines to run commands in.
 import type { Readable } from 'node:stream'
 import { newId } from '@sandglass/contract/tables'
 import { openLink, type RunnerLink } from '../../runner-link/link.ts'
 import type { Backend, LimitKind, Machine, MachineSpec } from '../backend.ts'
 
 export interface Subject {
-  /** Opens the backend over the same data each time, as a daemon that starts again would. */
+  /** Opens the backend on the same data folder each time, as a restarted daemon does. */
   open(): Promise<Backend>
   /**
    * A program that opens the same backend, starts a machine for the spec in its last argument (JSON), prints a line with `started`, and
@@ -14,13 +14,13 @@ export interface Subject {
   readonly starter: readonly string[]
   /** Limits that this host cannot enforce for this backend. */
   readonly allowUnenforced: readonly LimitKind[]
-  /** How many times as long as a container's everything may take; 1 where absent. An emulated processor is slow. */
+  /** Factor for all deadlines; 1 where absent. An emulated processor is slow. */
   readonly patience?: number
-  /** The user with the most rights that a sandbox has; root where absent. Where it is not root, `asRoot` runs as that one. */
+  /** The most privileged user of a sandbox; root where absent. `asRoot` runs as this user. */
   readonly strongest?: 'sandbox'
-  /** What machines of it ask for; null where absent. */
+  /** The runtime that machines ask for; the backend's default where absent. */
   readonly runtime?: string
-  /** That gives a machine a kernel of its own, though the backend's others share the host's. */
+  /** Whether that runtime gives a machine its own kernel. Where absent, the probe of the backend decides. */
   readonly hasOwnKernel?: boolean
 }
 
@@ -65,7 +65,7 @@ export function specOf(subject: Pick<Subject, 'allowUnenforced' | 'runtime'>, ch
   }
 }
 
-/** Starts a machine, gives it to the work, and destroys it whatever happened. */
+/** Runs `work` with a machine, and destroys the machine afterwards, also on failure. */
 export async function inBox(
   backend: Backend,
   subject: Subject,
@@ -108,7 +108,7 @@ export function boxOf(machine: Machine, spec: MachineSpec, subject: Pick<Subject
   }
 }
 
-/** Waits for a condition; fails with what it was when the time is over. */
+/** Waits for a condition; throws an error with `what` at the deadline. */
 export async function until(what: string, condition: () => boolean | Promise<boolean>, deadlineMs = 10_000): Promise<void> {
   const end = Date.now() + deadlineMs
   while (!(await condition())) {
@@ -117,7 +117,7 @@ export async function until(what: string, condition: () => boolean | Promise<boo
   }
 }
 
-/** Resolves when a starter has said the word. */
+/** Resolves when a starter has printed the word. */
 export function said({ stdout }: { readonly stdout: Readable }, word: string): Promise<void> {
   let text = ''
   return new Promise((resolve, reject) => {
@@ -125,6 +125,6 @@ export function said({ stdout }: { readonly stdout: Readable }, word: string): P
       text += piece
       if (text.includes(word)) resolve()
     })
-    stdout.once('end', () => reject(new Error(`the starter ended before it said ${word}`)))
+    stdout.once('end', () => reject(new Error(`the starter ended before it printed ${word}`)))
   })
 }

@@ -1,4 +1,5 @@
-// The suite that every backend passes, with real machines. What a backend does not guarantee is left out by its exact name, with a reason.
+// The conformance suite, which every backend passes with real machines. A check that a backend does not guarantee is excluded by its exact title,
+// with a reason.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Backend } from '../backend.ts'
 import { IMAGES } from './images.ts'

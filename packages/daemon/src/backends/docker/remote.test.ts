@@ -40,7 +40,7 @@ const options = {
 const subject = { open: async () => openDocker(options), starter: [], allowUnenforced: ['disk'], strongest: 'sandbox' } as const
 const soon = () => AbortSignal.timeout(30_000)
 
-it('runs commands and carries files over one stream, and the next daemon takes it over', async () => {
+it('a remote machine runs commands and transfers files over one stream, and the next daemon recovers it', async () => {
   const backend = openDocker(options)
   const spec = specOf(subject, { memoryMb: 512 })
   const machine = await backend.start(spec, soon())
@@ -68,12 +68,12 @@ it('runs commands and carries files over one stream, and the next daemon takes i
   await next.destroy()
 })
 
-it('an engine whose certificate another authority signed is refused', async () => {
+it('an engine whose certificate is signed by another authority is refused', async () => {
   const probe = await openDocker({ ...options, tlsCa: pem('other') }).probe()
   expect(probe).toMatchObject({ available: false, why: expect.stringMatching(/self-signed|unable to (verify|get)/) })
 })
 
-it('an engine that does not know our certificate is not used', async () => {
+it('an engine that refuses our certificate is not used', async () => {
   const probe = await openDocker({ ...options, tlsCert: pem('stranger'), tlsKey: pem('stranger-key') }).probe()
   expect(probe.available).toBe(false)
 })
@@ -92,7 +92,7 @@ it.each([
   await expect(backend.prepare({ kind: 'host' }, soon())).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
 })
 
-it('a file that is put back is used, and fails nobody who wants nothing of the engine', async () => {
+it('a missing certificate file fails only calls to the engine, and is used once it is back', async () => {
   const tlsCa = pem('away')
   const backend = openDocker({ ...options, tlsCa })
   expect(await backend.probe()).toMatchObject({ available: false })

@@ -1,4 +1,4 @@
-// SECURITY: host-wide knobs, and what tells of the host's hardware or of what others do on it: a namespace hides none of this.
+// SECURITY: files of /proc with host-wide settings, details of the host's hardware, or activity of others. Namespaces hide none of them.
 export const MASKED_PROC = [
   ...['acpi', 'allocinfo', 'asound', 'bootconfig', 'buddyinfo', 'bus', 'cgroups', 'cmdline', 'diskstats', 'driver'],
   ...['dynamic_debug', 'fs', 'interrupts', 'iomem', 'ioports', 'irq', 'kallsyms', 'kcore', 'key-users', 'keys', 'kmsg'],

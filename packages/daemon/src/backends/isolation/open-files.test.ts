@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { mostOpenFiles, openFileLimit, openFilePool } from './open-files.ts'
 
-it('processes of one machine together get a quarter of the pool, and each no fewer than usual programs need', () => {
+it('all processes of a machine together get a quarter of the pool, and each at least 4096', () => {
   const pool = 2_465_780
   expect(openFileLimit(64, pool)).toBe(Math.min(mostOpenFiles(), 9631))
   expect(openFileLimit(256, pool)).toBe(4096)
@@ -9,7 +9,7 @@ it('processes of one machine together get a quarter of the pool, and each no few
   expect(openFileLimit(256, 2 ** 63)).toBe(mostOpenFiles())
 })
 
-it('the pool of this host has room', () => {
+it('the pool of this host is not exhausted', () => {
   const { open, max } = openFilePool()
   expect(open).toBeGreaterThan(0)
   expect(max).toBeGreaterThan(open)

@@ -5,25 +5,25 @@ const { syscalls, defaultAction, defaultErrnoRet } = seccompProfile('x64')
 const allowed = (name: string) => syscalls.filter(rule => rule.names.includes(name) && rule.action === 'SCMP_ACT_ALLOW')
 
 describe('the seccomp profile', () => {
-  it('answers what it does not name with ENOSYS', () => {
+  it('a call that is not named fails with ENOSYS', () => {
     expect({ defaultAction, defaultErrnoRet }).toEqual({ defaultAction: 'SCMP_ACT_ERRNO', defaultErrnoRet: 38 })
     expect(allowed('clone3')).toEqual([])
     expect(allowed('a_call_of_a_later_kernel')).toEqual([])
   })
 
-  it('names clone3 with ENOSYS, for an engine that ignores the default', () => {
+  it('clone3 is named with ENOSYS for engines that ignore the default', () => {
     const rules = syscalls.filter(rule => rule.names.includes('clone3'))
     expect(rules).toMatchObject([{ action: 'SCMP_ACT_ERRNO', errnoRet: 38 }])
   })
 
-  it('names no call both as allowed and as refused', () => {
+  it('no call is both allowed and refused', () => {
     const refused = syscalls
       .filter(rule => rule.action !== 'SCMP_ACT_ALLOW' && rule.args === undefined)
       .flatMap(rule => rule.names)
     expect(refused.filter(name => allowed(name).length > 0)).toEqual([])
   })
 
-  it('lets every ioctl through but the two that type into a terminal, by the lower 32 bits', () => {
+  it('every ioctl is allowed except the two that inject terminal input, by the lower 32 bits', () => {
     const passes = (request: number) =>
       allowed('ioctl').some(rule => {
         const [arg] = rule.args ?? []
@@ -34,7 +34,7 @@ describe('the seccomp profile', () => {
       expect(passes(request)).toBe(true)
   })
 
-  it('lets threads share the files of their process, and no thread have its own', () => {
+  it('a thread must share the open files of its process', () => {
     const passes = (name: string, argument: number) =>
       allowed(name).some(({ args: [arg] = [] }) => arg !== undefined && (argument & arg.value) === arg.valueTwo)
     const [process, thread, threadWithOwnFiles] = [0x0120_0011, 0x003d_0f00, 0x0001_0900]
@@ -42,22 +42,22 @@ describe('the seccomp profile', () => {
     expect([0, 2, 4].map(flags => passes('close_range', flags))).toEqual([true, false, true])
   })
 
-  it('is for the architecture of the machine alone', () => {
+  it('the profile covers only the architecture of the machine', () => {
     expect(seccompProfile('arm64').architectures).toEqual(['SCMP_ARCH_AARCH64'])
     expect(seccompProfile('x64').architectures).toEqual(['SCMP_ARCH_X86_64'])
   })
 })
 
-describe('the refusals for a kernel of its own', () => {
+describe('the deny-list for a sandbox with its own kernel', () => {
   const profile = refusalProfile('x64')
 
-  it('let through what they do not name, clone3 among it', () => {
+  it('a call that is not named is allowed, clone3 included', () => {
     expect(profile.defaultAction).toBe('SCMP_ACT_ALLOW')
     expect(profile.syscalls.every(rule => rule.action === 'SCMP_ACT_ERRNO')).toBe(true)
     expect(profile.syscalls.flatMap(rule => rule.names)).not.toContain('clone3')
   })
 
-  it('name every call that is refused aloud elsewhere, and each new namespace', () => {
+  it('every call that fails with EPERM elsewhere and every new namespace is refused', () => {
     const names = profile.syscalls.filter(rule => rule.args === undefined).flatMap(rule => rule.names)
     for (const call of ['mount', 'unshare', 'setns', 'bpf', 'keyctl', 'open_by_handle_at']) expect(names).toContain(call)
     const refused = (flags: number) =>

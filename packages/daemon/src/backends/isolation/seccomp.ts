@@ -1,5 +1,5 @@
-// The system calls a sandbox may make. An allow-list: a call that is not named does not exist there (ENOSYS), so what a later kernel adds
-// stays closed. Programs and libraries take ENOSYS as an old kernel and fall back; a call that is dangerous gets EPERM.
+// The system calls that a sandbox may make. It is an allow-list: a call that is not named fails with ENOSYS, so calls of later kernels are closed, too.
+// Programs and libraries take ENOSYS for an old kernel and fall back. Dangerous calls fail with EPERM.
 
 interface Syscalls {
   readonly names: readonly string[]
@@ -44,8 +44,8 @@ export function seccompProfile(arch: NodeJS.Architecture): SeccompProfile {
 }
 
 /**
- * For a kernel that is the sandbox's own, and has few of these calls itself: what it is told to refuse it refuses with EPERM, which programs do not
- * take for an old kernel. So this is a list of refusals, and clone3 is not in it: libraries would make no thread.
+ * For a sandbox with its own kernel (gVisor), which implements few of these calls and can refuse a call only with EPERM, which programs do not take
+ * for an old kernel. So this is a deny-list, and clone3 is not in it: libraries could create no thread.
  */
 export function refusalProfile(arch: NodeJS.Architecture): SeccompProfile {
   const refused = { action: 'SCMP_ACT_ERRNO', errnoRet: EPERM }
@@ -68,8 +68,8 @@ function words(text: string): string[] {
   return text.trim().split(/\s+/)
 }
 
-// SECURITY: not here are io_setup and mq_open with their families: the host has one small pool of each for everybody, and no limit per user counts.
-// Names that only one of the architectures has are skipped on the other.
+// SECURITY: io_setup, mq_open and related calls are not allowed: the host has one small pool of each, which no limit per user divides.
+// Names that exist only on one architecture are skipped on the other.
 const ALLOWED: Readonly<Record<string, string>> = {
   'reading and writing': `
     read write pread64 pwrite64 readv writev preadv pwritev preadv2 pwritev2 lseek close sendfile splice tee
@@ -93,7 +93,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
     sched_get_priority_min sched_rr_get_interval sched_getattr sched_setattr getpriority setpriority ioprio_get ioprio_set
     getcpu getrlimit setrlimit prlimit64 getrusage times seccomp landlock_create_ruleset landlock_add_rule
     landlock_restrict_self`,
-  // A tracer reaches only processes of its own pid namespace that run as the same user without more rights, and the filter is applied after it.
+  // A tracer reaches only processes of its own pid namespace with the same user and no more privileges, and the filter is applied after the tracer.
   debugging: 'ptrace process_vm_readv process_vm_writev',
   signals: `
     rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigsuspend rt_sigtimedwait rt_sigqueueinfo rt_tgsigqueueinfo
@@ -126,8 +126,8 @@ const NO_NAMESPACES: Syscalls[] = Array.from({ length: 32 }, (_, bit) => 2 ** bi
   }))
 const [CLONE_FILES, CLONE_THREAD, CLOSE_RANGE_UNSHARE] = [0x400, 0x1_0000, 2]
 /**
- * SECURITY: clone without a new namespace of any kind. clone3 hides its flags behind a pointer, so it does not exist: libraries use clone then.
- * A thread shares the open files of its process: the files of one that does not are in no list that the host counts.
+ * SECURITY: clone only without new namespaces. clone3 passes its flags behind a pointer, which seccomp cannot read, so it fails with ENOSYS and libraries
+ * use clone. A thread must share the open files of its process: the host does not count the files of one that does not.
  */
 const CLONE: Syscalls[] = [
   masked('clone', 0, NEW_NAMESPACES | CLONE_THREAD, 0),
@@ -146,7 +146,7 @@ function masked(name: string, index: number, mask: number, value: number): Sysca
 
 const [UNIX, INET, NETLINK, INET6, STREAM, DGRAM, TCP, UDP] = [1, 2, 16, 10, 1, 2, 6, 17]
 const TYPE_MASK = 0xf
-/** SECURITY: local, TCP and UDP sockets, and routing information. No raw packets, no crypto, vsock or other families with a history of holes. */
+/** SECURITY: unix, TCP and UDP sockets, and routing information. No raw packets, and no crypto, vsock or other families with a history of vulnerabilities. */
 const SOCKETS: Syscalls[] = [
   socket([{ index: 0, value: UNIX, op: 'SCMP_CMP_EQ' }]),
   socket([
@@ -179,7 +179,7 @@ function socket(args: Arg[]): Syscalls {
   return { names: ['socket'], action: 'SCMP_ACT_ALLOW', args }
 }
 
-/** Linux, 32-bit Linux, an old version number, fixed addresses for debuggers, and asking. */
+/** Linux, 32-bit Linux, an old version number, no address randomization for debuggers, and the query. */
 const PERSONALITY: Syscalls[] = [0, 8, 0x2_0000, 0x2_0008, 0x4_0000, 0xffff_ffff].map(value => ({
   names: ['personality'],
   action: 'SCMP_ACT_ALLOW',
@@ -187,14 +187,14 @@ const PERSONALITY: Syscalls[] = [0, 8, 0x2_0000, 0x2_0008, 0x4_0000, 0xffff_ffff
 }))
 
 const [TIOCSTI, TIOCLINUX] = [0x5412, 0x541c]
-/** SECURITY: every ioctl but the two that type into a terminal. Only the lower 32 bits count, as in the kernel. */
+/** SECURITY: every ioctl except the two that inject terminal input. Only the lower 32 bits count, as in the kernel. */
 const IOCTL: Syscalls[] = allBut([TIOCSTI, TIOCLINUX]).map(({ mask, value }) => ({
   names: ['ioctl'],
   action: 'SCMP_ACT_ALLOW',
   args: [{ index: 1, value: mask, valueTwo: value, op: 'SCMP_CMP_MASKED_EQ' }],
 }))
 
-/** The 32-bit numbers other than those excluded, as the fewest blocks of numbers that share their upper bits. */
+/** All 32-bit numbers except `excluded`, as the fewest blocks of numbers with the same upper bits. */
 function allBut(excluded: number[]): { mask: number; value: number }[] {
   const blocks: { mask: number; value: number }[] = []
   const visit = (value: number, bits: number) => {
@@ -209,7 +209,7 @@ function allBut(excluded: number[]): { mask: number; value: number }[] {
   return blocks
 }
 
-/** Refused aloud, where ENOSYS would mislead. Everything else that is missing above is refused too. */
+/** Calls that fail with EPERM, where ENOSYS would mislead. */
 const REFUSED = `
   mount umount umount2 pivot_root open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr unshare setns bpf
   perf_event_open userfaultfd keyctl add_key request_key open_by_handle_at fanotify_init io_uring_setup io_uring_enter
@@ -218,8 +218,8 @@ const REFUSED = `
   uselib ustat sysfs _sysctl vm86 vm86old memfd_secret chroot fanotify_mark modify_ldt`
 
 /**
- * The calls that today's kernels have beside those above. Docker Engine before 23 ignores `defaultErrnoRet` and answers EPERM to a call that no rule
- * names: the C library would make no thread, because it falls back from clone3 to clone on ENOSYS alone.
+ * All other calls of today's kernels. Docker Engine before 23 ignores `defaultErrnoRet` and lets a call that no rule names fail with EPERM: the C library
+ * could create no thread, because it falls back from clone3 to clone only on ENOSYS.
  */
 const ABSENT = `
   clone3 io_setup io_destroy io_getevents io_pgetevents io_submit io_cancel mq_open mq_unlink mq_timedsend mq_timedreceive

@@ -1,8 +1,8 @@
-// Where machines are below the data folder, whatever makes them.
+// The paths of machines below the data folder, the same for every backend.
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
 
-/** Longest path the kernel takes for a unix socket, without its end mark. */
+/** Longest path of a unix socket, without its terminating NUL. */
 const SOCKET_PATH_BYTES = 107
 const ID = /^[a-z0-9][a-z0-9_-]{0,63}$/
 
@@ -13,19 +13,19 @@ export interface MachinePaths {
   readonly images: string
   isId(name: string): boolean
   session(id: string): string
-  /** A socket of a machine; `name` is one of those that the paths were made for. */
+  /** Path of a socket of a machine; `name` is not longer than `longest` of machinePaths. */
   socketOf(id: string, name: string): string
 }
 
-/** `longest` is the longest name of a socket: a data folder with too long a path for it is refused. */
+/** `longest` is the longest name of a socket. Throws when the path of the data folder is too long for it. */
 export function machinePaths(dataDir: string, longest: string): MachinePaths {
   const [run, sessions] = [join(dataDir, 'run'), join(dataDir, 'sessions')]
   const sample = Buffer.byteLength(join(run, `sess_${'x'.repeat(16)}.${longest}`))
   if (sample > SOCKET_PATH_BYTES) {
-    const room = SOCKET_PATH_BYTES - sample + Buffer.byteLength(dataDir)
+    const most = SOCKET_PATH_BYTES - sample + Buffer.byteLength(dataDir)
     throw new SandglassError('CONFIG_INVALID', {
       source: 'data_dir',
-      issue: `${dataDir} is too long for unix sockets below it: at most ${room} bytes`,
+      issue: `${dataDir} is too long for unix sockets below it: at most ${most} bytes`,
     })
   }
   return {
@@ -41,7 +41,7 @@ export function machinePaths(dataDir: string, longest: string): MachinePaths {
 
 export const isMachineId = (name: string): boolean => ID.test(name)
 
-/** SECURITY: ids become paths; whatever the caller checked, nothing here may lead out of the data folder. */
+/** SECURITY: ids become parts of paths. This check stands even if callers have checked: no id may lead out of the data folder. */
 export function checked(id: string): string {
   if (!isMachineId(id)) throw new SandglassError('INTERNAL', { message: `not a machine id: ${JSON.stringify(id)}` })
   return id

@@ -1,4 +1,4 @@
-// A process that is named for good: a number with its start time, on one boot of the host.
+// Identifies a process across daemons and reboots: its pid, its start time, and the boot id of the host.
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
 import { isMissing } from '../../lib/missing-file.ts'
@@ -6,7 +6,7 @@ import { isMissing } from '../../lib/missing-file.ts'
 export const ProcessState = z.object({ pid: z.int(), start_time: z.int(), boot_id: z.string() })
 export type ProcessState = z.infer<typeof ProcessState>
 
-/** True while the process lives: the same number with another start time is another process. */
+/** False when the process has ended, even if its pid has been reused. */
 export function isAlive(state: ProcessState): boolean {
   try {
     if (readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim() !== state.boot_id) return false

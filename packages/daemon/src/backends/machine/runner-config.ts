@@ -1,9 +1,9 @@
-// What a runner is told before anything else, the same on every backend.
+// The configuration that a runner receives first, the same on every backend.
 import { FILE_ROOTS } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../backend.ts'
 import { SANDBOX_ID } from '../rootfs/image-users.ts'
 
-/** Threads of the runner that a machine may hold beyond the session's own processes: a Go program that cannot get a thread dies. */
+/** Threads that a machine may have for its runner, in addition to the session's process limit: a Go program that cannot create a thread dies. */
 export const RUNNER_THREADS = 32
 const MAX_SHELLS = 64
 

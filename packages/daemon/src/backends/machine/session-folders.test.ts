@@ -8,13 +8,13 @@ import { placeRecord } from './session-folders.ts'
 
 const SOURCE = fileURLToPath(new URL('session-folders.ts', import.meta.url))
 
-/** Dies when its record is about to be written. */
+/** Kills itself when its record is about to be written. */
 const KILLED = `
   const { placeRecord } = await import(process.argv[1])
   await placeRecord(process.argv[2], { toJSON: () => process.kill(process.pid, 'SIGKILL') })
 `
 
-it('a daemon that was killed while it made the folder of a session leaves nothing after the next start', async () => {
+it('the next daemon removes the folder of a session that a killed daemon was creating', async () => {
   const dataDir = await temporaryFolder()
   const sessions = join(dataDir, 'sessions')
   await mkdir(sessions)
@@ -22,7 +22,7 @@ it('a daemon that was killed while it made the folder of a session leaves nothin
   expect(spawnSync(process.execPath, ['--input-type=module', '-e', KILLED, SOURCE, killed]).signal).toBe('SIGKILL')
   const [left] = await readdir(sessions)
   expect(left).toMatch(/^sess_0123456789abcdef\..*\.new$/)
-  // As it is found when the kill comes a moment later: the record is there with the token.
+  // The state after a kill that comes a moment later: the record with the token exists.
   await writeFile(join(sessions, left ?? '', 'config.json'), JSON.stringify({ backend: 'microvm', token: 'secret' }))
   await placeRecord(join(sessions, 'sess_whole00000000000'), { backend: 'microvm' })
   await daemonFixture({ dataDir })

@@ -1,4 +1,4 @@
-// Every backend keeps a folder per session below the same one. Its config.json names the backend that it belongs to.
+// The folders of sessions. All backends use the same parent folder; config.json in each names the backend that it belongs to.
 import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,14 +9,14 @@ import { namesIn } from '../../lib/missing-file.ts'
 const Owned = z.object({ backend: z.string() })
 const UNPLACED = /\.[0-9a-f]{8}\.new$/
 
-/** Ids of the folders that belong to a backend. One whose record is missing or says nothing belongs to `oci`, which clears up what is unclear. */
+/** Ids of the folders that belong to a backend. A folder without a readable record belongs to `oci`, which removes leftovers. */
 export async function sessionFolders(sessionsDir: string, backend: string): Promise<string[]> {
   const ids = await readdir(sessionsDir)
   const owners = await Promise.all(ids.map(id => readJson(join(sessionsDir, id, 'config.json'), Owned)))
   return ids.filter((_, i) => (owners[i]?.backend ?? 'oci') === backend)
 }
 
-/** A new folder appears with its record in it, so that nobody takes it for a leftover of another backend. */
+/** Writes the record. A new folder is renamed into place with its record, so that it is never taken for a leftover. */
 export async function placeRecord(folder: string, record: z.infer<typeof Owned>): Promise<void> {
   const fresh = `${folder}.${randomBytes(4).toString('hex')}.new`
   await mkdir(join(fresh, 'logs'), { recursive: true, mode: 0o700 })
@@ -31,15 +31,15 @@ export async function placeRecord(folder: string, record: z.infer<typeof Owned>)
 }
 
 /**
- * Removes the folders of placeRecord calls that a kill cut short. SECURITY: their records hold tokens of runners. Only for the start of a daemon,
- * which has the data folder locked and has not begun to place records.
+ * Removes the folders of placeRecord calls that were interrupted by a kill. SECURITY: their records contain tokens of runners. Only for the start of
+ * a daemon, which has locked the data folder and has not placed a record yet.
  */
 export async function removeUnplaced(sessionsDir: string): Promise<void> {
   for (const name of await namesIn(sessionsDir))
     if (UNPLACED.test(name)) await rm(join(sessionsDir, name), { recursive: true, force: true })
 }
 
-/** Leaves of a session that did not start what it said. Without a record the folder is nobody's machine; it goes with the session. */
+/** Removes everything but the logs from the folder of a session that did not start. The folder is removed with the session. */
 export async function keepLogAlone(folder: string): Promise<void> {
   for (const name of await readdir(folder)) if (name !== 'logs') await rm(join(folder, name), { recursive: true, force: true })
 }

@@ -15,20 +15,20 @@ const subject = { open: () => openOci({ dataDir, runtime: 'auto', runnerPath }),
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 
 describe('the oci backend', () => {
-  it('without its runtime is unavailable, says what to install, and starts nothing', async () => {
+  it('is unavailable without its runtime, reports what to install, and starts nothing', async () => {
     const backend = await openOci({ dataDir, runtime: '/no/such/crun', runnerPath })
     expect(await backend.probe()).toMatchObject({ available: false, fix: 'sudo apt-get install -y crun' })
     await expect(backend.start(specOf(subject), AbortSignal.timeout(5000))).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
     expect(await backend.residents()).toEqual([])
   })
 
-  it('refuses a data folder whose sockets would have too long a path', () => {
+  it('refuses a data folder whose socket paths would be too long', () => {
     expect(() => ociPaths(`/${'x'.repeat(90)}`)).toThrow('too long for unix sockets')
     expect(() => ociPaths('/data').session('../../etc')).toThrow('not a machine id')
   })
 
   it.each(['broken', 'runc'])(
-    'reports a runtime called %s that fails with its own words, and leaves nothing behind',
+    'reports the error message of a failed runtime called %s, and leaves nothing behind',
     async name => {
       const runtime = join(dataDir, name)
       const script = `[ "$1" = --version ] && echo ${name} version 1 && exit\necho something is wrong >&2\nexit 1`
@@ -39,7 +39,7 @@ describe('the oci backend', () => {
     },
   )
 
-  it('keeps the token in a file of its own alone, and the environment in none', async () => {
+  it('stores the token only in config.json, and the environment in no file', async () => {
     const backend = await subject.open()
     const machine = await backend.start(specOf(subject, { env: { SECRET: 'sk-in-no-file' } }), AbortSignal.timeout(20_000))
     const folder = join(dataDir, 'sessions', machine.id)
@@ -53,7 +53,7 @@ describe('the oci backend', () => {
     await machine.destroy()
   })
 
-  it('unpacks a layer again only into what no session was promised', async () => {
+  it('refuses to unpack a layer into space that is promised to sessions', async () => {
     const image = await busyboxImage(dataDir)
     const folder = join(dataDir, 'sessions', specOf(subject).id)
     mkdirSync(folder)
@@ -68,7 +68,7 @@ describe('the oci backend', () => {
     rmSync(folder, { recursive: true })
   })
 
-  it('removes a folder that a start left half made', async () => {
+  it('removes the folder of an interrupted start', async () => {
     const backend = await subject.open()
     const { id } = specOf(subject)
     mkdirSync(join(dataDir, 'sessions', id, 'logs'), { recursive: true })

@@ -27,7 +27,7 @@ const never = (): never => {
 const start = async () => await (await subject.open()).start(specOf(subject), AbortSignal.timeout(20_000))
 
 describe('a machine whose records are lost', () => {
-  it('ends when the next daemon opens', async () => {
+  it('is ended by the next daemon', async () => {
     const lost = await start()
     const damaged = await start()
     lose(lost.id)
@@ -42,7 +42,7 @@ describe('a machine whose records are lost', () => {
     await next.discard(kept.id)
   })
 
-  it('ends when it is discarded', async () => {
+  it('is ended by discard', async () => {
     const backend = await subject.open()
     const [lost, kept] = [await start(), await start()]
     lose(lost.id)
@@ -54,7 +54,7 @@ describe('a machine whose records are lost', () => {
 })
 
 describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher that is killed while it waits', () => {
-  it('leaves nothing, and the machines that run and start go on', async () => {
+  it('leaves nothing behind, and other machines keep running and starting', async () => {
     const own = mkdtempSync(join(dataDir, 'own-'))
     const backend = await openOci({ dataDir: own, runtime: 'auto', runnerPath })
     onTestFinished(async () => {
@@ -87,7 +87,7 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a runtime 
     return (found ?? never()).pid
   }
 
-  it('while it waits, or in the middle of a start, is not noticed by the start', async () => {
+  it('while it waits or during a start does not make the start fail', async () => {
     const own = mkdtempSync(join(dataDir, 'own-'))
     const backend = await openOci({ dataDir: own, runtime: 'auto', runnerPath })
     onTestFinished(async () => {
@@ -124,7 +124,7 @@ describe('without the runtime that started it', () => {
 })
 
 describe('the compiled system call filter', () => {
-  it('is in no file: one that was planted is removed and has no effect', async () => {
+  it('is not read from a file: a planted file is removed and has no effect', async () => {
     const planted = join(dataDir, 'run', 'seccomp-0123456789abcdef.bpf')
     writeFileSync(planted, Buffer.alloc(8))
     const backend = await subject.open()
@@ -140,7 +140,7 @@ describe('the compiled system call filter', () => {
 })
 
 describe('images that no machine has', () => {
-  it('are removed, and what a machine has stays', async () => {
+  it('are removed, and those of existing machines stay', async () => {
     const dir = join(dataDir, 'pruning')
     const [old, used, current] = ['0', '1', '2'].map(digit => digit.repeat(16))
     for (const name of [`host-${old}`, `host-${used}`, `host-${current}`, `runner-v2-${old}`, `runner-v2-${used}`, 'empty'])

@@ -28,7 +28,7 @@ if (existsSync(runsc)) {
   const subject = subjectOf(runsc)
   conformance('oci with runsc', subject, RUNSC)
 
-  it('the folder in which the runner made its socket is gone, for root too', async () => {
+  it('the folder of the runner’s socket is not accessible, even for root', async () => {
     await inBox(await subject.open(), subject, {}, async ({ machine, asRoot }) => {
       expect((await asRoot('echo x > /.sandglass-run/x')).code).not.toBe(0)
       expect((await asRoot('ln -s /etc/passwd /.sandglass-run/s')).code).not.toBe(0)
@@ -36,7 +36,7 @@ if (existsSync(runsc)) {
     })
   })
 
-  it('programs have threads, sockets of their own and files that are theirs', async () => {
+  it('programs can use threads and unix sockets, and own the files that they create', async () => {
     await inBox(await subject.open(), subject, {}, async ({ run, link }) => {
       const program = [
         'import socket, threading',
@@ -49,7 +49,7 @@ if (existsSync(runsc)) {
     })
   })
 
-  it('memory past the limit ends the sandbox, and is told as its end', async () => {
+  it('exceeding the memory limit ends the sandbox, and exitReason names the limit', async () => {
     await inBox(await subject.open(), subject, { memoryMb: 256 }, async ({ machine, run }) => {
       await expect(run('python3 -c "b = bytearray(400 << 20)"')).rejects.toThrow()
       await until('the sandbox is gone', async () => !(await machine.isRunning()))
@@ -57,7 +57,7 @@ if (existsSync(runsc)) {
     })
   })
 
-  it('folders of the host are seen as they are, and cannot be writable', async () => {
+  it('changes in mounted host folders are visible, and writable mounts are refused', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sandglass-mount-'))
     chmodSync(folder, 0o755)
     writeFileSync(join(folder, 'f'), 'one')
@@ -74,7 +74,7 @@ if (existsSync(runsc)) {
     rmSync(folder, { recursive: true })
   })
 
-  it('what a shell of root is about to run is closed to other users', async () => {
+  it('other users cannot open the commands of a root shell', async () => {
     await inBox(await subject.open(), subject, {}, async ({ asRoot, run }) => {
       await asRoot('true')
       const program = [
@@ -90,7 +90,7 @@ if (existsSync(runsc)) {
     })
   })
 
-  it('a shell that was at its prompt takes the next command', async () => {
+  it('a shell at its prompt accepts the next command', async () => {
     await inBox(await subject.open(), subject, {}, async ({ link, run }) => {
       await run('true')
       const attached = await link.stream('shell.attach', { name: 'main' })
@@ -99,13 +99,13 @@ if (existsSync(runsc)) {
     })
   })
 
-  it('one session may ask for it, and the others have what the configuration says', async () => {
+  it('one session can use gVisor while others use the default runtime', async () => {
     const backend = await openOci({ dataDir, runtime: 'crun', runtimes: { gvisor: runsc }, runnerPath })
     await inBox(backend, subject, { runtime: 'gvisor' }, async ({ run }) => expect((await run('uname -r')).output).toBe('4.4.0'))
     await inBox(backend, subject, {}, async ({ run }) => expect((await run('uname -r')).output).not.toBe('4.4.0'))
   })
 
-  it('one that gives a sandbox other ids than its own starts nothing, and says why', async () => {
+  it('a runtime that gives a sandbox the wrong user ids starts nothing, and the error says why', async () => {
     const path = join(dataDir, 'runsc-nobody')
     writeFileSync(path, `#!/bin/sh\nexec ${runsc} --directfs=false "$@"\n`, { mode: 0o755 })
     const [other, spec] = [subjectOf(path), specOf(subject)]
@@ -117,6 +117,6 @@ if (existsSync(runsc)) {
   })
 }
 
-it('what does not hold with it is named with a reason', () => {
+it('the exceptions of runsc are listed', () => {
   expect(Object.keys(RUNSC).length).toBeGreaterThan(0)
 })

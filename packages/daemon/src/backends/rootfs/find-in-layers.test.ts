@@ -26,11 +26,11 @@ async function lookIn(layers: readonly TestLayer[]) {
   return found?.content === undefined ? found?.kind : Buffer.from(found.content, 'base64').toString()
 }
 
-it('finds what the uppermost layer has', async () => {
+it('the file of the uppermost layer is found', async () => {
   expect(await look([file('etc/passwd', 'old')], [file('etc/passwd', 'new')])).toBe('new')
 })
 
-it('follows links, also of folders, to where they lead in the end', async () => {
+it('links are followed, also those of folders', async () => {
   expect(await look([link('etc', 'usr/etc'), link('usr/etc/passwd', '../../real'), file('real', 'behind two links')])).toBe(
     'behind two links',
   )
@@ -41,19 +41,19 @@ it.each([
   ['a folder', '.wh.etc'],
   ['the content of a folder', 'etc/.wh..wh..opq'],
   ['the content of the root', '.wh..wh..opq'],
-])('finds nothing where a layer takes away %s', async (_, whiteout) => {
+])('nothing is found after a layer deletes %s', async (_, whiteout) => {
   expect(await look([file('etc/passwd', 'old')], [file(whiteout, '')])).toBe('')
   expect(await look([file('etc/passwd', 'old')], [file(whiteout, ''), file('etc/passwd', 'new')])).toBe('new')
 })
 
-it('ends where links lead below themselves, or in a circle', async () => {
+it('the search ends when links lead below themselves or in a circle', async () => {
   expect(await look([link('etc', 'etc/more')])).toBe('')
   expect(await look([link('etc', 'a'), link('a', 'etc')])).toBe('')
   expect(await look([link('etc', 'a/b'), link('a', 'etc/c'), link('etc/passwd', 'etc/d')])).toBe('')
 })
 
-it('says so of a layer that only seems to be one', async () => {
-  // A header for all that follows makes the next one as long as the layer is not.
+it('an invalid tar fails with IMAGE_INVALID', async () => {
+  // A global header gives the next entry a size beyond the end of the layer.
   const archive = pack()
   archive.entry({ name: 'global', type: 'pax-global-header', pax: { size: '9999' } } as never)
   archive.entry({ name: `etc/${'long/'.repeat(60)}name`, type: 'file' }, 'x')

@@ -1,4 +1,4 @@
-// What an image has at some paths, told from the tars of its layers: for backends that do not unpack them here.
+// Finds files of an image in the tars of its layers, for backends that do not unpack layers on this host.
 import { posix } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import type { Header } from 'tar-stream'
@@ -15,15 +15,15 @@ interface Entry {
 
 const MAX_BYTES = 1024 * 1024
 const MAX_LINKS = 16
-/** SECURITY: links that lead below themselves would go on for ever. */
+/** SECURITY: links that lead below themselves would never end. */
 const MAX_PLACES = 2000
 
 export async function findInLayers(image: LayeredImage, paths: readonly string[], signal: AbortSignal): Promise<FoundPaths> {
-  // Links among the folders lead to more places that matter: those are found by looking again.
+  // A link leads to further paths, so the layers are read again until there are no new ones.
   let wanted = new Set(paths.flatMap(withParents))
   for (let links = 0; ; links++) {
     const found = await scan(image, wanted, signal)
-    const more = new Set([...wanted, ...[...found].flatMap(([path, entry]) => ahead(path, entry, wanted))])
+    const more = new Set([...wanted, ...[...found].flatMap(([path, entry]) => linkTargets(path, entry, wanted))])
     if (more.size === wanted.size || more.size > MAX_PLACES || links === MAX_LINKS)
       return Object.fromEntries(paths.map(path => [path, resolve(found, path)]))
     wanted = more
@@ -34,9 +34,9 @@ async function scan(image: LayeredImage, wanted: ReadonlySet<string>, signal: Ab
   const found = new Map<string, Entry>()
   for (const { diffId, blob, compression } of image.layers) {
     const here = new Map<string, Entry>()
-    // Places that this layer takes away, and folders of which it takes the content away.
-    const [gone, emptied] = [new Set<string>(), new Set<string>()]
-    // What was found is wanted, and so is everything above it: no other place matters.
+    // Paths that this layer deletes, and folders whose content it deletes.
+    const [deleted, emptied] = [new Set<string>(), new Set<string>()]
+    // Everything that was found and its parents are in `wanted`, so no other path matters.
     const note = (places: Set<string>, path: string) => void (wanted.has(path) && places.add(path))
     const tar = openLayer(blob, { image: image.reference, diffId, compression })
     const source = { image: image.reference, issue: 'a layer cannot be read' }
@@ -44,14 +44,14 @@ async function scan(image: LayeredImage, wanted: ReadonlySet<string>, signal: Ab
       const path = posix.resolve('/', header.name)
       const { dir, base } = posix.parse(path)
       if (base === '.wh..wh..opq') note(emptied, dir)
-      else if (base.startsWith('.wh.')) note(gone, posix.join(dir, base.slice('.wh.'.length)))
+      else if (base.startsWith('.wh.')) note(deleted, posix.join(dir, base.slice('.wh.'.length)))
       if (!wanted.has(path)) return
       const isRead = header.type === 'file' && (header.size ?? 0) <= MAX_BYTES
       here.set(path, entryOf(header, isRead ? (await buffer(body)).toString('base64') : ''))
     })
     for (const path of [...found.keys()]) {
       const above = withParents(posix.dirname(path))
-      if ([path, ...above].some(each => gone.has(each)) || above.some(each => emptied.has(each))) found.delete(path)
+      if ([path, ...above].some(each => deleted.has(each)) || above.some(each => emptied.has(each))) found.delete(path)
     }
     for (const [path, entry] of here) {
       if (entry.kind !== 'folder') for (const below of [...found.keys()]) if (below.startsWith(`${path}/`)) found.delete(below)
@@ -63,18 +63,18 @@ async function scan(image: LayeredImage, wanted: ReadonlySet<string>, signal: Ab
 
 function entryOf({ type, linkname }: Header, content: string): Entry {
   if (type === 'symlink') return { kind: 'link', target: linkname ?? '', content: '' }
-  // A hard link is to a file of the same layer, which is a file here too.
+  // A hard link refers to a file of the same layer, so it counts as a file.
   if (type === 'file' || type === 'contiguous-file' || type === 'link') return { kind: 'file', target: '', content }
   return { kind: type === 'directory' ? 'folder' : 'other', target: '', content: '' }
 }
 
-/** The path and all that is above it, the root as the last. */
+/** The path and all its parents, up to the root. */
 function withParents(path: string): string[] {
   return path === '/' ? [path] : [path, ...withParents(posix.dirname(path))]
 }
 
-/** Where the paths that lie behind a link lead, and all that is above them. */
-function ahead(path: string, entry: Entry, wanted: ReadonlySet<string>): string[] {
+/** The paths that a link leads the wanted paths to, with their parents. */
+function linkTargets(path: string, entry: Entry, wanted: ReadonlySet<string>): string[] {
   if (entry.kind !== 'link') return []
   const target = posix.resolve(posix.dirname(path), entry.target)
   const behind = [...wanted].filter(other => other === path || other.startsWith(`${path}/`))

@@ -1,6 +1,6 @@
 // The image `host`: the host's own programs under /usr, and nothing else of the host.
-// SECURITY: everything the sandbox sees is named here. What is not named, such as home directories, /var, /opt, keys in /etc and sockets
-// in /run, is not there; there is no list of things to hide that could be incomplete.
+// SECURITY: this is an allow-list of everything that the sandbox sees. What is not named, such as home directories, /var, /opt, keys in /etc and sockets
+// in /run, does not exist there; a list of things to hide could be incomplete.
 import { createHash, randomBytes } from 'node:crypto'
 import { chmod, cp, lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -8,7 +8,7 @@ import { renameDurably } from '../../lib/durable-rename.ts'
 import { nullIfMissing } from '../../lib/missing-file.ts'
 import { stateOf } from './host-state.ts'
 
-/** A host folder or file and where the sandbox sees it. `writable`: a session with a writable root may change it, in a copy of its own. */
+/** A host folder or file and its path in the sandbox. `writable`: a session with a writable root can change it, in its own copy. */
 export interface Layer {
   readonly source: string
   readonly target: string
@@ -53,8 +53,8 @@ const LINKS: Record<string, string> = {
 }
 
 /**
- * Parts of /etc that programs need to start or to speak to others, copied as they are. Files that others may not read on the host are left out.
- * SECURITY: none of these holds credentials by custom; configuration of git, npm, pip, maven and the like can, so it is not here.
+ * Parts of /etc that programs need to start or to use the network, copied unchanged. Files that are not world-readable on the host are skipped.
+ * SECURITY: none of these usually holds credentials. Configuration of git, npm, pip, maven and the like can, so it is not here.
  */
 const FROM_ETC = [
   ...[
@@ -104,15 +104,15 @@ const FROM_ETC = [
     'bash_completion.d',
     'papersize',
   ],
-  // Debian's chromium does not start without a file there. Others in that folder may hold keys.
+  // Debian's chromium does not start without a file there. Other files of that folder may hold keys.
   ...['chromium.d/README', 'chromium.d/default-flags', 'chromium.d/dev-shm'],
 ]
-/** Folders below /etc are looked through this far for changes. */
+/** Folders below /etc are checked for changes to this depth. */
 const ETC_DEPTH = 2
-/** Folders of language runtimes, whose installation has links into them. */
+/** Folders of language runtimes, which have links into them from /usr. */
 const RUNTIMES = /^(python[0-9.]*|java(-[0-9]+-openjdk)?|\.java|ImageMagick-[0-9]+|php|ruby|R)$/
 
-/** What every sandbox has in /etc, whatever its image: names are answered inside. */
+/** Files in /etc of every sandbox, whatever its image: names are resolved inside the sandbox. */
 export const NETWORK_FILES: Readonly<Record<string, string>> = {
   'etc/hosts': '127.0.0.1 localhost\n',
   'etc/hostname': 'sandbox\n',
@@ -129,7 +129,7 @@ const FILES: Record<string, string> = {
   'etc/shells': '/bin/sh\n/bin/bash\n',
   'etc/profile': [
     'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-    // bash knows by itself who it is: the first command of a session need not wait for a program to start.
+    // bash has the user id in a variable, so the first command of a session need not wait for a program to start.
     'part=$EUID; [ -n "$part" ] || part=$(id -u)',
     '[ "$part" = 0 ] || PATH=/home/sandbox/.local/bin:/usr/local/bin:/usr/bin:/bin',
     'export PATH',
@@ -141,22 +141,22 @@ const FILES: Record<string, string> = {
   'etc/bash.bashrc': '[ -z "$PS1" ] || PS1=\'\\u@\\h:\\w\\$ \'\n',
 }
 
-/** SECURITY: /sys is these files alone. The kernel's own shows every disk of the host and the file behind it, whoever's it is. */
+/** SECURITY: /sys has only these files. The kernel's own shows every disk of the host and the file behind it, also those of other sessions. */
 const CPUS = 'sys/devices/system/cpu'
 const FROM_SYS = ['online', 'possible', 'present', 'kernel_max']
 
-/** Makes the folder that becomes `/`, once for each state of what it is made from, and says what is mounted into it. */
+/** Makes the folder that becomes `/`, unless it exists for the current state of the host, and returns what is mounted into it. */
 export async function prepareHost(imagesDir: string, hostRoot = '/'): Promise<HostRootfs> {
   const copied = await sources(join(hostRoot, 'etc'))
   const programs = await programFolders(hostRoot)
   const name = `host-${await fingerprint(hostRoot, copied, programs)}`
   const folder = join(imagesDir, name)
   if (!(await exists(folder))) {
-    // Each backend makes its own, all in one process.
+    // Several backends of one process may make it at the same time.
     const building = `${folder}.${randomBytes(6).toString('hex')}.new`
     await build(building, hostRoot, copied, programs)
     await renameDurably(building, folder).catch(async error => {
-      // Another start made it meanwhile.
+      // Another start may have made it meanwhile.
       await rm(building, { recursive: true, force: true })
       if (!(await exists(folder))) throw error
     })
@@ -192,7 +192,7 @@ async function build(folder: string, hostRoot: string, copied: string[], program
   await writeProcessors(folder, hostRoot)
 }
 
-/** What programs read to count processors, below a folder that becomes `/`. */
+/** Writes the files that programs read to count processors. `folder` becomes `/`. */
 export async function writeProcessors(folder: string, hostRoot = '/'): Promise<void> {
   await folderForAll(join(folder, CPUS))
   for (const [name, text] of Object.entries(await processors(hostRoot))) {
@@ -203,7 +203,7 @@ export async function writeProcessors(folder: string, hostRoot = '/'): Promise<v
   for (const name of await processorNames(hostRoot)) await folderForAll(join(folder, CPUS, name))
 }
 
-/** Differs when they do. */
+/** A value that differs when these files do. */
 export async function processorsMark(hostRoot = '/'): Promise<string> {
   return JSON.stringify([await processors(hostRoot), await processorNames(hostRoot)])
 }
@@ -219,13 +219,13 @@ async function processorNames(hostRoot: string): Promise<string[]> {
   return names.filter(name => /^cpu[0-9]+$/.test(name))
 }
 
-/** Readable by every id whatever the daemon's umask: no id of a sandbox owns it. */
+/** Creates a folder that every user can read, whatever the daemon's umask: no id of a sandbox owns it. */
 export async function folderForAll(path: string): Promise<void> {
   await mkdir(path, { recursive: true })
   await chmod(path, 0o755)
 }
 
-/** Copies a file or folder, links as links, leaving out whatever others may not read on the host. */
+/** Copies a file or folder, links as links, without files that are not world-readable on the host. */
 async function copyReadable(source: string, target: string): Promise<void> {
   await folderForAll(dirname(target))
   await cp(source, target, {

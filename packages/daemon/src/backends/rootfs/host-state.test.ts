@@ -5,7 +5,7 @@ import { temporaryFolder } from '../../testing/daemon.fixture.ts'
 import { stateOfPrograms } from '../microvm/disks/host-disk.ts'
 import { prepareHost } from './host-image.ts'
 
-/** What an installation script does that was run before: everything is as it was, but the times of folders are not. */
+/** What an installation script does when it runs a second time: it changes the times of folders and nothing else. */
 async function touch(root: string): Promise<void> {
   for (const folder of ['usr/bin', 'usr/local/lib/python3', 'etc/alternatives']) {
     await writeFile(join(root, folder, 'temporary'), '')

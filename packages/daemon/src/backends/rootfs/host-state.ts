@@ -1,14 +1,14 @@
-// What tells whether files of the host changed since they were copied. The time of a folder does not: it changes with every file that
-// comes and goes, and when a link is made anew that leads where it led before.
+// A value that differs when files of the host have changed since they were copied. The times of folders are not used: they change with every temporary
+// file, and when a link is replaced by an equal one.
 import { createHash } from 'node:crypto'
 import { lstat, readdir, readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { nullIfMissing } from '../../lib/missing-file.ts'
 
-/** A file up to this length is read; of a longer one, the length and time are taken. */
+/** The content of files up to this size is hashed; of larger ones the size and time are used. */
 const READ_BYTES = 8 * 1024 ** 2
 
-/** Of a file, a link or a folder with what is in it, `depth` levels down; null where there is nothing. */
+/** The state of a file, a link, or a folder with its content `depth` levels down; null where nothing exists. */
 export async function stateOf(path: string, depth: number): Promise<unknown> {
   const info = await lstat(path).catch(nullIfMissing)
   if (info === null) return null
@@ -20,7 +20,7 @@ export async function stateOf(path: string, depth: number): Promise<unknown> {
   return [info.mode, await Promise.all(names.map(async name => [name, await stateOf(join(path, name), depth - 1)]))]
 }
 
-/** Of a file that is written anew when nothing in it has changed. */
+/** The state of a file that is often rewritten without a change. */
 export async function contentState(path: string): Promise<unknown> {
   const info = await lstat(path).catch(nullIfMissing)
   if (!info?.isFile() || info.size > READ_BYTES) return await stateOf(path, 1)
@@ -29,7 +29,7 @@ export async function contentState(path: string): Promise<unknown> {
     .digest('hex')
 }
 
-/** What this user may not look into is not copied either. */
+/** A folder that this user cannot read is not copied either. */
 function unreadable(error: NodeJS.ErrnoException): string[] {
   if (error.code === 'EACCES' || error.code === 'ENOENT') return []
   throw error

@@ -1,4 +1,4 @@
-// /etc/passwd and /etc/group of an image with the user that sandboxes run as. Whoever has its ids in the image keeps the name.
+// /etc/passwd and /etc/group of an image with the user that sandboxes run as. A user of the image with the same id keeps its name.
 
 export const SANDBOX_ID = 1000
 const NAME = 'sandbox'
@@ -11,7 +11,7 @@ export interface Users {
   readonly name: string
 }
 
-/** `passwd` and `group` are the image's own texts, '' where it has none; `shell` is one that it has. */
+/** `passwd` and `group` are the image's own files, '' where it has none; `shell` is a shell of the image. */
 export function withSandboxUser(passwd: string, group: string, shell: string): Users {
   const users = linesOf(passwd || `root:x:0:0:root:/root:${shell}\n`)
   const groups = linesOf(group || 'root:x:0:\n')

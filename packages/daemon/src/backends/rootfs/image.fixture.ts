@@ -14,7 +14,7 @@ const COMPRESS = { none: (tar: Buffer) => tar, gzip: gzipSync, zstd: zstdCompres
 export type Entry = Partial<Header> & { name: string; content?: string | Buffer }
 export type Layer = { entries: readonly Entry[]; compression?: ImageLayer['compression'] }
 
-/** Programs in /usr/bin, and /bin a link to it, as on most systems. */
+/** Programs in /usr/bin, and /bin as a link to it, as on most systems. */
 export async function busyboxLayer(): Promise<Entry[]> {
   return [
     { name: 'usr/bin/busybox', mode: 0o755, content: await readFile(BUSYBOX) },
@@ -25,7 +25,7 @@ export async function busyboxLayer(): Promise<Entry[]> {
   ]
 }
 
-/** Three layers, each compressed in another way: busybox, a file that a later layer takes away, and one that it changes. */
+/** Three layers with different compressions: busybox with two more files, the removal of one of them, and a change of the other. */
 export async function busyboxImage(folder: string): Promise<LayeredImage> {
   const base = [...(await busyboxLayer()), { name: 'opt/gone', content: 'gone' }, { name: 'opt/changed', content: 'old' }]
   const second = [

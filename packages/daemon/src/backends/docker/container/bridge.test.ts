@@ -29,7 +29,7 @@ afterAll(async () => {
 const DIAL = `python3 -c 'import socket; socket.create_connection(("${HOST}", 1), 5)' 2>&1 | tail -1`
 const ports = () => readdirSync(`/sys/class/net/${BRIDGE}/brif`)
 
-it('who asks for it is on the bridge, and leaves it at the end; who does not has no network', async () => {
+it('a session with network bridge is connected until it ends, and one without it has no network', async () => {
   await inBox(await open(), subject, { network: 'bridge' }, async box => {
     expect(ports()).toHaveLength(1)
     expect((await box.run(DIAL)).output).toContain('Connection refused')

@@ -35,7 +35,7 @@ const open = async () => openDocker(options)
 const soon = () => AbortSignal.timeout(30_000)
 const FORGETS = { code: 'LIMIT_UNENFORCEABLE', detail: { backend: 'docker', limits: ['pids'], accept: ['disk', 'pids'] } }
 
-it('one session may ask for one, and is spoken to through the engine; the others have the engine’s own', async () => {
+it('a session with a runtime is reached through the engine, and the others use the engine’s default', async () => {
   const backend = await open()
   await inBox(backend, subject, { runtime: 'runc' }, async ({ run, machine }) => {
     expect(machine.mux).toBe(true)
@@ -44,7 +44,7 @@ it('one session may ask for one, and is spoken to through the engine; the others
   await inBox(backend, subject, {}, async ({ machine }) => expect(machine.mux).toBe(false))
 })
 
-it('the next daemon takes it over, paused it can be ended, and it starts again', async () => {
+it('a session with a runtime is recovered by the next daemon, can be stopped while paused, and starts again', async () => {
   const spec = specOf(subject, { runtime: 'runc' })
   const first = boxOf(await (await open()).start(spec, soon()), spec, subject)
   await first.run('export KEPT=yes; cd /tmp; echo kept > /workspace/f')
@@ -67,7 +67,7 @@ it.each([
   ['nvidia', {}, 'UNSUPPORTED', 'backends.docker.runtimes names gvisor, runc, careless, kata'],
   ['kata', {}, 'BACKEND_UNAVAILABLE', 'the engine has no runtime kata: it has '],
   ['runc', { mounts: [{ source: folder, target: '/mnt/m', readonly: true }] }, 'UNSUPPORTED', 'mounts with docker and a runtime'],
-])('the runtime %s with %o is refused, and nothing is made', async (runtime, changes, code, message) => {
+])('the runtime %s with %o is refused, and nothing is created', async (runtime, changes, code, message) => {
   const [backend, spec] = [await open(), specOf(subject, { runtime, ...changes })]
   const refusal = { code, message: expect.stringContaining(message) }
   await expect(backend.checkRequirements?.(spec)).rejects.toMatchObject(refusal)
@@ -75,7 +75,7 @@ it.each([
   expect(await backend.residents()).toEqual([])
 })
 
-it('a shim that the engine does not find fails the start with what the engine says, and leaves nothing', async () => {
+it('a shim that the engine does not find fails the start with the engine’s message, and leaves nothing behind', async () => {
   const [backend, spec] = [await open(), specOf(subject, { runtime: 'io.containerd.kata.v2' })]
   await expect(backend.start(spec, soon())).rejects.toMatchObject({
     code: 'START_FAILED',
@@ -86,14 +86,14 @@ it('a shim that the engine does not find fails the start with what the engine sa
 })
 
 if (existsSync(runsc))
-  it('a kernel that does not keep programs from the runner’s streams starts nothing', async () => {
+  it('a runtime that lets programs open the runner’s streams makes the start fail', async () => {
     const [backend, spec] = [await open(), specOf(subject, { runtime: 'gvisor' })]
     await expect(backend.start(spec, soon())).rejects.toThrow('lets every program of the sandbox open what the runner has open')
     await backend.discard(spec.id)
     expect(await backend.residents()).toEqual([])
   })
 
-it('a runtime that forgets a limit starts nothing, unless sessions may go without it', async () => {
+it('a runtime that ignores a limit makes the start fail, unless the limit is accepted as unenforced', async () => {
   const [backend, spec] = [await open(), specOf(subject, { runtime: 'careless' })]
   await expect(backend.start(spec, soon())).rejects.toMatchObject(FORGETS)
   await backend.discard(spec.id)
@@ -104,7 +104,7 @@ it('a runtime that forgets a limit starts nothing, unless sessions may go withou
   await machine.destroy()
 })
 
-it('a session that is refused for it leaves nothing', async () => {
+it('a session that is refused for an ignored limit leaves nothing behind', async () => {
   const daemon = await daemonFixture({
     flags: { 'backends-docker-allow-unenforced': ['disk'] },
     backends: dataDir => [openDocker({ ...options, dataDir })],
@@ -115,7 +115,7 @@ it('a session that is refused for it leaves nothing', async () => {
   await daemon.close()
 })
 
-it('so it is with one that the engine takes by itself', async () => {
+it('a default runtime of the engine that ignores a limit makes the start fail', async () => {
   const engine = await testEngine('--add-runtime', `careless=${careless}`, '--default-runtime', 'careless')
   try {
     const backend = openDocker({ ...plain, dataDir: join(folder, 'data'), endpoint: engine.endpoint })
@@ -129,7 +129,7 @@ it('so it is with one that the engine takes by itself', async () => {
   }
 })
 
-it('one whose limits no daemon has lived to read is ended by the next', async () => {
+it('a machine whose limits were not checked before its daemon died is ended by the next daemon', async () => {
   const spec = specOf(subject, { runtime: 'runc' })
   const machine = await (await open()).start(spec, soon())
   const record = join(plain.dataDir, 'sessions', spec.id, 'config.json')
@@ -140,7 +140,7 @@ it('one whose limits no daemon has lived to read is ended by the next', async ()
   await next.discard(spec.id)
 })
 
-it('doctor is told of each that sessions may have', async () => {
+it('runtimes() reports each runtime that sessions may use', async () => {
   const known = (name: string) => ({ name, version: 'known to the engine', why: null, fix: null })
   expect(await (await open()).runtimes?.()).toEqual([
     known('gvisor'),

@@ -18,7 +18,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 const { engine, dataDir, options, subject } = await dockerContext()
 const soon = () => AbortSignal.timeout(30_000)
 
-it('an image of the store runs as it is, with the user sandbox and its own environment', async () => {
+it('an image runs unchanged, with the user sandbox and its own environment', async () => {
   const backend = openDocker(options)
   const image = await busyboxImage(dataDir)
   const spec = specOf(subject, { image, env: { MINE: 'too' } })
@@ -31,7 +31,7 @@ it('an image of the store runs as it is, with the user sandbox and its own envir
   await box.machine.destroy()
 })
 
-it('an image without a shell runs processes, and says that it has no shell', async () => {
+it('an image without a shell runs processes, and exec reports that there is no shell', async () => {
   const backend = openDocker(options)
   const full = await busyboxImage(dataDir)
   const image = { ...full, id: `sha256:${'1'.repeat(64)}`, layers: full.layers.slice(1) }
@@ -44,7 +44,7 @@ it('an image without a shell runs processes, and says that it has no shell', asy
   await box.machine.destroy()
 })
 
-it('what no image of the store needs any more leaves the engine', async () => {
+it('pruneImages removes from the engine what no image of the store needs', async () => {
   const backend = openDocker(options)
   const image = await busyboxImage(dataDir)
   await backend.prepare(image, soon())
@@ -57,7 +57,7 @@ it('what no image of the store needs any more leaves the engine', async () => {
   expect(await keys()).toEqual([])
 })
 
-it('an image that somebody made from a session’s container is theirs', async () => {
+it('pruneImages keeps images that somebody committed from a session’s container', async () => {
   const backend = openDocker(options)
   const image = { ...(await busyboxImage(dataDir)), id: `sha256:${'5'.repeat(64)}` }
   const spec = specOf(subject, { image })
@@ -87,7 +87,7 @@ async function tarOf(header: Partial<Header> & { name: string }): Promise<Buffer
   return await buffer(archive)
 }
 
-it('an image with a device file is refused, and nothing of it reaches the engine', async () => {
+it('an image with a device file is refused before anything is sent to the engine', async () => {
   const backend = openDocker(options)
   const device = await tarOf({ name: 'dev/console', type: 'character-device', devmajor: 5, devminor: 1, mode: 0o666 })
   // A link that claims to have content: some readers skip as much, and with it the device.
@@ -106,7 +106,7 @@ it('an image with a device file is refused, and nothing of it reaches the engine
     })
 })
 
-it('a gzip layer with padding behind its stream is taken', async () => {
+it('a gzip layer with padding behind its stream is accepted', async () => {
   const backend = openDocker(options)
   const image = await imageOf(dataDir, [{ entries: [...(await busyboxLayer()), { name: 'opt/padded', content: 'yes' }] }])
   appendFileSync(image.layers[0]?.blob ?? '', Buffer.alloc(1000))
@@ -117,7 +117,7 @@ it('a gzip layer with padding behind its stream is taken', async () => {
   await box.machine.destroy()
 })
 
-it('an image has as many layers as an engine takes, and one more is refused', async () => {
+it('an image with the most layers that an engine accepts is loaded, and one more is refused', async () => {
   const backend = openDocker(options)
   const many = (count: number) =>
     imageOf(
@@ -132,7 +132,7 @@ it('an image has as many layers as an engine takes, and one more is refused', as
   })
 })
 
-it('a link in an image in place of the folder of the socket leads nowhere', async () => {
+it('a link in an image in place of the socket’s folder is not followed', async () => {
   const backend = openDocker(options)
   const image = await withLayer('4', await tarOf({ name: '.sandglass-run', type: 'symlink', linkname: '/dev/kmsg' }))
   const spec = specOf(subject, { image })

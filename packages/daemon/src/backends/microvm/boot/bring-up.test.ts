@@ -2,17 +2,22 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { afterAll, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { Machine } from '../../backend.ts'
 import { specOf } from '../../conformance/subject.ts'
 import { openMicrovm } from '../backend.ts'
 import { removeTestMicrovm, testMicrovm } from '../microvm.fixture.ts'
 
 const options = await testMicrovm({ accel: 'tcg' })
-afterAll(() => removeTestMicrovm(options))
 const disks = join(options.dataDir, 'images/disks')
 /** Bytes of a file in the host's page cache. */
 const cachedBytes = (path: string) =>
   Number(execFileSync('fincore', ['--bytes', '--noheadings', '--output', 'RES', path], { encoding: 'utf8' }))
+const topDisks = readdirSync(disks)
+  .filter(name => name.startsWith('host-') && name.endsWith('.sqfs'))
+  .map(name => join(disks, name))
+let machine: Machine
+let cachedBefore: number[]
 
 it('an emulated machine boots the uncompressed kernel, and a start from a snapshot keeps the page cache of the disks', {
   timeout: 120_000,

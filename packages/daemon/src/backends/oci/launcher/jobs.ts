@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { MachineSpec } from '../../backend.ts'
-import { type CgroupLayout, groupsOf, leftGroups, mountsOf, RUNTIME_GROUP, wayHome } from '../../cgroups/layout.ts'
+import { type CgroupLayout, daemonCgroupFiles, groupsOf, leftGroups, mountsOf, RUNTIME_GROUP } from '../../cgroups/layout.ts'
 import type { SeccompProfile } from '../../isolation/seccomp.ts'
 import { runnerConfig } from '../../machine/runner-config.ts'
 import { SANDBOX_ID } from '../../rootfs/image-users.ts'
@@ -54,7 +54,7 @@ export function preparation(host: Host, paths: OciPaths, group: string, emptyDis
     groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, group, null, bornInGroups),
     runtime: isStartedAhead(host) ? runtimeAhead(host, paths, group) : null,
     ids: slot === null ? [] : host.pool.ranges(slot),
-    home: cgroups === null || !bornInGroups ? [] : wayHome(cgroups),
+    home: cgroups === null || !bornInGroups ? [] : daemonCgroupFiles(cgroups),
     disk: emptyDisk === null ? null : { template: emptyDisk, image: spareDisk(paths, group), target: paths.spareMount },
   }
 }

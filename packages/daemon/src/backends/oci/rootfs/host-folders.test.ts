@@ -50,7 +50,7 @@ function shared(owner = OWNER): string {
 const mount = (source: string, target = '/mnt/shared', readonly = true) => ({ mounts: [{ source, target, readonly }] })
 
 describe('a folder of the host', () => {
-  it('is seen read-only, its owner as the user sandbox and everybody else as nobody', async () => {
+  it('is read-only, its owner appears as the user sandbox and everybody else as nobody', async () => {
     const source = shared()
     await inBox(await subject.open(), subject, mount(source), async ({ run, asRoot }) => {
       expect((await run('cat /mnt/shared/own /mnt/shared/open; stat -c %U /mnt/shared/own /mnt/shared/roots')).output).toBe(
@@ -68,7 +68,7 @@ describe('a folder of the host', () => {
     expect(readdirSync(source)).toEqual(['open', 'others', 'own', 'roots'])
   })
 
-  it('is written when asked, and what is made there is the owner’s on the host', async () => {
+  it('is writable on request, and new files belong to its owner on the host', async () => {
     const source = shared()
     await inBox(await subject.open(), subject, mount(source, '/mnt/shared', false), async ({ run, asRoot }) => {
       expect((await run('echo made >/mnt/shared/made; mkdir /mnt/shared/folder; echo more >>/mnt/shared/own')).output).toBe('')
@@ -88,7 +88,7 @@ describe('a folder of the host', () => {
     for (const name of ['others', 'open']) expect(readFileSync(join(source, name), 'utf8')).toBe(`${name}\n`)
   })
 
-  it('of root’s shows what anybody may read, and is never writable', async () => {
+  it('that belongs to root shows only world-readable files and is never writable', async () => {
     const source = shared(0)
     const backend = await subject.open()
     await inBox(backend, subject, mount(source), async ({ run, asRoot }) => {
@@ -103,7 +103,7 @@ describe('a folder of the host', () => {
     await expect(backend.start(wish, soon())).rejects.toMatchObject({ code: 'UNSUPPORTED' })
   })
 
-  it('is there again after a stop, and gone with the machine', async () => {
+  it('is mounted again after a stop, and unmounted with the machine', async () => {
     const source = shared()
     const backend = await subject.open()
     const spec = specOf(subject, mount(source, '/workspace/deep/below', false))
@@ -124,7 +124,7 @@ describe('a folder of the host', () => {
   it.each([
     ['the folder itself', (source: string) => source],
     ['a folder above it', (source: string) => join(source, 'sub')],
-  ])('starts nothing when a link is in place of %s', async (_, asked) => {
+  ])('makes the start fail when a link replaces %s', async (_, asked) => {
     const source = shared()
     mkdirSync(join(source, 'sub'))
     mkdirSync(join(dataDir, 'secret', 'sub'), { recursive: true })
@@ -140,7 +140,7 @@ describe('a folder of the host', () => {
     expect(await backend.residents()).toEqual([])
   })
 
-  it('starts nothing when a machine put a link where it is to be mounted', async () => {
+  it('makes the start fail when a machine has put a link at the mount point', async () => {
     const source = shared()
     const backend = await subject.open()
     const spec = specOf(subject)
@@ -154,7 +154,7 @@ describe('a folder of the host', () => {
     await backend.discard(spec.id)
   })
 
-  it('starts nothing when it is gone', async () => {
+  it('makes the start fail when it no longer exists', async () => {
     const source = shared()
     rmSync(source, { recursive: true })
     const backend = await subject.open()
@@ -163,7 +163,7 @@ describe('a folder of the host', () => {
   })
 
   it.each([true, false])(
-    'is mounted where the root has no folder (read-only root: %s), which looks as it did otherwise',
+    'is mounted where the root has no folder (read-only root: %s), and the rest of the root is unchanged',
     async readonlyRootfs => {
       const source = shared()
       const backend = await subject.open()
@@ -186,7 +186,7 @@ describe('a folder of the host', () => {
     },
   )
 
-  it('is mounted where an image has no folder, and not where it has a link or a file', async () => {
+  it('is mounted where an image has no folder, and refused where it has a link or a file', async () => {
     const source = shared()
     const backend = await subject.open()
     const folder = mkdtempSync(join(dataDir, 'image-'))
@@ -212,7 +212,7 @@ describe('a folder of the host', () => {
     expect(await backend.residents()).toEqual([])
   })
 
-  it('may be in another one only where that has a folder for it', async () => {
+  it('can be mounted in another one only at an existing folder', async () => {
     const [outer, inner] = [shared(), shared()]
     mkdirSync(join(outer, 'place'))
     const both = (target: string) => ({
@@ -231,7 +231,7 @@ describe('a folder of the host', () => {
     expect(readdirSync(outer)).not.toContain('missing')
   })
 
-  it('does not go where the runtime mounts memory', async () => {
+  it('is refused below a tmpfs of the runtime', async () => {
     const backend = await subject.open()
     for (const target of ['/tmp/x', '/run/x'])
       await expect(backend.checkRequirements?.(specOf(subject, mount(shared(), target)))).rejects.toMatchObject({

@@ -44,7 +44,7 @@ const FILTERED = 'Seccomp:\t2\nSeccomp_filters:\t1'
 const DEVICES = '/sys/fs/cgroup/devices'
 const hasDevices = readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${DEVICES} `)
 
-describe('a runtime that nothing is known of', () => {
+describe('an unknown runtime', () => {
   const path = runtimeCalled('some-runtime')
   const subject = { ...subjectOf(path), starter: [process.execPath, starter, dataDir, path, runnerPath] }
 
@@ -54,7 +54,7 @@ describe('a runtime that nothing is known of', () => {
     await check(await subject.open(), subject)
   })
 
-  it('starts a machine within its limits, and forgets it', async () => {
+  it('starts a machine within its limits, and keeps no record of it after destroy', async () => {
     const backend = await subject.open()
     await inBox(backend, subject, { memoryMb: 300 }, async ({ machine, run }) => {
       expect((await run('echo $((6 * 7))')).output).toContain('42')
@@ -66,7 +66,7 @@ describe('a runtime that nothing is known of', () => {
     expect(await backend.residents()).toEqual([])
   })
 
-  it('knows a machine whose folder is lost', async () => {
+  it('is asked for machines whose folder is lost', async () => {
     const machine = await (await subject.open()).start(specOf(subject), AbortSignal.timeout(20_000))
     rmSync(join(dataDir, 'sessions', machine.id), { recursive: true })
     const next = await subject.open()
@@ -90,7 +90,7 @@ describe('the runtime that a session asks for', () => {
     ['crun', '/crun'],
     ['runc', '/runc'],
     ['copied', '/copied'],
-  ])('is %s: the machine is made with it, within its limits, and again after a stop', async (runtime, path) => {
+  ])('is %s: the machine is started with it within its limits, also after a stop', async (runtime, path) => {
     const backend = await open()
     const spec = specOf(subject, { runtime, memoryMb: 300 })
     for (const _ of ['first', 'again']) {
@@ -106,7 +106,7 @@ describe('the runtime that a session asks for', () => {
   })
 
   it.each(['/usr/sbin/runc', '../sbin/runc', './runc', 'sh', 'auto', 'constructor', ''])(
-    'is %j, which is no name of a runtime: refused, and nothing is started',
+    'is %j, which is not the name of a runtime: refused, and nothing is started',
     async runtime => {
       const backend = await open()
       await expect(backend.checkRequirements?.(specOf(subject, { runtime }))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
@@ -117,7 +117,7 @@ describe('the runtime that a session asks for', () => {
     },
   )
 
-  it('is not installed: says what to do', async () => {
+  it('is not installed: the error says what to do', async () => {
     const backend = await open()
     await expect(backend.checkRequirements?.(specOf(subject, { runtime: 'absent' }))).rejects.toMatchObject({
       code: 'BACKEND_UNAVAILABLE',
@@ -125,7 +125,7 @@ describe('the runtime that a session asks for', () => {
     })
   })
 
-  it('is gone from the configuration: a machine that has it still ends', async () => {
+  it('is removed from the configuration: its machines can still be ended', async () => {
     const machine = await (await open()).start(specOf(subject, { runtime: 'copied' }), AbortSignal.timeout(20_000))
     const next = await openOci({ dataDir, runtime: 'crun', runnerPath })
     expect((await next.recover()).map(({ id }) => id)).toEqual([machine.id])
@@ -134,7 +134,7 @@ describe('the runtime that a session asks for', () => {
     expect(traces(machine.id)).toEqual([])
   })
 
-  it('may be the one of the configuration, by its name', async () => {
+  it('can be the default of the configuration, by its name', async () => {
     expect(await (await open('copied')).probe()).toMatchObject({
       available: true,
       detail: expect.stringContaining('runc version'),
@@ -145,7 +145,7 @@ describe('the runtime that a session asks for', () => {
     })
   })
 
-  it('is told with its version, and one that cannot be used with the reason', async () => {
+  it('is reported with its version, or with the reason why it cannot be used', async () => {
     expect(await (await open()).runtimes?.()).toMatchObject([
       { name: 'crun', version: expect.stringContaining('crun version') },
       { name: 'runc', version: expect.stringContaining('runc version') },
@@ -159,24 +159,27 @@ it.each([
   ['kata-runtime  : 1.13.0-alpha0', 'auto'],
   ['Kata Containers containerd shim (Golang): id: "io.containerd.kata.v2", version: 3.2.0', 'auto'],
   ['Kata Containers containerd shim (Rust): id: io.containerd.kata.v2, version: 4.1.0', 'kata'],
-])('Kata, which says %s, is refused before anything is started, with what to use instead', async (version, runtime) => {
-  const kata = join(dataDir, 'kata')
-  writeFileSync(kata, `#!/bin/sh\necho '${version}'\n`, { mode: 0o755 })
-  const backend = await openOci({ dataDir, runtime, runtimes: { kata }, runnerPath })
-  const told = { why: expect.stringContaining('Kata'), fix: expect.stringContaining('use --backend microvm') }
-  if (runtime === 'kata') expect(await backend.probe()).toMatchObject({ available: false, ...told })
-  else {
-    expect(await backend.runtimes?.()).toMatchObject([{}, {}, { name: 'kata', version: null, ...told }])
-    const start = backend.start(specOf(subjectOf('auto'), { runtime: 'kata' }), AbortSignal.timeout(5000))
-    await expect(start).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringContaining('Kata') })
-  }
-  expect(await backend.residents()).toEqual([])
-})
+])(
+  'Kata with the version output %s is refused before anything is started, and the error says what to use instead',
+  async (version, runtime) => {
+    const kata = join(dataDir, 'kata')
+    writeFileSync(kata, `#!/bin/sh\necho '${version}'\n`, { mode: 0o755 })
+    const backend = await openOci({ dataDir, runtime, runtimes: { kata }, runnerPath })
+    const told = { why: expect.stringContaining('Kata'), fix: expect.stringContaining('use --backend microvm') }
+    if (runtime === 'kata') expect(await backend.probe()).toMatchObject({ available: false, ...told })
+    else {
+      expect(await backend.runtimes?.()).toMatchObject([{}, {}, { name: 'kata', version: null, ...told }])
+      const start = backend.start(specOf(subjectOf('auto'), { runtime: 'kata' }), AbortSignal.timeout(5000))
+      await expect(start).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringContaining('Kata') })
+    }
+    expect(await backend.residents()).toEqual([])
+  },
+)
 
 it.each([
   ['an ordinary user', { rootless: true, cgroups: null }, null, 'run the daemon as root'],
   ['root', { rootless: false, cgroups: { version: 1, roots: {} } as CgroupLayout }, 'runsc version release-1', null],
-])('gVisor is told of to %s as one that sessions can or cannot have', async (_, ground, version, fix) => {
+])('gVisor is reported to %s as usable or not', async (_, ground, version, fix) => {
   const gvisor = join(dataDir, 'runsc')
   writeFileSync(gvisor, '#!/bin/sh\necho runsc version release-1\n', { mode: 0o755 })
   const found = (await new Runtimes('auto', { gvisor }).report(ground)).find(({ name }) => name === 'gvisor')
@@ -184,12 +187,12 @@ it.each([
   expect(found).toEqual({ name: 'gvisor', version, why, fix })
 })
 
-describe('a runtime that does less than it is told', () => {
+describe('a runtime that ignores a part of its configuration', () => {
   it.each([
     ['no-filter', 's/"seccomp":{.*"maskedPaths"/"maskedPaths"/', /no filter of system calls/],
     ['own-users', 's/{"type":"user","path":"[^"]*"}/{"type":"user"}/', /not put the sandbox in its user namespace/],
     ['host-network', 's/{"type":"network"},//; s/"sysctl":{[^}]*},//', /no net namespace of its own|ended at once/],
-  ])('%s: starts nothing, and says why', async (name, change, why) => {
+  ])('%s: the start fails with the reason', async (name, change, why) => {
     const subject = subjectOf(runtimeCalled(name, change))
     const backend = await subject.open()
     const spec = specOf(subject)
@@ -198,7 +201,7 @@ describe('a runtime that does less than it is told', () => {
     expect(traces(spec.id)).toEqual([])
   })
 
-  it('hands no socket on: starts nothing, and says why', async () => {
+  it('passes no socket on: the start fails with the reason', async () => {
     // What it inherits in their place is something else.
     const subject = subjectOf(runtimeCalled('no-socket', '', '"$@" 3</dev/null'))
     const backend = await subject.open()
@@ -208,7 +211,7 @@ describe('a runtime that does less than it is told', () => {
 })
 
 describe.each(['crun', 'runc'])('with %s', runtime => {
-  it('a machine that reached its limit of processes is told of with that when it is gone', async () => {
+  it('exitReason of a machine that reached its process limit names the limit', async () => {
     const subject = subjectOf(runtime)
     await inBox(await subject.open(), subject, {}, async ({ machine, run, asRoot }) => {
       expect((await machine.exitReason()).text).toBe('the first process of the sandbox is gone')
@@ -219,7 +222,7 @@ describe.each(['crun', 'runc'])('with %s', runtime => {
     })
   })
 
-  it('the first machine and those after it have the same filter of system calls', async () => {
+  it('the first machine and later ones have the same system call filter', async () => {
     const subject = subjectOf(runtime)
     const backend = await subject.open()
     const seen: string[] = []
@@ -233,7 +236,7 @@ describe.each(['crun', 'runc'])('with %s', runtime => {
 })
 
 describe.runIf(hasDevices).each(['crun', 'runc'])('with %s and a cgroup for each controller', runtime => {
-  it('a launcher that waits for the next start goes with its daemon, however that dies', async () => {
+  it('a launcher that waits for the next start ends with its daemon, even if that is killed', async () => {
     const own = mkdtempSync(join(dataDir, 'own-'))
     const spec = specOf(subjectOf(runtime))
     const groups = () => readdirSync(join(DEVICES, parentName(own))).filter(name => GROUP_NAME.test(name))
@@ -247,7 +250,7 @@ describe.runIf(hasDevices).each(['crun', 'runc'])('with %s and a cgroup for each
     await (await openOci({ dataDir: own, runtime, runnerPath })).discard(spec.id)
   })
 
-  it('a machine may use terminals and the devices that hold nothing', async () => {
+  it('a machine may use only terminals and the standard devices', async () => {
     const subject = subjectOf(runtime)
     await inBox(await subject.open(), subject, {}, async ({ machine, run }) => {
       const state = await readState(join(dataDir, 'sessions', machine.id))

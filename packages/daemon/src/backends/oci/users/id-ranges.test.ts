@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { fullPool, IdSlots, mappedPool, outsideId } from './id-ranges.ts'
 
 describe('id ranges', () => {
-  it('of root are blocks that do not overlap and end below the last id', () => {
+  it('of root do not overlap and end below the last id', () => {
     const pool = fullPool()
     const [first] = pool.ranges(0)
     const [second] = pool.ranges(1)
@@ -12,7 +12,7 @@ describe('id ranges', () => {
     expect((last?.outside ?? 0) + 65_536).toBeLessThanOrEqual(0xffff_ffff)
   })
 
-  it('of an ordinary user come out of the mapped sub-ids, never the daemon itself', () => {
+  it('of an ordinary user are mapped sub-ids, without the id of the daemon', () => {
     const map = '         0       1001          1\n         1     100000      65536\n'
     const pool = mappedPool(map, map)
     expect(pool.slots).toBe(64)
@@ -25,11 +25,11 @@ describe('id ranges', () => {
     expect(() => outsideId(pool.ranges(1), 5000)).toThrow('not mapped')
   })
 
-  it('without sub-ids are none', () => {
+  it('are empty without sub-ids', () => {
     expect(mappedPool('0 1001 1', '0 1001 1').slots).toBe(0)
   })
 
-  it('are given to one session at a time until there are no more', () => {
+  it('are assigned to one session at a time until none is left', () => {
     const slots = new IdSlots({ slots: 3, ranges: () => [] }, '/data')
     slots.claim(1)
     const taken = [slots.take(), slots.take()]
@@ -39,7 +39,7 @@ describe('id ranges', () => {
     expect(slots.take()).toBe(1)
   })
 
-  it('are told ahead, and the one told is the one given unless it was claimed', () => {
+  it('are announced by next(), and take() returns the announced one unless it was claimed', () => {
     const slots = new IdSlots({ slots: 4, ranges: () => [] }, '/data')
     const first = slots.take() ?? -1
     const told = slots.next() ?? -1

@@ -33,7 +33,7 @@ function inside(): void {
   const cgroups = usableCgroups(false, 'trial')
   conformance('oci as an ordinary user', subject, { ...ORDINARY_USER, ...(cgroups !== null ? {} : WITHOUT_CGROUP) })
 
-  describe('what an ordinary user cannot have is refused', () => {
+  describe('requirements that need root are refused for an ordinary user', () => {
     afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 
     test.skipIf(cgroups !== null)(
@@ -52,18 +52,21 @@ function inside(): void {
       },
     )
 
-    test.skipIf(cgroups !== null)('a machine whose folder is lost is a resident while the runtime knows it', async () => {
-      const machine = await (await subject.open()).start(specOf(subject), AbortSignal.timeout(20_000))
-      rmSync(join(dataDir, 'sessions', machine.id), { recursive: true })
-      const next = await subject.open()
-      expect(await next.residents()).toContain(machine.id)
-      await next.discard(machine.id)
-      expect(await machine.isRunning()).toBe(false)
-      expect(await next.residents()).not.toContain(machine.id)
-      expect(traces(machine.id)).toEqual([])
-    })
+    test.skipIf(cgroups !== null)(
+      'a machine whose folder is lost is a resident while the runtime has a record of it',
+      async () => {
+        const machine = await (await subject.open()).start(specOf(subject), AbortSignal.timeout(20_000))
+        rmSync(join(dataDir, 'sessions', machine.id), { recursive: true })
+        const next = await subject.open()
+        expect(await next.residents()).toContain(machine.id)
+        await next.discard(machine.id)
+        expect(await machine.isRunning()).toBe(false)
+        expect(await next.residents()).not.toContain(machine.id)
+        expect(traces(machine.id)).toEqual([])
+      },
+    )
 
-    test('a folder of the host is shown as anybody may read it, and a writable one is refused', async () => {
+    test('a host folder shows only world-readable files, and a writable mount is refused', async () => {
       const backend = await subject.open()
       const source = mkdtempSync(join(dataDir, 'shared-'))
       chmodSync(source, 0o755)
@@ -81,7 +84,7 @@ function inside(): void {
       await expect(backend.checkRequirements?.(writable)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
     })
 
-    test('a runtime that needs root is not the one of the configuration, with what to do', async () => {
+    test('a default runtime that needs root makes the backend unavailable, with a fix', async () => {
       const runtime = join(dataDir, 'runsc')
       writeFileSync(runtime, '#!/bin/sh\necho runsc version release-1\n', { mode: 0o755 })
       expect(await (await openOci({ dataDir, runtime, runnerPath: RUNNER })).probe()).toMatchObject({

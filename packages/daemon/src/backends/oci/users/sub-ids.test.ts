@@ -13,7 +13,7 @@ it.each([
   expect(freeRange(text)).toBe(range)
 })
 
-it('a user has ids by name or by number, and enough of them', () => {
+it('sub-ids of a user are found by name or by number', () => {
   const user = { username: 'ann', uid: 1000 }
   expect(hasSubIds('ann:100000:65536\n', user)).toBe(true)
   expect(hasSubIds('1000:100000:65536\n', user)).toBe(true)

@@ -20,7 +20,7 @@ const { engine, dataDir, options, subject } = await dockerContext()
 const soon = () => AbortSignal.timeout(20_000)
 const docker = (...args: string[]) => execFileSync('docker', ['--host', engine.endpoint, ...args], { encoding: 'utf8' })
 
-it('without an engine nothing starts, and the probe says what to do', async () => {
+it('without an engine nothing starts, and the probe has a fix', async () => {
   const backend = openDocker({ ...options, endpoint: 'unix:///no/such/docker.sock' })
   const probe = await backend.probe()
   expect(probe).toMatchObject({
@@ -33,7 +33,7 @@ it('without an engine nothing starts, and the probe says what to do', async () =
   expect(await backend.residents()).toEqual([])
 })
 
-it('an engine that was not there is used as soon as it is', async () => {
+it('an engine is used as soon as it becomes available', async () => {
   const socket = join(dataDir, 'late.sock')
   const backend = openDocker({ ...options, endpoint: `unix://${socket}` })
   expect(await backend.probe()).toMatchObject({ available: false })
@@ -42,7 +42,7 @@ it('an engine that was not there is used as soon as it is', async () => {
   expect(await backend.probe()).toMatchObject({ available: true })
 })
 
-it('an engine that is gone in the middle of a start is told of as such', async () => {
+it('an engine that dies during a start is named in the error', async () => {
   const socket = join(dataDir, 'brittle.sock')
   const server = createServer(client => {
     const upstream = connect(engine.endpoint.replace('unix://', ''))
@@ -63,7 +63,7 @@ it('an engine that is gone in the middle of a start is told of as such', async (
   expect(docker('ps', '-aq', '--filter', `label=${SESSION_LABEL}=${spec.id}`)).toBe('')
 })
 
-it('refuses a writable root, which nobody in a container could write to', async () => {
+it('a writable root is refused', async () => {
   const backend = openDocker(options)
   const wish = specOf(subject, { readonlyRootfs: false })
   const refusal = {
@@ -76,7 +76,7 @@ it('refuses a writable root, which nobody in a container could write to', async 
   expect(await backend.residents()).toEqual([])
 })
 
-it('a container that is removed behind our back is seen to be gone, and its files are there at the next start', async () => {
+it('a container that somebody removed is reported as stopped, and its files are there after the next start', async () => {
   const backend = openDocker(options)
   const spec = specOf(subject)
   const box = boxOf(await backend.start(spec, soon()), spec, subject)
@@ -91,7 +91,7 @@ it('a container that is removed behind our back is seen to be gone, and its file
   await again.machine.destroy()
 })
 
-it('a container that somebody gave another name is still the session’s: it is found, stopped, started anew and removed', async () => {
+it('a container that somebody renamed is still found, stopped, started again and removed', async () => {
   const backend = openDocker(options)
   const spec = specOf(subject)
   const running = () => docker('ps', '-q', '--no-trunc', '--filter', `label=${SESSION_LABEL}=${spec.id}`)
@@ -110,7 +110,7 @@ it('a container that somebody gave another name is still the session’s: it is 
   docker('rm', '-f', theirs.trim())
 })
 
-it('a container that is paused or resumed behind our back is what the session is asked to be', async () => {
+it('pause and resume succeed for a container that somebody has paused or resumed already', async () => {
   const backend = openDocker(options)
   const spec = specOf(subject)
   const box = boxOf(await backend.start(spec, soon()), spec, subject)
@@ -128,7 +128,7 @@ it('a container that is paused or resumed behind our back is what the session is
   await box.machine.destroy()
 })
 
-it('an engine that is killed and comes back ends its containers, and a start brings the files back', async () => {
+it('after a killed engine restarts, its containers have ended and a start brings the files back', async () => {
   const backend = openDocker(options)
   const spec = specOf(subject)
   const box = boxOf(await backend.start(spec, soon()), spec, subject)
@@ -144,7 +144,7 @@ it('an engine that is killed and comes back ends its containers, and a start bri
   await again.machine.destroy()
 })
 
-it('the image and the runner are made again when somebody removed them', async () => {
+it('the image and the runner are sent again after somebody removed them', async () => {
   const backend = openDocker(options)
   await backend.prepare({ kind: 'host' }, soon())
   docker('image', 'rm', '-f', ...docker('image', 'ls', '-q').trim().split('\n'))
@@ -153,7 +153,7 @@ it('the image and the runner are made again when somebody removed them', async (
   await machine.destroy()
 })
 
-it('the runner is placed again when somebody removed its volume, and no image can take its place', async () => {
+it('the runner is placed again after somebody removed its volume, and no image can replace it', async () => {
   const backend = openDocker(options)
   const spec = specOf(subject)
   const runs = async (on: Backend, image: RootImage) => {
@@ -212,7 +212,7 @@ it('neither the environment nor the token can be read from the engine', async ()
   await box.machine.destroy()
 })
 
-it('a link in place of the socket leads nowhere', async () => {
+it('a link in place of the socket is not followed', async () => {
   const backend = openDocker(options)
   const spec = specOf(subject)
   const box = boxOf(await backend.start(spec, soon()), spec, subject)
@@ -222,7 +222,7 @@ it('a link in place of the socket leads nowhere', async () => {
   await box.machine.destroy()
 })
 
-it('a folder of the host is shown read-only, and a link that was put in its place starts nothing', async () => {
+it('a host folder is mounted read-only, and a link in its place makes the start fail', async () => {
   const backend = openDocker(options)
   const shared = join(dataDir, 'shared')
   mkdirSync(shared)
@@ -241,7 +241,7 @@ it('a folder of the host is shown read-only, and a link that was put in its plac
   expect(existsSync(join(dataDir, 'sessions', failing.id))).toBe(false)
 })
 
-it('a link inside a session on the way to a mount is not followed on the host', async () => {
+it('a link inside a session on the path of a mount is not followed on the host', async () => {
   const backend = openDocker(options)
   const shared = join(dataDir, 'nested')
   mkdirSync(join(shared, 'data'), { recursive: true })

@@ -10,7 +10,9 @@ import { dockerContext, runnerPath } from '../context.fixture.ts'
 const { engine, options, subject } = await dockerContext()
 const soon = () => AbortSignal.timeout(30_000)
 
-it('is told of as such, keeps nobody waiting for ever, and is used again when it answers', { timeout: 60_000 }, async () => {
+it('calls to an engine that hangs fail after their deadline, and it is used again when it answers', {
+  timeout: 60_000,
+}, async () => {
   const backend = openDocker(options)
   const spec = specOf(subject)
   const box = boxOf(await backend.start(spec, soon()), spec, subject)
@@ -43,7 +45,7 @@ it('is told of as such, keeps nobody waiting for ever, and is used again when it
 })
 
 it.each(['is not there', 'hangs'])(
-  'one that %s at the start of a daemon keeps its sessions, and no other',
+  'an engine that %s at the start of a daemon keeps its sessions, and others are usable',
   { timeout: 90_000 },
   async how => {
     const folder = await temporaryFolder()
