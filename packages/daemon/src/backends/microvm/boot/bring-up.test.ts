@@ -1,4 +1,4 @@
-// What makes a start cheap.
+// The start of an emulated machine from a snapshot: the kernel that it uses, and the disks that it leaves alone.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -10,7 +10,7 @@ import { removeTestMicrovm, testMicrovm } from '../microvm.fixture.ts'
 
 const options = await testMicrovm({ accel: 'tcg' })
 const disks = join(options.dataDir, 'images/disks')
-/** Bytes of a file in the host's page cache. */
+/** How many bytes of a file are in the page cache. */
 const cachedBytes = (path: string) =>
   Number(execFileSync('fincore', ['--bytes', '--noheadings', '--output', 'RES', path], { encoding: 'utf8' }))
 const topDisks = readdirSync(disks)
@@ -19,21 +19,28 @@ const topDisks = readdirSync(disks)
 let machine: Machine
 let cachedBefore: number[]
 
-it('an emulated machine boots the uncompressed kernel, and a start from a snapshot keeps the page cache of the disks', {
-  timeout: 120_000,
-}, async () => {
-  const overlays = readdirSync(disks)
-    .filter(name => name.startsWith('host-') && name.endsWith('.sqfs'))
-    .map(name => join(disks, name))
-  expect(overlays.length).toBeGreaterThan(0)
-  for (const overlay of overlays) readFileSync(overlay)
-  const before = overlays.map(cachedBytes)
-  const machine = await openMicrovm(options).start(specOf({ allowUnenforced: [] }), AbortSignal.timeout(80_000))
-  onTestFinished(() => machine.destroy())
-  const { pid } = JSON.parse(readFileSync(join(options.dataDir, 'sessions', machine.id, 'state.json'), 'utf8'))
-  expect(basename(readlinkSync(`/proc/${pid}/fd/3`))).toBe('plain-kernel')
-  expect(readFileSync(join(options.dataDir, 'sessions', machine.id, 'logs/boot.log'), 'utf8')).not.toContain(
-    'waiting for the session',
-  )
-  expect(overlays.map(cachedBytes)).toEqual(before)
+beforeAll(async () => {
+  for (const disk of topDisks) readFileSync(disk)
+  cachedBefore = topDisks.map(cachedBytes)
+  machine = await openMicrovm(options).start(specOf({ allowUnenforced: [] }), AbortSignal.timeout(80_000))
+}, 120_000)
+afterAll(async () => {
+  await machine.destroy()
+  await removeTestMicrovm(options)
+})
+const sessionFile = (path: string) => readFileSync(join(options.dataDir, 'sessions', machine.id, path), 'utf8')
+
+it('an emulated machine boots the uncompressed kernel', () => {
+  const folder = `/proc/${JSON.parse(sessionFile('state.json')).pid}/fd`
+  const open = readdirSync(folder).map(fd => basename(readlinkSync(join(folder, fd))))
+  expect(open).toContain('plain-kernel')
+})
+
+it('a start from a snapshot does not boot the machine', () => {
+  expect(sessionFile('logs/boot.log')).not.toContain('waiting for the session')
+})
+
+it('a start from a snapshot does not evict the disks of the image from the page cache', () => {
+  expect(topDisks.length).toBeGreaterThan(0)
+  expect(topDisks.map(cachedBytes)).toEqual(cachedBefore)
 })
