@@ -13,7 +13,7 @@ import { openDocker } from './backend.ts'
 import { dockerContext } from './context.fixture.ts'
 import { containerName, SESSION_LABEL } from './engine/names.ts'
 
-// An engine of its own takes its time on a busy machine.
+// A private engine starts slowly on a busy machine.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const { engine, dataDir, options, subject } = await dockerContext()
@@ -27,7 +27,7 @@ it('without an engine nothing starts, and the probe has a fix', async () => {
     available: false,
     why: expect.stringContaining('no Docker engine answers at unix:///no/such/docker.sock'),
   })
-  // It is installed: the tests have one of their own.
+  // dockerd is installed, because the tests use it.
   expect(probe.fix).toMatch(/^start the engine \(sudo (systemctl start docker|dockerd)\)/)
   await expect(backend.start(specOf(subject), soon())).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
   expect(await backend.residents()).toEqual([])
@@ -58,7 +58,7 @@ it('an engine that dies during a start is named in the error', async () => {
   const spec = specOf(subject)
   await expect(backend.start(spec, soon())).rejects.toMatchObject({
     code: 'START_FAILED',
-    message: expect.stringContaining('the engine broke off in the middle of a call'),
+    message: expect.stringContaining('the engine closed the connection during a call'),
   })
   expect(docker('ps', '-aq', '--filter', `label=${SESSION_LABEL}=${spec.id}`)).toBe('')
 })
@@ -83,7 +83,7 @@ it('a container that somebody removed is reported as stopped, and its files are 
   await box.run('echo kept > f')
   docker('rm', '-f', containerName(spec.id))
   await until('the machine is gone', async () => !(await box.machine.isRunning()))
-  expect((await box.machine.exitReason()).text).toContain('removed behind our back')
+  expect((await box.machine.exitReason()).text).toContain('somebody removed the container')
   box.link.close()
   const again = boxOf(await backend.start(spec, soon()), spec, subject)
   expect((await again.run('cat f')).output).toBe('kept')
@@ -98,7 +98,7 @@ it('a container that somebody renamed is still found, stopped, started again and
   const machine = await backend.start(spec, soon())
   docker('rename', containerName(spec.id), 'mine')
   expect((await openDocker(options).recover()).map(({ id }) => id)).toContain(spec.id)
-  // What was made of it has its labels, too, and is not the session's.
+  // A container of an image that was committed from it has its labels, too, but does not belong to the session.
   docker('commit', 'mine', 'made')
   const theirs = docker('run', '-d', '--network=none', '--entrypoint=/usr/bin/sleep', '--volume=/usr:/usr:ro', 'made', '1000')
   await machine.stop()
@@ -171,14 +171,14 @@ it('the runner is placed again after somebody removed its volume, and no image c
     await runs(backend, { kind: 'host' })
     await runs(openDocker(options), { kind: 'host' })
   }
-  // As an engine makes it for a container that names it.
+  // An engine creates such a volume for a container that names it.
   const [name = ''] = docker('volume', 'ls', '-q', '--filter', 'name=sandglass-runner-').trim().split('\n')
   docker('volume', 'rm', name)
   docker('volume', 'create', name)
   await runs(openDocker(options), { kind: 'host' })
 })
 
-/** The busybox image, with a runner of its own that runs nothing. */
+/** The busybox image with a file in place of the runner. */
 async function withRunner(): Promise<LayeredImage> {
   const image = await busyboxImage(dataDir)
   const archive = pack()

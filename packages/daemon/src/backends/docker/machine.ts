@@ -97,7 +97,7 @@ async function exitReason(container: Docker.Container): Promise<MachineExit> {
   } catch (error) {
     return { limit: null, text: `the container is gone, and the engine does not answer: ${engineMessage(error)}` }
   }
-  if (info === null) return { limit: null, text: 'the container was removed behind our back' }
+  if (info === null) return { limit: null, text: 'somebody removed the container from the engine' }
   const { OOMKilled, ExitCode, Error: message } = info.State
   if (OOMKilled && ExitCode === 137)
     return { limit: 'memory_mb', text: 'the sandbox ran out of memory, and its first process is gone' }

@@ -45,7 +45,7 @@ export async function probeEngine(open: () => Promise<Docker>, endpoint: string)
   const architectures = ARCHITECTURES[process.arch] ?? []
   if (!architectures.includes(info.Architecture ?? ''))
     return unavailable(
-      `the engine is ${info.Architecture}, and the runner here ${process.arch}`,
+      `the engine has the architecture ${info.Architecture}, and the runner ${process.arch}`,
       'use an engine of this architecture',
     )
   if (!info.SecurityOptions?.some(option => option.includes('seccomp')))
@@ -74,11 +74,11 @@ function describe(info: EngineInfo): Probe {
         fix: 'use the oci or microvm backend',
       },
       {
-        what: 'sandboxes share one user id on the engine’s machine, and what the kernel counts per user',
+        what: 'sandboxes share one user id on the engine’s machine, and the kernel’s limits per user',
         fix: 'use the oci or microvm backend',
       },
       {
-        what: 'with the host image sandboxes share inodes with the host: one can watch when programs are used, and lock them',
+        what: 'with the host image sandboxes share inodes with the host: a sandbox can observe when programs are used, and lock them',
         fix: 'name an image, or use the oci or microvm backend',
       },
     ],

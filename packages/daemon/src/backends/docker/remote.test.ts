@@ -1,4 +1,4 @@
-// An engine that is reached over TCP with TLS: nothing is shared with it but the stream.
+// An engine that is reached over TCP with TLS.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
@@ -58,7 +58,7 @@ it('a remote machine runs commands and transfers files over one stream, and the 
   expect((await buffer(get.replyBody())).equals(content)).toBe(true)
   expect(many.map(({ body }) => Number(body.toString()))).toEqual(Array.from({ length: 20 }, (_, i) => i))
   get.close()
-  // As after kill -9: the old stream is not closed in an orderly way.
+  // As after kill -9, the old stream is not closed properly.
   const next = (await openDocker(options).recover()).find(({ id }) => id === spec.id)
   if (next === undefined) throw new Error('the machine was not found again')
   const taken = boxOf(next, spec, subject)

@@ -1,4 +1,4 @@
-// What is left when records are lost, a runtime is removed, or the host has changed.
+// Leftovers: lost records, killed launchers and runtimes, a removed runtime, old files.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ const lose = (id: string) => {
 }
 const inGroup = (pid: number, group: string) => readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes(group)
 const never = (): never => {
-  throw new Error('it is not there')
+  throw new Error('not found')
 }
 const start = async () => await (await subject.open()).start(specOf(subject), AbortSignal.timeout(20_000))
 
@@ -63,7 +63,7 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher
     const machine = await backend.start(specOf(subject), AbortSignal.timeout(20_000))
     const groups = () => lostGroups(usableCgroups(true, 'sandglass-test-trial') ?? never(), parentName(own), new Set())
     const spares = () => readdirSync(join(own, 'disks')).filter(name => name.startsWith(SPARE_DISK))
-    // Its own and the machine's: the launcher is in its groups, and has its disk.
+    // Two cgroups and one spare disk: the machine runs, and the waiting launcher is prepared.
     await expect.poll(() => [groups().length, spares().length]).toEqual([2, 1])
     const [spare = ''] = spares()
     const waiting = groups().find(group => spare.includes(group)) ?? never()
@@ -78,7 +78,7 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher
 })
 
 describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a runtime that is killed', () => {
-  /** The one that waits for the machine to come: its launcher has its disk. */
+  /** The runtime that waits for the next start. Its launcher is prepared once its spare disk exists. */
   async function waitingRuntime(own: string): Promise<number> {
     const spares = () => readdirSync(join(own, 'disks')).filter(name => name.startsWith(SPARE_DISK))
     await expect.poll(spares).toHaveLength(1)
@@ -102,7 +102,7 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a runtime 
     process.kill(pid, 'SIGSTOP')
     const spec = specOf(subject)
     const third = backend.start(spec, AbortSignal.timeout(20_000))
-    // The last step before the runtime has its configuration.
+    // The socket is created in the last step before the runtime gets its configuration.
     await expect.poll(() => existsSync(join(own, 'run', `${spec.id}.sock`))).toBe(true)
     process.kill(pid, 'SIGKILL')
     expect(await (await third).isRunning()).toBe(true)

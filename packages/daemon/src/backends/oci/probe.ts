@@ -110,13 +110,13 @@ function describe(host: Host, version: string): Probe {
     })
   if (host.mkfs === null) {
     weaker.push({
-      what: 'session files are kept in memory until the session is stopped, and are lost if the host goes down before',
+      what: 'session files are kept in memory until the session is stopped, and are lost if the host stops before',
       fix: host.rootless ? 'run the daemon as root' : 'make /dev/loop-control available and install e2fsprogs',
     })
   }
   if (!host.privateLayers) {
     weaker.push({
-      what: 'sandboxes share inodes with the host: one can watch when programs of the host are used',
+      what: 'sandboxes share inodes with the host: a sandbox can observe when programs of the host are used',
       fix: host.rootless ? 'run the daemon as root, or on Linux 5.11 or later' : 'load the kernel module overlay',
     })
   }

@@ -1,4 +1,4 @@
-// gVisor, where `tools/dev setup` could fetch it.
+// gVisor, if `tools/dev setup` could download it.
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -85,7 +85,7 @@ if (existsSync(runsc)) {
         '  except PermissionError: print("refused")',
         '  except OSError: pass',
       ].join('\n')
-      // Its own shell's it may open.
+      // The user may open the commands of its own shell.
       expect((await run(`python3 -c '${program}' | sort`)).output).toBe('opened\nrefused')
     })
   })

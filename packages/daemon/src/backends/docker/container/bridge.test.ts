@@ -1,4 +1,4 @@
-// A container on the bridge of its engine.
+// A container on the engine's bridge network.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

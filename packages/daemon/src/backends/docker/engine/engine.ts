@@ -81,7 +81,7 @@ export function engineMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if (isNoAnswer(error)) return error.detail.why
   const { json, code = '' } = error as { json?: { message?: unknown }; code?: unknown }
-  if (DISCONNECTED.includes(String(code))) return `the engine broke off in the middle of a call (${error.message})`
+  if (DISCONNECTED.includes(String(code))) return `the engine closed the connection during a call (${error.message})`
   return typeof json?.message === 'string' ? json.message : error.message
 }
 

@@ -1,4 +1,4 @@
-// Runtimes of the engine that a session asks for, or that the engine takes by itself.
+// The engine's runtimes: chosen by a session, or the engine's default.
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { openDocker } from '../backend.ts'
 import { dockerContext } from '../context.fixture.ts'
 import { testEngine } from './engine.fixture.ts'
 
-/** runc, which forgets how many processes a container may have. */
+/** runc behind a script that removes the process limit. */
 const CARELESS = `#!${process.execPath}
 const { existsSync, readFileSync, writeFileSync } = require('node:fs')
 const args = process.argv.slice(2)

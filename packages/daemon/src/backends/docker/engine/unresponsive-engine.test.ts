@@ -1,4 +1,4 @@
-// An engine that takes calls and does not answer.
+// An engine that accepts calls and does not answer.
 import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
@@ -26,7 +26,7 @@ it('calls to an engine that hangs fail after their deadline, and it is used agai
     openDocker(options).recover(),
     box.machine.stats(),
     openDocker(options).start(specOf(subject), soon()),
-    // It was there a moment ago, as far as this one knows.
+    // The cached probe still reports it as available.
     backend.pruneImages?.([], new Set()),
     backend.start(specOf(subject), soon()),
   ])
@@ -44,7 +44,7 @@ it('calls to an engine that hangs fail after their deadline, and it is used agai
   await box.machine.destroy()
 })
 
-it.each(['is not there', 'hangs'])(
+it.each(['does not exist', 'hangs'])(
   'an engine that %s at the start of a daemon keeps its sessions, and others are usable',
   { timeout: 90_000 },
   async how => {

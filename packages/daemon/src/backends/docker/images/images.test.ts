@@ -12,7 +12,7 @@ import { openDocker } from '../backend.ts'
 import { dockerContext } from '../context.fixture.ts'
 import { IMAGE_LABEL } from '../engine/names.ts'
 
-// An engine of its own takes its time on a busy machine.
+// A private engine starts slowly on a busy machine.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const { engine, dataDir, options, subject } = await dockerContext()
@@ -90,7 +90,7 @@ async function tarOf(header: Partial<Header> & { name: string }): Promise<Buffer
 it('an image with a device file is refused before anything is sent to the engine', async () => {
   const backend = openDocker(options)
   const device = await tarOf({ name: 'dev/console', type: 'character-device', devmajor: 5, devminor: 1, mode: 0o666 })
-  // A link that claims to have content: some readers skip as much, and with it the device.
+  // A link with a size in its header: some readers skip that many bytes, and the device with them.
   const link = await tarOf({ name: 'link', type: 'symlink', linkname: 'etc' })
   link.write('00000001000\0', 124, 'latin1')
   link.fill(' ', 148, 156)

@@ -1,4 +1,4 @@
-// Folders of the host in machines, with real ones.
+// Host folders that are mounted into real machines.
 import {
   chmodSync,
   chownSync,
@@ -30,7 +30,7 @@ const OWNER = 4321
 const OTHER = 4322
 const soon = () => AbortSignal.timeout(20_000)
 
-/** A folder of an ordinary user of the host, with files of theirs, of another user, and of root. */
+/** A folder of an ordinary user of the host, with files of that user, of another user, and of root. */
 function shared(owner = OWNER): string {
   const folder = mkdtempSync(join(dataDir, 'shared-'))
   const file = (name: string, id: number, mode: number) => {
@@ -240,5 +240,5 @@ describe('a folder of the host', () => {
   })
 })
 
-/** A folder that something was mounted below has one link more, and another time. */
+/** Without the link count and the time, which change when a mount point is created in a folder. */
 const withoutTimes = (listing: string) => listing.replaceAll(/^(\S+)\s+\d+ (\w+) +(\w+) +\d+ .* (\S+)$/gm, '$1 $2 $3 $4')

@@ -1,4 +1,4 @@
-// What differs between OCI runtimes, and what must not.
+// The differences between OCI runtimes, and what all of them have in common.
 import { spawn } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ const subjectOf = (runtime: string) => ({
 })
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 
-/** runc, which does not say that it is. `change` is a program of sed for its configuration, and `argv` what it is called with. */
+/** runc behind a script that hides its name. `change` is a sed program that changes its configuration, and `argv` are the arguments that it gets. */
 function runtimeCalled(name: string, change = '', argv = '"$@"'): string {
   const path = join(dataDir, name)
   const isRun = `for word; do [ "$bundle" = next ] && bundle=$word; [ "$word" = --bundle ] && bundle=next; done`
@@ -150,7 +150,7 @@ describe('the runtime that a session asks for', () => {
       { name: 'crun', version: expect.stringContaining('crun version') },
       { name: 'runc', version: expect.stringContaining('runc version') },
       { name: 'copied', version: expect.stringContaining('runc version') },
-      { name: 'absent', version: null, why: expect.stringContaining('is not there') },
+      { name: 'absent', version: null, why: expect.stringContaining('does not exist') },
     ])
   })
 })
@@ -179,10 +179,10 @@ it.each([
 it.each([
   ['an ordinary user', { rootless: true, cgroups: null }, null, 'run the daemon as root'],
   ['root', { rootless: false, cgroups: { version: 1, roots: {} } as CgroupLayout }, 'runsc version release-1', null],
-])('gVisor is reported to %s as usable or not', async (_, ground, version, fix) => {
+])('gVisor is reported to %s as usable or not', async (_, environment, version, fix) => {
   const gvisor = join(dataDir, 'runsc')
   writeFileSync(gvisor, '#!/bin/sh\necho runsc version release-1\n', { mode: 0o755 })
-  const found = (await new Runtimes('auto', { gvisor }).report(ground)).find(({ name }) => name === 'gvisor')
+  const found = (await new Runtimes('auto', { gvisor }).report(environment)).find(({ name }) => name === 'gvisor')
   const why = version === null ? 'runsc version release-1 cannot be used by an ordinary user' : null
   expect(found).toEqual({ name: 'gvisor', version, why, fix })
 })
@@ -202,7 +202,7 @@ describe('a runtime that ignores a part of its configuration', () => {
   })
 
   it('passes no socket on: the start fails with the reason', async () => {
-    // What it inherits in their place is something else.
+    // The runtime inherits something else in place of the socket.
     const subject = subjectOf(runtimeCalled('no-socket', '', '"$@" 3</dev/null'))
     const backend = await subject.open()
     await expect(backend.start(specOf(subject), AbortSignal.timeout(20_000))).rejects.toThrow(/--preserve-fds|ended at once/)
@@ -215,7 +215,7 @@ describe.each(['crun', 'runc'])('with %s', runtime => {
     const subject = subjectOf(runtime)
     await inBox(await subject.open(), subject, {}, async ({ machine, run, asRoot }) => {
       expect((await machine.exitReason()).text).toBe('the first process of the sandbox is gone')
-      // One user alone is bounded before the machine is.
+      // One user alone reaches the limit of a user before the limit of the machine.
       const forks = 'import os, time\nfor _ in range(200): os.fork() or (time.sleep(20), os._exit(0))'
       for (const fork of [run, asRoot]) await fork(`python3 -c '${forks}' >/dev/null 2>&1`)
       expect((await machine.exitReason()).text).toContain('limit of processes (pids_limit)')

@@ -128,7 +128,7 @@ export class Runtimes {
   #missing(name: string): { why: string; fix: string } {
     const named = this.#named.get(name)
     if (named === undefined) return { why: `the OCI runtime ${name} is not installed, or does not run`, fix: install(name) }
-    const why = `the OCI runtime ${name} ${existsSync(named) ? 'does not run' : 'is not there'}: ${named}`
+    const why = `the OCI runtime ${name} ${existsSync(named) ? 'does not run' : 'does not exist'}: ${named}`
     return { why, fix: `put it there, or change backends.oci.runtimes.${name}` }
   }
 }

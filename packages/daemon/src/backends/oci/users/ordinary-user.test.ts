@@ -1,4 +1,4 @@
-// The same suite as an ordinary user. Outside a user namespace this file runs itself again inside one, as a user who is not root.
+// The conformance suite as an ordinary user. Outside of a user namespace this file runs itself again inside one, as a user who is not root.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ import { inUserNamespace, userNamespaceArgv, userNamespaceProblem } from './ente
 const REPOSITORY = fileURLToPath(new URL('../../../../../..', import.meta.url))
 const RUNNER = join(REPOSITORY, 'runner/bin/runner')
 const TEST_USER = 'sandglass-test'
-/** Where the repository is shown to the other user, in a mount namespace of the test's: it may lie below a folder that is closed to them. */
+/** Mount point of the repository for the other user, in a mount namespace of the test: that user may be unable to reach the repository itself. */
 const SHOWN_AT = '/media'
 
 if (inUserNamespace()) inside()
@@ -147,7 +147,7 @@ function run([program = '', ...args]: string[], cwd: string) {
   return spawnSync(program, args, { cwd, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
 }
 
-/** A user of this machine with sub-ids of their own, made once and kept. */
+/** A user of this machine with sub-ids, created once and kept. */
 function makeTestUser(): void {
   spawnSync('useradd', ['--system', '--no-create-home', '--home-dir', '/tmp', TEST_USER])
   const ids = '1000000-1065535'
