@@ -16,6 +16,9 @@ it('calls to an engine that hangs fail after their deadline, and it is used agai
   const backend = openDocker(options)
   const spec = specOf(subject)
   const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  // Its cached probe says that the engine is available, also while the engine hangs.
+  const probed = openDocker(options)
+  await probed.probe()
   const wake = engine.hang()
   onTestFinished(wake)
   const why = `the Docker engine at ${engine.endpoint} does not answer`
@@ -26,9 +29,8 @@ it('calls to an engine that hangs fail after their deadline, and it is used agai
     openDocker(options).recover(),
     box.machine.stats(),
     openDocker(options).start(specOf(subject), soon()),
-    // The cached probe still reports it as available.
-    backend.pruneImages?.([], new Set()),
-    backend.start(specOf(subject), soon()),
+    probed.pruneImages?.([], new Set()),
+    probed.start(specOf(subject), soon()),
   ])
   expect(probe).toMatchObject({ value: { available: false, why, fix: expect.stringContaining('restart it') } })
   expect(recovered).toMatchObject({ reason: { message: expect.stringContaining(why) } })
