@@ -9,7 +9,7 @@ import { type DataDir, openDataDir } from './data-dir/open.ts'
 import type { Api } from './http/api.ts'
 import { createApp } from './http/app.ts'
 import { type Listeners, listen, parseAddresses } from './http/listen.ts'
-import { createUpgrades } from './http/streams/upgrade.ts'
+import { Upgrades } from './http/streams/upgrade.ts'
 import { imageState, openImages } from './images/context.ts'
 import { KeyedMutex } from './lib/keyed-mutex.ts'
 import type { Logger } from './log.ts'
@@ -60,9 +60,9 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     context.leases.onDue(() => flush(context))
     const openFiles = openFilesWatch(context)
     openFiles?.start(0)
-    const app = createApp(api)
+    const upgrades = new Upgrades(log)
+    const app = createApp(api, upgrades)
     await app.ready()
-    const upgrades = createUpgrades(api)
     const listeners = await listen(addresses, (request, response) => app.routing(request, response), upgrades)
     context.reaper.wakeIn(0)
     log.info({ addresses: listeners.addresses, version: api.version, pid: process.pid }, 'listening')

@@ -10,7 +10,8 @@ export const CHANNELS = { stdin: 0, stdout: 1, stderr: 2, exit: 3, stdin_eof: 4,
 
 /** The subprotocol of every WebSocket here; the server selects it when the client offers it. */
 export const SOCKET_PROTOCOL = 'sandglass'
-const KEY_PREFIX = 'sandglass.bearer.'
+/** Stands before the key where the key is offered as a subprotocol. */
+export const SOCKET_KEY_PREFIX = 'sandglass.bearer.'
 
 /** Close code of a WebSocket that failed after it was open; the reason is the error's code. */
 export const SOCKET_FAILED = 1011
@@ -18,5 +19,5 @@ export const SOCKET_FAILED = 1011
 /** What a client offers as subprotocols. Browsers cannot set Authorization on a WebSocket, so the key travels as the second, in base64url. */
 export function socketProtocols(apiKey: string): string[] {
   const base64 = btoa(String.fromCharCode(...new TextEncoder().encode(apiKey)))
-  return [SOCKET_PROTOCOL, KEY_PREFIX + base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')]
+  return [SOCKET_PROTOCOL, SOCKET_KEY_PREFIX + base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')]
 }

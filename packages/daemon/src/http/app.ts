@@ -1,19 +1,20 @@
-// The HTTP application: every route of the contract, its validation, and the hooks that all requests pass.
+// The HTTP side of the daemon: app.ts adds every route of the contract and the hooks that all requests pass, handlers/ calls the verbs, requests/
+// checks what comes in, streams/ writes what goes out.
+import { randomBytes } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import { LIMITS, PATHS, ROUTES, type Route, type RouteName, SandglassError } from '@sandglass/contract'
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
-import { Semaphore } from '../lib/semaphore.ts'
+import type { WebSocket } from 'ws'
 import type { Logger } from '../log.ts'
 import { explainLoss } from '../sessions/lifecycle/explain-loss.ts'
 import type { Api, Call, Handlers } from './api.ts'
-import { toSandglassError } from './errors.ts'
+import { sendError, sessionOf, whileClosing } from './errors.ts'
 import { handlersOf } from './handlers.ts'
-import { reply, sessionOf, stopping } from './reply.ts'
-import { bearerKey, keyChecker } from './requests/auth.ts'
+import { reply } from './reply.ts'
+import { createAdmission } from './requests/admission.ts'
 import { watchBody } from './requests/body-deadline.ts'
-import { admitOrigin } from './requests/cors.ts'
-import { isLocalHost } from './requests/host-check.ts'
-import { largeBytes, reserveBody } from './requests/large-bodies.ts'
-import { requestIds } from './requests/request-id.ts'
+import { LargeBodies } from './requests/large-bodies.ts'
+import type { Upgrades } from './streams/upgrade.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -25,26 +26,23 @@ declare module 'fastify' {
   }
 }
 
-const LINGER_MS = 5000
-/** Only in the metrics. */
-const CLIENT_GONE = 499
-
-export function createApp(api: Api): FastifyInstance {
+export function createApp(api: Api, upgrades: Upgrades): FastifyInstance {
   const app = fastify({
     logger: false,
     genReqId: requestIds(),
     bodyLimit: LIMITS.request_body_bytes.max,
-    // A reference of an image, with every character escaped.
+    // The reference of an image, with every character escaped.
     routerOptions: { maxParamLength: 3 * LIMITS.image_reference.max },
     frameworkErrors: (error, request, response) => refusePath(error, request, response as FastifyReply),
   })
-  const isKey = keyChecker(api.apiKey)
+  const admission = createAdmission(api)
   const { httpSeconds } = api.context.metrics
   const logOf = (request: FastifyRequest) => api.context.log.child({ requestId: request.id })
 
+  // SECURITY: admission comes before the body is read, and also for paths that do not exist.
   app.addHook('onRequest', async (request, response) => {
     const { name } = request.routeOptions.config
-    if (admit(request, response, name ? ROUTES[name] : null)) return response.code(204).send()
+    if (admit(request, response, name ? ROUTES[name] : null) === 'preflight') return response.code(204).send()
     const totalMs = name !== undefined && isRaw(name) ? null : LIMITS.json_body_seconds.max * 1000
     watchBody(request, response, { stallMs: api.context.config.slow_body_seconds * 1000, totalMs }, error =>
       response
@@ -53,14 +51,8 @@ export function createApp(api: Api): FastifyInstance {
         .send({ error: error.toWire(request.id) }),
     )
   })
-  const largeBodies = new Semaphore(LIMITS.large_bodies_bytes.max)
-  app.addHook('preParsing', async (request, response) => {
-    const bytes = largeBytes(request.routeOptions.config.name, request)
-    if (bytes === 0) return
-    const release = await reserveBody(largeBodies, bytes, closed(response))
-    response.raw.once('close', release)
-    if (response.raw.destroyed) release()
-  })
+  const largeBodies = new LargeBodies()
+  app.addHook('preParsing', (request, response, payload) => largeBodies.reserve(request, response, payload))
   app.addHook('onResponse', async (request, response) => {
     const route = request.routeOptions.config.name ?? 'none'
     httpSeconds.observe({ route, status: response.statusCode }, response.elapsedTime / 1000)
@@ -81,7 +73,7 @@ export function createApp(api: Api): FastifyInstance {
   )
 
   const handlers = handlersOf(api)
-  const names = (Object.keys(PATHS) as RouteName[]).filter(name => PATHS[name].kind !== 'websocket')
+  const names = Object.keys(PATHS) as RouteName[]
   app.register(async scope => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('application/json', { parseAs: 'string' }, parseJson)
@@ -95,24 +87,15 @@ export function createApp(api: Api): FastifyInstance {
   })
   return app
 
-  /**
-   * True when the request is a browser's question, and answered with that.
-   * SECURITY: before the body is read, and also for paths that do not exist.
-   */
-  function admit(request: FastifyRequest, response: FastifyReply, route: Route | null): boolean {
-    response.header('x-request-id', request.id)
-    if (isLoopback(request) && !isLocalHost(request.headers.host))
-      throw new SandglassError('INVALID_REQUEST', { issue: 'Host: is not a name of this daemon' })
-    if (admitOrigin(api.context.config.cors_origins, request, response)) return true
-    if (!route?.public && !isKey(bearerKey(request.raw))) throw new SandglassError('UNAUTHORIZED', {})
-    if (api.context.closing.aborted) throw new SandglassError('SHUTTING_DOWN', {})
-    return false
+  function admit(request: FastifyRequest, response: FastifyReply, route: Route | null) {
+    return admission(request, response, route, upgrades.has(request.raw))
   }
 
-  /** Of a path that no route can be looked for with, such as /%ff. No hook runs for it. */
+  /** Fastify runs no hooks for a path that it cannot decode, such as /%ff. */
   function refusePath(error: Error, request: FastifyRequest, response: FastifyReply): FastifyReply {
     try {
-      return admit(request, response, null) ? response.code(204).send() : sendError(error, request, response, logOf(request))
+      if (admit(request, response, null) === 'preflight') return response.code(204).send()
+      return sendError(error, request, response, logOf(request))
     } catch (refused) {
       return sendError(refused, request, response, logOf(request))
     }
@@ -120,15 +103,25 @@ export function createApp(api: Api): FastifyInstance {
 
   function addRoute(scope: FastifyInstance, name: RouteName): void {
     const route: Route = ROUTES[name]
+    const handler = handlers[name] as Handlers[RouteName]
     scope.route({
       method: route.method,
       url: route.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       config: { name },
       ...(name === 'fsWrite' ? { bodyLimit: LIMITS.json_body_bytes.max } : {}),
       ...(isRaw(name) ? { bodyLimit: Number.MAX_SAFE_INTEGER } : {}),
-      handler: (request, response) =>
-        reply(api, name, handlers[name] as Handlers[RouteName], parseCall(route, request, response), response),
+      handler: (request, response) => {
+        const call = parseCall(route, request, response)
+        return route.kind === 'websocket' ? upgrade(handler, call, response) : reply(api, name, handler, call, response)
+      },
     })
+  }
+
+  async function upgrade(handler: Handlers[RouteName], call: Call<RouteName>, response: FastifyReply): Promise<FastifyReply> {
+    const run = (await (handler as (call: Call<RouteName>) => unknown)(call)) as (socket: WebSocket) => void
+    response.hijack()
+    upgrades.accept(call.request.raw, run)
+    return response
   }
 
   function parseCall(route: Route, request: FastifyRequest, response: FastifyReply): Call<RouteName> {
@@ -142,7 +135,7 @@ export function createApp(api: Api): FastifyInstance {
       body: route.body?.parse(request.body ?? {}),
       headers: route.headers?.parse(request.headers),
       request,
-      // Made when first asked for: most requests need none.
+      // Made at the first use: most requests need none of them.
       get gone() {
         gone ??= closed(response)
         return gone
@@ -161,12 +154,17 @@ export function createApp(api: Api): FastifyInstance {
 
 const isRaw = (name: RouteName) => (ROUTES[name] as Route).rawBody !== undefined
 
-function isLoopback({ socket }: FastifyRequest): boolean {
-  const address = socket.localAddress ?? ''
-  return address.startsWith('127.') || address === '::1' || address.startsWith('::ffff:127.')
+/** The id is in the reply, in errors and in every log line: the caller's own if it is well formed, else one of ours. */
+function requestIds(): (request: IncomingMessage) => string {
+  const start = randomBytes(6).toString('base64url')
+  let count = 0
+  return ({ headers }) => {
+    const given = headers['x-request-id']
+    return typeof given === 'string' && /^[A-Za-z0-9._:/-]{1,128}$/.test(given) ? given : `req-${start}-${(++count).toString(36)}`
+  }
 }
 
-/** Of the reply and not of the request, which is also closed once its body was read, nor of the connection, which may carry many. */
+/** Follows the reply: a request also closes once its body was read, and a connection carries many requests. */
 function closed({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController()
   if (raw.destroyed) gone.abort()
@@ -180,41 +178,4 @@ function parseJson(_request: FastifyRequest, text: string | Buffer, done: (error
   } catch (cause) {
     done(new SandglassError('INVALID_REQUEST', { issue: 'the body is not JSON' }, { cause }))
   }
-}
-
-function sendError(error: unknown, request: FastifyRequest, response: FastifyReply, log: Logger): FastifyReply {
-  // Nobody is there to hear of it.
-  if (request.socket.destroyed && error instanceof Error && (error.name === 'AbortError' || request.raw.errored === error)) {
-    log.info('the client left before its answer')
-    return response.code(CLIENT_GONE).send()
-  }
-  const failure = tooLarge(error, request) ?? toSandglassError(error, log)
-  if (!request.raw.complete) lingeringly(request, response)
-  return response.code(failure.httpStatus).send({ error: failure.toWire(request.id) })
-}
-
-/** What a daemon that stops gives up has not failed. */
-function whileClosing(closing: AbortSignal, error: unknown, request: FastifyRequest): unknown {
-  const isGivenUp = closing.aborted && error instanceof Error && error.name === 'AbortError'
-  return isGivenUp ? stopping(request, error) : error
-}
-
-/**
- * A client that is still sending would see a broken connection instead of the reply if it were closed at once. What it sends is
- * thrown away for a while, so that it gets to reading.
- */
-function lingeringly({ raw, socket }: FastifyRequest, response: FastifyReply): void {
-  response.removeHeader('connection')
-  raw.resume()
-  const cut = setTimeout(() => socket.destroy(), LINGER_MS)
-  raw.once('close', () => clearTimeout(cut))
-}
-
-function tooLarge(error: unknown, request: FastifyRequest): SandglassError | null {
-  if ((error as { code?: string }).code !== 'FST_ERR_CTP_BODY_TOO_LARGE') return null
-  return new SandglassError(
-    'BODY_TOO_LARGE',
-    { limit: request.routeOptions.bodyLimit ?? LIMITS.request_body_bytes.max },
-    { cause: error },
-  )
 }

@@ -54,7 +54,7 @@ export async function listen(addresses: readonly Address[], onRequest: RequestLi
         onRequest,
       )
       opened.servers.push(server)
-      upgrades.attach(server, address.kind === 'tcp' && address.isLoopback)
+      upgrades.attach(server, onRequest)
       if (address.kind === 'unix') await listenUnix(server, address, opened)
       else await listenTcp(server, address, opened)
     }

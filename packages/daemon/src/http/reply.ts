@@ -1,9 +1,10 @@
 // How a handler's result is sent, by the kind of its route.
-import { ROUTES, type Route, type RouteName, SandglassError } from '@sandglass/contract'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ROUTES, type Route, type RouteName } from '@sandglass/contract'
+import type { FastifyReply } from 'fastify'
 import { explainLoss } from '../sessions/lifecycle/explain-loss.ts'
 import { PagedReply } from '../sessions/pages.ts'
 import type { Api, BytesReply, Call, Handlers, SseEvent } from './api.ts'
+import { sessionOf, stopping } from './errors.ts'
 import { jsonBytes } from './streams/json.ts'
 import { sendEvents } from './streams/sse.ts'
 import { written } from './streams/written.ts'
@@ -33,16 +34,6 @@ export async function reply(
     await sendEvents(response.raw, result as AsyncIterable<SseEvent>, options)
   } else await sendBytes(api, response, result as BytesReply, patienceMs, call)
   return response
-}
-
-/** What the path names a session with; empty where it names none. */
-export const sessionOf = ({ params }: FastifyRequest): string => (params as { id?: string }).id ?? ''
-
-/** What a request that a stopping daemon gives up is told. A command that was begun goes on in its session. */
-export function stopping(request: FastifyRequest, cause?: unknown): SandglassError<'SHUTTING_DOWN'> {
-  const { name } = request.routeOptions.config
-  const isCommand = name === 'exec' || name === 'execStream'
-  return new SandglassError('SHUTTING_DOWN', isCommand ? { session: sessionOf(request) } : {}, { cause })
 }
 
 const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' }

@@ -1,30 +1,75 @@
-// Bounds the memory that file contents in JSON take. SECURITY: such a body is in memory several times over, as text, as a value and as bytes; a few
-// dozen at once would end the daemon. Bodies that are passed on as they come need none of this.
-import { LIMITS, type RouteName, SandglassError } from '@sandglass/contract'
-import type { FastifyRequest } from 'fastify'
-import type { Semaphore } from '../../lib/semaphore.ts'
+// Bounds the memory of file contents in JSON. SECURITY: such a body is in memory several times, as text, as a value and as bytes; a few dozen at
+// once would end the daemon. Bodies that are streamed are not counted.
+import { Readable } from 'node:stream'
+import { LIMITS, SandglassError } from '@sandglass/contract'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Semaphore } from '../../lib/semaphore.ts'
 
 const WAIT_MS = 60_000
+/** Smaller bodies are not counted. */
+const SMALL_BYTES = LIMITS.request_body_bytes.max
+/** How much more a body of unknown length reserves at a time. */
+const STEP_BYTES = 2 * 1024 * 1024
 
-/** Waits until `bytes` of the budget are free. Throws TOO_MANY_WAITING when they are not in time. */
-export async function reserveBody(budget: Semaphore, bytes: number, signal: AbortSignal, waitMs = WAIT_MS): Promise<() => void> {
-  const deadline = AbortSignal.timeout(waitMs)
-  try {
-    return await budget.acquire(AbortSignal.any([signal, deadline]), bytes)
-  } catch (error) {
-    if (error === deadline.reason) throw new SandglassError('TOO_MANY_WAITING', { what: 'large file requests' })
-    throw error
+export class LargeBodies {
+  readonly #budget: Semaphore
+  readonly #waitMs: number
+
+  constructor(budget = new Semaphore(LIMITS.large_bodies_bytes.max), waitMs = WAIT_MS) {
+    this.#budget = budget
+    this.#waitMs = waitMs
+  }
+
+  /** Reserves memory for the body or the reply until the connection or the reply is over. Throws TOO_MANY_WAITING when none becomes free. */
+  async reserve(request: FastifyRequest, response: FastifyReply, body: Readable): Promise<Readable> {
+    const { name } = request.routeOptions.config
+    if (name === 'fsWrite' && request.headers['content-length'] === undefined)
+      return Readable.from(this.#metered(body, response), { objectMode: false })
+    const bytes = name === 'fsWrite' ? declaredBytes(request) : name === 'fsRead' ? maxBytes(request) : 0
+    if (bytes > SMALL_BYTES) await this.#acquire(bytes, response)
+    return body
+  }
+
+  /** Reserves what was read of a body whose length is not known in advance. */
+  async *#metered(body: Readable, response: FastifyReply): AsyncGenerator<Buffer, void, undefined> {
+    let read = 0
+    let reserved = 0
+    // The request stays open when this fails, so that the reply can be sent.
+    for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      read += chunk.length
+      if (read > SMALL_BYTES && read > reserved) {
+        const more = Math.max(STEP_BYTES, read - reserved)
+        await this.#acquire(more, response)
+        reserved += more
+      }
+      yield chunk
+    }
+  }
+
+  async #acquire(bytes: number, { raw }: FastifyReply): Promise<void> {
+    const ended = new AbortController()
+    const deadline = setTimeout(
+      () => ended.abort(new SandglassError('TOO_MANY_WAITING', { what: 'large file requests' })),
+      this.#waitMs,
+    )
+    const leave = () => ended.abort()
+    raw.once('close', leave)
+    if (raw.destroyed) leave()
+    try {
+      const release = await this.#budget.acquire(ended.signal, bytes)
+      raw.once('close', release)
+      if (raw.destroyed) release()
+    } finally {
+      clearTimeout(deadline)
+      raw.off('close', leave)
+    }
   }
 }
 
-/** What the budget is asked for; 0 for requests that are small by another bound. */
-export function largeBytes(name: RouteName | undefined, { headers, query, routeOptions }: FastifyRequest): number {
-  const bytes = name === 'fsWrite' ? bodyBytes() : name === 'fsRead' ? Number((query as { max_bytes?: string }).max_bytes) : 0
-  return bytes > LIMITS.request_body_bytes.max ? bytes : 0
-
-  function bodyBytes(): number {
-    const length = Number(headers['content-length'] ?? routeOptions.bodyLimit)
-    // What is too large is refused before a byte of it is read.
-    return length > (routeOptions.bodyLimit ?? 0) ? 0 : length
-  }
+/** 0 for a body that is too large: it is refused before a byte of it is read. */
+function declaredBytes({ headers, routeOptions }: FastifyRequest): number {
+  const length = Number(headers['content-length'])
+  return length > (routeOptions.bodyLimit ?? 0) ? 0 : length
 }
+
+const maxBytes = ({ query }: FastifyRequest): number => Number((query as { max_bytes?: string }).max_bytes)

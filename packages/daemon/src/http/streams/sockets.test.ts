@@ -42,11 +42,11 @@ function collected(socket: WebSocket): { text(channel: number): string; bytes: (
 }
 
 /** The status line of an upgrade asked for with a target that no client library would send. */
-function rawUpgrade(daemon: TestDaemon, target: string): Promise<string> {
+function rawUpgrade(daemon: TestDaemon, target: string, header = 'accept: */*'): Promise<string> {
   const { hostname, port, host } = new URL(daemon.url)
   const socket = connect(Number(port), hostname)
   socket.write(
-    `GET ${target} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${KEY}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`,
+    `GET ${target} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${KEY}\r\n${header}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`,
   )
   return new Promise((resolve, reject) => {
     let text = ''
@@ -206,6 +206,20 @@ describe('the handshake', () => {
     expect(await refusal(dial(daemon, '/v1/nothing'))).toMatchObject({ status: 404, code: 'ROUTE_NOT_FOUND' })
     expect(await refusal(dial(daemon, `/v1/sessions/${id}/shells/main/attach?cols=0`))).toMatchObject({ code: 'INVALID_REQUEST' })
     expect(await refusal(dial(daemon, `/v1/sessions/${id}/shells/%zz/attach`))).toMatchObject({ code: 'INVALID_REQUEST' })
+  })
+
+  it('passes the checks of every other request: host, request id, metrics, and routes by their kind', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create()
+    const path = `/v1/sessions/${id}/shells/main/attach`
+    const rebound = { headers: { ...AUTH.headers, host: 'evil.example' } }
+    expect(await refusal(dial(daemon, path, rebound))).toEqual({ status: 400, code: 'INVALID_REQUEST' })
+    expect(await rawUpgrade(daemon, '/v1/sessions/nobody/shells/main/attach', 'x-request-id: mine')).toMatch(
+      /"request_id":"mine"/,
+    )
+    expect(await daemon.call('GET', path)).toMatchObject({ status: 404, body: { error: { code: 'ROUTE_NOT_FOUND' } } })
+    expect(await refusal(dial(daemon, `/v1/sessions/${id}`))).toEqual({ status: 404, code: 'ROUTE_NOT_FOUND' })
+    expect((await daemon.call('GET', '/metrics')).text).toMatch(/http_\w+_count\{route="attachShell",status="404"\} [1-9]/)
   })
 
   it.each(['//', 'http://[', '/\\//'])('refuses the target %s as no path', async target => {
