@@ -91,7 +91,7 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: `${DAEMON}/runner-link/`,
-    may: [`${CONTRACT}/`, 'node:'],
+    may: [`${DAEMON}/lib/`, `${CONTRACT}/`, 'node:'],
     because: 'the runner protocol is spoken over any byte stream and knows nothing of who asks',
   },
   {

@@ -3,6 +3,7 @@ import { LIMITS, SandglassError, unitOf } from '@sandglass/contract'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ZodError } from 'zod'
 import { isDiskFull } from '../data-dir/reserved-space.ts'
+import type { ReadTimeout } from '../lib/backpressure.ts'
 import type { Logger } from '../log.ts'
 
 const LINGER_MS = 5000
@@ -47,6 +48,12 @@ export function whileClosing(closing: AbortSignal, error: unknown, request: Fast
   const isAborted = closing.aborted && error instanceof Error && error.name === 'AbortError'
   return isAborted ? stopping(request, error) : error
 }
+
+/** How long a client may take nothing of a stream. */
+export const slowReader = (seconds: number): ReadTimeout => ({
+  ms: seconds * 1000,
+  error: () => new SandglassError('SLOW_READER', {}),
+})
 
 /** The error of a request that the stopping daemon ends. A command that has begun goes on in its session. */
 export function stopping(request: FastifyRequest, cause?: unknown): SandglassError<'SHUTTING_DOWN'> {

@@ -1,13 +1,13 @@
-// How a handler's result is sent, by the kind of its route.
+// Sends the result of a handler in the form of its route's kind: JSON, events or bytes.
 import { ROUTES, type Route, type RouteName } from '@sandglass/contract'
 import type { FastifyReply } from 'fastify'
+import { writeDrained } from '../lib/backpressure.ts'
 import { explainLoss } from '../sessions/lifecycle/explain-loss.ts'
 import { PagedReply } from '../sessions/pages.ts'
 import type { Api, BytesReply, Call, Handlers, SseEvent } from './api.ts'
-import { sessionOf, stopping } from './errors.ts'
+import { sessionOf, slowReader, stopping } from './errors.ts'
 import { jsonBytes } from './streams/json.ts'
 import { sendEvents } from './streams/sse.ts'
-import { written } from './streams/written.ts'
 
 export async function reply(
   api: Api,
@@ -17,10 +17,9 @@ export async function reply(
   response: FastifyReply,
 ): Promise<FastifyReply> {
   const { kind, status = 200 }: Route = ROUTES[name]
-  const patienceMs = api.context.config.slow_reader_seconds * 1000
   const result = await (handler as (call: Call<RouteName>) => Promise<unknown>)(call)
   if (kind === 'json') {
-    if (result instanceof PagedReply) return await sendPages(api, response, result, patienceMs, call)
+    if (result instanceof PagedReply) return await sendPages(api, response, result, call)
     return response
       .code(call.request.notReady ? 503 : status)
       .headers(JSON_TYPE)
@@ -30,20 +29,26 @@ export async function reply(
   if (kind === 'sse') {
     const explain = (error: unknown) => explainLoss(api.context, sessionOf(call.request), error)
     const { closing } = api.context
-    const options = { requestId: call.request.id, patienceMs, closing, stopping: stopping(call.request), explain, log: call.log }
+    const options = {
+      requestId: call.request.id,
+      slowReader: slowReader(api.context.config.slow_reader_seconds),
+      closing,
+      stopping: stopping(call.request),
+      explain,
+      log: call.log,
+    }
     await sendEvents(response.raw, result as AsyncIterable<SseEvent>, options)
-  } else await sendBytes(api, response, result as BytesReply, patienceMs, call)
+  } else await sendBytes(api, response, result as BytesReply, call)
   return response
 }
 
 const JSON_TYPE = { 'content-type': 'application/json; charset=utf-8' }
 
-/** What fails before the second page is a plain reply, and what fits one page is sent whole. */
+/** A list of one page is sent whole. A failure before the second page is an ordinary error reply. */
 async function sendPages(
   api: Api,
   response: FastifyReply,
   { head, pages }: AnyPages,
-  patienceMs: number,
   call: Call<RouteName>,
 ): Promise<FastifyReply> {
   const whole = (items: readonly unknown[], tail: object) =>
@@ -54,7 +59,7 @@ async function sendPages(
   if (second.done) return whole(first.value, second.value)
   response.hijack()
   const chunks = encoded(head, [first.value, second.value], pages)
-  await sendBytes(api, response, { headers: JSON_TYPE, chunks }, patienceMs, call)
+  await sendBytes(api, response, { headers: JSON_TYPE, chunks }, call)
   return response
 }
 
@@ -78,24 +83,24 @@ async function* encoded(head: object, begun: readonly (readonly unknown[])[], pa
   }
 }
 
-/** A source that fails in the middle breaks the connection off, so that nobody takes a part for the whole. */
+/** When the source fails in the middle, the connection is broken off, so that the client does not take a part for the whole. */
 async function sendBytes(
   api: Api,
   { raw, request }: FastifyReply,
   { status = 200, headers, chunks, recycle, close }: BytesReply,
-  patienceMs: number,
   call: Call<RouteName>,
 ): Promise<void> {
+  const timeout = slowReader(api.context.config.slow_reader_seconds)
   raw.writeHead(status, { ...headers, 'x-request-id': request.id })
   try {
     for await (const chunk of chunks) {
-      await written(raw, chunk, patienceMs, () => recycle?.(chunk))
+      await writeDrained(raw, chunk, timeout, () => recycle?.(chunk))
       if (raw.destroyed) return
     }
     raw.end()
   } catch (err) {
-    call.log.warn({ err }, 'body broken off')
-    // Whoever asks what became of the session finds it stored.
+    call.log.warn({ err }, 'reply body failed')
+    // The new state of a lost session is stored before the client can ask for it.
     await explainLoss(api.context, sessionOf(call.request), err)
     raw.destroy()
   } finally {

@@ -1,11 +1,12 @@
 // A request that has its connection to itself: process I/O, terminals, file bodies, archives, port forwards.
 import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
+import { drained } from '../lib/backpressure.ts'
 import type { Connection } from './connect.ts'
 import { errorReply } from './error-reply.ts'
 import { RunnerSocket } from './runner-socket.ts'
 import type { Fields, Message } from './wire.ts'
-import { drained, encodeMessage, WireBreach, writeMessage } from './wire.ts'
+import { encodeMessage, WireBreach, writeMessage } from './wire.ts'
 
 /** What may wait to be sent: enough to keep the runner busy while the next piece is fetched. */
 const AHEAD_BYTES = 512 * 1024
@@ -184,10 +185,8 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
   }
 
   async #drained(): Promise<void> {
-    try {
-      await drained(this.#connection.duplex)
-    } catch (error) {
-      throw this.#lost(error)
-    }
+    const { duplex } = this.#connection
+    await drained(duplex)
+    if (duplex.destroyed) throw this.#lost(duplex.errored)
   }
 }

@@ -1,6 +1,7 @@
 import { duplexPair, Readable } from 'node:stream'
 import { expect, it } from 'vitest'
-import { drained, MAX_BODY_BYTES, MAX_LINE_BYTES, MessageReader, WireBreach, writeMessage } from './wire.ts'
+import { RunnerStream } from './stream.ts'
+import { MAX_BODY_BYTES, MAX_LINE_BYTES, MessageReader, WireBreach } from './wire.ts'
 
 const reading = (...chunks: (string | Buffer)[]) =>
   new MessageReader(
@@ -82,16 +83,19 @@ it('hands the connection on with nothing lost', async () => {
   expect(Buffer.concat(rest).toString()).toBe('SSH-2.0-more')
 })
 
-it('tells a writer when to go on, and when there is nobody to go on for', async () => {
+it('waits while the runner reads nothing, and fails when the connection closes meanwhile', async () => {
   const [near, far] = duplexPair()
-  writeMessage(near, { type: 'chunk' }, Buffer.alloc(1024 * 1024))
+  const stream = new RunnerStream(
+    { duplex: near, reader: new MessageReader(near) },
+    { type: 'put' },
+    () => new Error('runner lost'),
+  )
+  const sent = stream.send({ type: 'chunk' }, Buffer.alloc(1024 * 1024))
   expect(near.writableNeedDrain).toBe(true)
-  const waiting = drained(near)
   far.resume()
-  await waiting
+  await sent
   far.pause()
-  writeMessage(near, { type: 'chunk' }, Buffer.alloc(1024 * 1024))
-  const never = drained(near)
+  const never = stream.send({ type: 'chunk' }, Buffer.alloc(1024 * 1024))
   near.destroy()
-  await expect(never).rejects.toThrow('closed')
+  await expect(never).rejects.toThrow('runner lost')
 })

@@ -168,24 +168,6 @@ export function writeMessage(
   to.uncork()
 }
 
-/** Resolves when more may be written; rejects when that will never be. */
-export function drained(to: Writable): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (to.destroyed) return reject(to.errored ?? new Error('connection closed'))
-    if (!to.writableNeedDrain) return resolve()
-    const onDrain = () => {
-      to.off('close', onClose)
-      resolve()
-    }
-    const onClose = () => {
-      to.off('drain', onDrain)
-      reject(to.errored ?? new Error('connection closed'))
-    }
-    to.once('drain', onDrain)
-    to.once('close', onClose)
-  })
-}
-
 /** Null when the line is not a message. */
 export function parseLine(line: Buffer): Message | null {
   const value = parseJson(line)

@@ -1,36 +1,36 @@
-// WebSockets to shells, processes and ports. Both directions have backpressure: what one side does not take, the other is not asked for.
+// WebSockets to shells, processes and ports, with backpressure in both directions: each side is read only as fast as the other takes the data.
 import type { Duplex } from 'node:stream'
 import { CHANNELS, type LimitHit, SandglassError, Signal, Size, SOCKET_FAILED } from '@sandglass/contract'
 import type { RawData, WebSocket } from 'ws'
 import { z } from 'zod'
+import { type ReadTimeout, writeDrained } from '../../lib/backpressure.ts'
 import type { Logger } from '../../log.ts'
 import type { SessionContext } from '../../sessions/context.ts'
 import type { SessionStream } from '../../sessions/inside/request.ts'
 import { explainLoss } from '../../sessions/lifecycle/explain-loss.ts'
-import { toSandglassError } from '../errors.ts'
+import { slowReader, toSandglassError } from '../errors.ts'
 
 const HIGH_WATER = 256 * 1024
 const PING_MS = 30_000
 const NORMAL = 1000
 
 export type PumpOptions = {
-  /** How long a client may take nothing. */
-  slowSeconds: number
-  /** Adds to an error what is known of it. */
+  slowReader: ReadTimeout
+  /** Adds the state of the session to the error of a lost connection. */
   explain: (error: unknown) => Promise<unknown>
-  /** Which limit a program met that ended with this code. */
+  /** The limit that a program reached which ended with this code. */
   limitHit: (exitCode: number) => Promise<LimitHit | null>
   log: Logger
 }
 
-/** Ports have no exit code, so `limitHit` is only set for programs. */
+/** `limitHit` is for programs: a port has no exit code. */
 export const pumpOptions = (
   context: SessionContext,
   { live }: SessionStream,
   log: Logger,
   limitHit: PumpOptions['limitHit'] = async () => null,
 ): PumpOptions => ({
-  slowSeconds: context.config.slow_reader_seconds,
+  slowReader: slowReader(context.config.slow_reader_seconds),
   explain: error => explainLoss(context, live.record.id, error),
   limitHit,
   log,
@@ -38,7 +38,7 @@ export const pumpOptions = (
 
 /** A shell or process: each message is a channel byte and its payload. */
 export function pumpChannels(socket: WebSocket, held: SessionStream, options: PumpOptions): void {
-  const send = sender(socket, options.slowSeconds)
+  const send = sender(socket, options.slowReader)
   serve(socket, held, options, {
     receive: data => fromClient(held, data),
     async transmit() {
@@ -60,12 +60,12 @@ export function pumpChannels(socket: WebSocket, held: SessionStream, options: Pu
 
 /** A port: messages are raw bytes; an empty one from the client ends its direction. */
 export function pumpRaw(socket: WebSocket, held: SessionStream, options: PumpOptions): void {
-  const send = sender(socket, options.slowSeconds)
+  const send = sender(socket, options.slowReader)
   const raw: Duplex = held.stream.raw()
   serve(socket, held, options, {
     receive: async data => {
       if (data.length === 0) raw.end()
-      else if (!raw.write(data)) await drained(raw)
+      else await writeDrained(raw, data)
     },
     async transmit() {
       for await (const bytes of raw) await send(bytes)
@@ -76,7 +76,7 @@ export function pumpRaw(socket: WebSocket, held: SessionStream, options: PumpOpt
 
 type Pump = { receive(data: Buffer): Promise<void>; transmit(): Promise<void>; fail(error: SandglassError): Promise<void> }
 
-/** Runs until the stream ends or the client closes; then both are closed and the lease is let go. */
+/** Runs until the stream ends or the client closes; then closes both and releases the lease. */
 function serve(socket: WebSocket, held: SessionStream, { explain, log }: PumpOptions, pump: Pump): void {
   let isFailing = false
   receiveInOrder(socket, pump, fail)
@@ -92,25 +92,25 @@ function serve(socket: WebSocket, held: SessionStream, { explain, log }: PumpOpt
   function fail(error: unknown): void {
     if (isFailing || socket.readyState !== socket.OPEN) return
     isFailing = true
-    explain(error).then(tell, tell)
+    explain(error).then(report, report)
   }
 
-  function tell(error: unknown): void {
+  function report(error: unknown): void {
     if (socket.readyState !== socket.OPEN) return
     const failure = toSandglassError(error, log)
     if (failure.code === 'SLOW_READER') {
-      log.warn('slow reader cut off')
+      log.warn('slow reader disconnected')
       socket.terminate()
       return
     }
     pump
       .fail(failure)
-      .catch(err => log.debug({ err }, 'error could not be told'))
+      .catch(err => log.debug({ err }, 'error could not be sent'))
       .finally(() => socket.close(SOCKET_FAILED, failure.code))
   }
 }
 
-/** Messages are handled one after another, and the socket is not read while one is. */
+/** Handles messages one after another and does not read the socket meanwhile. */
 function receiveInOrder(socket: WebSocket, pump: Pump, fail: (error: unknown) => void): void {
   let waiting = 0
   let tail = Promise.resolve()
@@ -122,7 +122,7 @@ function receiveInOrder(socket: WebSocket, pump: Pump, fail: (error: unknown) =>
       .catch(fail)
       .finally(() => {
         waiting--
-        // Also while it closes: the client's answer to the close has to be read.
+        // Also while the socket closes: the client's close frame has to be read.
         if (waiting === 0) socket.resume()
       })
   })
@@ -148,20 +148,20 @@ function json(payload: Buffer): unknown {
   }
 }
 
-/** Waits only when much is unsent, so that small messages need no round trip. */
-function sender(socket: WebSocket, slowSeconds: number): (data: Uint8Array) => Promise<void> {
+/** Waits only while much is unsent, so that small messages need no round trip. */
+function sender(socket: WebSocket, timeout: ReadTimeout): (data: Uint8Array) => Promise<void> {
   return async data => {
     if (socket.readyState !== socket.OPEN) return
     const sent = new Promise<void>((resolve, reject) =>
       socket.send(data, { binary: true }, error => (error ? reject(error) : resolve())),
     )
     if (socket.bufferedAmount < HIGH_WATER) {
-      sent.catch(() => undefined) // the socket's own error event tells it
+      sent.catch(() => undefined) // the socket's error event follows
       return
     }
     let timer: NodeJS.Timeout | undefined
     const slow = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new SandglassError('SLOW_READER', {})), slowSeconds * 1000)
+      timer = setTimeout(() => reject(timeout.error()), timeout.ms)
     })
     await Promise.race([sent, slow]).finally(() => clearTimeout(timer))
   }
@@ -177,7 +177,7 @@ function pinging(socket: WebSocket): () => void {
       socket.terminate()
       return
     }
-    // A reader that has much to take yet cannot see a ping behind it.
+    // A ping behind much unsent data would not reach a slow reader in time.
     if (socket.bufferedAmount >= HIGH_WATER) return
     isAlive = false
     socket.ping()
@@ -194,16 +194,3 @@ function framed(channel: number, payload: Uint8Array): Buffer {
 
 const asBuffer = (data: RawData): Buffer =>
   Array.isArray(data) ? Buffer.concat(data) : data instanceof ArrayBuffer ? Buffer.from(data) : data
-
-function drained(to: Duplex): Promise<void> {
-  return new Promise(resolve => {
-    const done = () => {
-      to.off('drain', done)
-      to.off('close', done)
-      resolve()
-    }
-    if (to.destroyed) return resolve()
-    to.once('drain', done)
-    to.once('close', done)
-  })
-}

@@ -1,30 +1,29 @@
-// Server-sent events: what the source gives is written as the reader takes it. While the reader is full the source is not asked for more.
+// Server-sent events with backpressure: the next event is taken from the source when the client has room for it.
 import type { ServerResponse } from 'node:http'
 import type { SandglassError } from '@sandglass/contract'
+import { type ReadTimeout, writeDrained } from '../../lib/backpressure.ts'
 import type { Logger } from '../../log.ts'
 import type { SseEvent } from '../api.ts'
 import { toSandglassError } from '../errors.ts'
-import { written } from './written.ts'
 
 const HEARTBEAT_MS = 15_000
 
 export type EventOptions = {
   requestId: string
-  /** How long a client may take nothing. */
-  patienceMs: number
+  slowReader: ReadTimeout
   closing: AbortSignal
-  /** What the client is told when the daemon stops. */
+  /** The last event when the daemon stops. */
   stopping: SandglassError<'SHUTTING_DOWN'>
-  /** Adds to an error what is known of it. */
+  /** Adds the state of the session to the error of a lost connection. */
   explain: (error: unknown) => Promise<unknown>
   log: Logger
 }
 
-/** Ends when the source ends, the client goes away, or the client has taken nothing for too long. */
+/** Ends when the source ends, when the client disconnects, or when the client has read nothing for too long. */
 export async function sendEvents(
   response: ServerResponse,
   events: AsyncIterable<SseEvent>,
-  { requestId, patienceMs, closing, stopping, explain, log }: EventOptions,
+  { requestId, slowReader, closing, stopping, explain, log }: EventOptions,
 ): Promise<void> {
   response.writeHead(200, {
     'content-type': 'text/event-stream',
@@ -36,13 +35,13 @@ export async function sendEvents(
   const heartbeat = setInterval(() => {
     if (!response.destroyed && !response.writableNeedDrain) response.write(': heartbeat\n\n')
   }, HEARTBEAT_MS)
-  // A source that is silent does not keep the daemon from stopping.
+  // Ends the reply also while the source gives no event.
   const stop = () => void response.end(encode({ event: 'error', data: stopping.toWire(requestId) }))
   closing.addEventListener('abort', stop)
   try {
     for await (const event of events) {
       if (isOver(response)) return
-      await written(response, encode(event), patienceMs)
+      await writeDrained(response, encode(event), slowReader)
       if (isOver(response)) return
     }
     if (!isOver(response)) response.end()
@@ -51,7 +50,7 @@ export async function sendEvents(
     const failure = toSandglassError(await explain(error), log)
     if (isOver(response)) return
     if (failure.code === 'SLOW_READER') {
-      log.warn({ seconds: patienceMs / 1000 }, 'slow reader cut off')
+      log.warn({ seconds: slowReader.ms / 1000 }, 'slow reader disconnected')
       response.destroy()
       return
     }
@@ -64,11 +63,12 @@ export async function sendEvents(
 
 const isOver = (response: ServerResponse) => response.destroyed || response.writableEnded
 
-/** JSON has no line breaks of its own, so one data line holds it. */
+/** JSON.stringify writes no line breaks, so one data line is enough. */
 function encode({ id, event, data }: SseEvent): string {
   return `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
 }
 
+/** Gives the events ids from 1. */
 export async function* numbered(events: AsyncIterable<SseEvent>): AsyncGenerator<SseEvent, void, undefined> {
   let id = 0
   for await (const event of events) yield { ...event, id: ++id }
