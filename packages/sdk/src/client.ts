@@ -3,8 +3,7 @@ import { Secrets } from './secrets.ts'
 import { Session } from './session/session.ts'
 import { toCamel } from './transport/case.ts'
 import { follow } from './transport/follow.ts'
-import { newIdempotencyKey } from './transport/idempotency-key.ts'
-import { type ClientOptions, createTransport, type Transport } from './transport/transport.ts'
+import { type ClientOptions, createTransport, newIdempotencyKey, type Transport } from './transport/transport.ts'
 import type { Cancel, Query, Reply, SessionEvent, SessionFilter, SessionInfo, SessionOptions, SessionPage } from './wire-types.ts'
 
 /** The daemon, seen from a program. */

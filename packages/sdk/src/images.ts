@@ -1,9 +1,10 @@
 import { SandglassError } from '@sandglass/contract/tables'
 import type { BodySource } from './transport/body.ts'
 import { toCamel } from './transport/case.ts'
+import { unreachable } from './transport/errors.ts'
 import { bodyOf, streamError } from './transport/follow.ts'
 import { readEvents } from './transport/sse.ts'
-import { type ResponseLike, type Transport, unreachable } from './transport/transport.ts'
+import type { ResponseLike, Transport } from './transport/transport.ts'
 import type { BuildResult, BuildStep, Cancel, ImageInfo, ImageProgress, ImageRemoved, Query } from './wire-types.ts'
 
 /** `onProgress` is told how far each layer is, several times a second. */

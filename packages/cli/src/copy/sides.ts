@@ -17,9 +17,7 @@ const HOST_ERRORS = {
 export function withSide(error: unknown, session: string): unknown {
   if (error instanceof SandglassError) {
     const isMissing = error.is('FILE_NOT_FOUND') && error.detail.where === undefined
-    if (!isMissing) return error
-    const detail = { ...error.detail, where: inSession(session) }
-    return new SandglassError('FILE_NOT_FOUND', detail, { cause: error, requestId: error.requestId })
+    return isMissing ? error.with({ where: inSession(session) }) : error
   }
   const { code = '', path } = error as NodeJS.ErrnoException
   if (path === undefined || !Object.hasOwn(HOST_ERRORS, code)) return error

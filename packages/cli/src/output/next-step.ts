@@ -29,7 +29,7 @@ function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, run: Run): Sa
     ? `--${written(flag, run)}${error.message.slice(field.length)}`
     : error.message
   const next = error.detail.next ?? `\`sandglass help ${name}\` lists the flags and their ranges`
-  return new SandglassError('INVALID_REQUEST', { ...error.detail, next }, { message, requestId: error.requestId, cause: error })
+  return error.with({ next }, message)
 }
 
 const written = (flag: string, { command, argv }: Run) =>
@@ -52,6 +52,5 @@ async function withNearestSession(
   const names = await sessionNames({ settings: () => loadSettings(typeof config === 'string' ? config : undefined, env) })
   const meant = nearest(error.detail.id.toLowerCase(), names)
   if (meant === undefined) return error
-  const detail = { ...error.detail, next: `did you mean ${meant}? \`sandglass ls\` shows what there is` }
-  return new SandglassError('SESSION_NOT_FOUND', detail, { cause: error, requestId: error.requestId })
+  return error.with({ next: `did you mean ${meant}? \`sandglass ls\` shows what there is` })
 }

@@ -45,6 +45,12 @@ export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
     return (this.code as ErrorCode) === code
   }
 
+  /** The same error with more detail. Its text is made from the new detail, unless `message` is given. */
+  with(detail: Partial<ErrorDetail<C>>, message?: string): SandglassError<C> {
+    const { requestId } = this
+    return new SandglassError<C>(this.code, { ...this.detail, ...detail }, { cause: this, message, requestId })
+  }
+
   toWire(requestId?: string): WireError {
     return {
       code: this.code,

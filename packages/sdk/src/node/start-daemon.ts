@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
 import { SandglassError } from '@sandglass/contract/tables'
-import { wireError } from '../transport/decode-error.ts'
+import { wireError } from '../transport/errors.ts'
 
 type Wanted = {
   /** Undefined for the folder that the command line uses by itself. */

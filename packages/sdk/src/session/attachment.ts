@@ -1,12 +1,11 @@
 // A terminal on a shell, or the standard streams of a process.
 import { CHANNELS, type LimitHit, type RouteName, SandglassError, type SignalInput } from '@sandglass/contract/tables'
 import { toCamel } from '../transport/case.ts'
-import { wireError } from '../transport/decode-error.ts'
 import { Drained } from '../transport/drained.ts'
+import { wireError, withSession } from '../transport/errors.ts'
 import { type ByteSocket, openSocket } from '../transport/socket.ts'
 import type { Transport } from '../transport/transport.ts'
 import type { Cancel, TerminalSize } from '../wire-types.ts'
-import { abandoned } from './abandoned.ts'
 
 export type Output = { stream: 'stdout' | 'stderr'; data: Uint8Array<ArrayBuffer> }
 /** `limitHit` is a limit that the session reached before the program failed; null for none that is known. */
@@ -94,7 +93,7 @@ async function* output(
     }
     return undefined
   } catch (error) {
-    throw abandoned(error, of)
+    throw withSession(error, of)
   }
 }
 

@@ -1,11 +1,11 @@
 import { SandglassError } from '@sandglass/contract/tables'
 import { toCamel } from '../transport/case.ts'
 import { Drained } from '../transport/drained.ts'
+import { LOST, withSession } from '../transport/errors.ts'
 import { bodyOf, streamError } from '../transport/follow.ts'
 import { readEvents } from '../transport/sse.ts'
-import { LOST, type Transport } from '../transport/transport.ts'
+import type { Transport } from '../transport/transport.ts'
 import type { ExecChunk, ExecDone, ExecStreamOptions } from '../wire-types.ts'
-import { abandoned } from './abandoned.ts'
 
 /**
  * Output of one command as it comes: `for await (const { chunk } of stream)`, then `await stream.result`. The command starts when a loop
@@ -50,6 +50,6 @@ async function* chunks(
     signal?.throwIfAborted()
     const lost = { address: transport.options.address, why: LOST }
     const failure = error instanceof SandglassError ? error : new SandglassError('DAEMON_UNREACHABLE', lost, { cause: error })
-    throw abandoned(failure, { session: id })
+    throw withSession(failure, { session: id })
   }
 }

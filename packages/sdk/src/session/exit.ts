@@ -1,8 +1,9 @@
 // Tells when a session has ended, over lost connections and restarts of the daemon.
 import { FINAL_STATES, SandglassError, STARTABLE_STATES } from '@sandglass/contract/tables'
 import { toCamel } from '../transport/case.ts'
+import { isTransient } from '../transport/errors.ts'
 import { follow } from '../transport/follow.ts'
-import { backoff, isTransient, type Transport } from '../transport/transport.ts'
+import { backoff, type Transport } from '../transport/transport.ts'
 import type { Cancel, SessionEvent, SessionInfo } from '../wire-types.ts'
 
 /** States without a machine. A session can be started again from the first two. */

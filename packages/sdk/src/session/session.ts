@@ -1,6 +1,7 @@
 import { DEFAULT_SHELL, SandglassError } from '@sandglass/contract/tables'
 import { base64FromBytes, bytesFromBase64 } from '../transport/base64.ts'
 import { toCamel } from '../transport/case.ts'
+import { withSession } from '../transport/errors.ts'
 import { follow } from '../transport/follow.ts'
 import { type ByteSocket, openSocket } from '../transport/socket.ts'
 import type { Transport } from '../transport/transport.ts'
@@ -17,7 +18,6 @@ import type {
   TerminalSize,
   WriteOptions,
 } from '../wire-types.ts'
-import { abandoned } from './abandoned.ts'
 import { type Attachment, attach } from './attachment.ts'
 import { ExecStream } from './exec-stream.ts'
 import { untilExit } from './exit.ts'
@@ -78,7 +78,7 @@ export class Session {
     try {
       return await this.#transport.json('exec', { params: { id: this.#ref }, body: { cmd, ...options }, signal })
     } catch (error) {
-      throw abandoned(error, { session: this.#ref })
+      throw withSession(error, { session: this.#ref })
     }
   }
 

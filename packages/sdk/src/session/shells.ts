@@ -1,6 +1,5 @@
 import { DEFAULT_SHELL } from '@sandglass/contract/tables'
-import { newIdempotencyKey } from '../transport/idempotency-key.ts'
-import type { Transport } from '../transport/transport.ts'
+import { newIdempotencyKey, type Transport } from '../transport/transport.ts'
 import type { Cancel, ShellInfo, ShellOptions } from '../wire-types.ts'
 
 /** Named shells. Each keeps its own working directory, variables and jobs. */

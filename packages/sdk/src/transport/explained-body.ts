@@ -1,7 +1,8 @@
 // Files that come out of a sandbox. A reply that has begun can only be broken off: who was reading is told why from what became of the session.
 import { SandglassError } from '@sandglass/contract/tables'
+import { unreachable } from './errors.ts'
 import { bodyOf } from './follow.ts'
-import { type ResponseLike, type Transport, unreachable } from './transport.ts'
+import type { ResponseLike, Transport } from './transport.ts'
 
 export function explainedBody(
   transport: Transport,

@@ -1,9 +1,9 @@
 // Event streams that outlive a connection: resumed with Last-Event-ID where the last one broke off.
 import type { RouteName } from '@sandglass/contract/tables'
 import { SandglassError } from '@sandglass/contract/tables'
-import { wireError } from './decode-error.ts'
+import { isTransient, unreachable, wireError } from './errors.ts'
 import { readEvents, type SseEvent } from './sse.ts'
-import { backoff, type CallOptions, isTransient, type ResponseLike, type Transport, unreachable } from './transport.ts'
+import { backoff, type CallOptions, type ResponseLike, type Transport } from './transport.ts'
 
 type FollowOptions<Name extends RouteName> = CallOptions<Name> & {
   /** Continue after this event. */

@@ -1,6 +1,7 @@
 // A WebSocket as bytes in order, with backpressure where the socket offers it.
 import { type RouteName, SandglassError, SOCKET_FAILED, socketProtocols } from '@sandglass/contract/tables'
-import { LOST, routeUrl, type Transport, unreachable } from './transport.ts'
+import { LOST, unreachable } from './errors.ts'
+import { routeUrl, type Transport } from './transport.ts'
 import { type Resolvers, withResolvers } from './with-resolvers.ts'
 
 /** The part of WebSocket that is used. `pause` and `resume` are not in browsers. */

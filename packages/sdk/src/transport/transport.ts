@@ -3,8 +3,8 @@ import { PATHS, type RouteName, SandglassError } from '@sandglass/contract/table
 import type { ForwardLike } from '../session/forward.ts'
 import type { Body, Query, Reply } from '../wire-types.ts'
 import { type BodySource, webBody } from './body.ts'
-import { camelName, snakeName, toCamel, toSnake } from './case.ts'
-import { decodeError } from './decode-error.ts'
+import { toCamel, toSnake } from './case.ts'
+import { decodeError, isTransient, unreachable, withWrittenNames } from './errors.ts'
 import type { SocketConstructor } from './socket.ts'
 import { withResolvers } from './with-resolvers.ts'
 
@@ -98,6 +98,11 @@ export function routeUrl(name: RouteName, params: CallOptions<RouteName>['params
   return search.size > 0 ? `${path}?${search}` : path
 }
 
+/** 128 random bits. crypto.randomUUID is absent in a page that came over plain HTTP from another machine. */
+export function newIdempotencyKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), byte => byte.toString(16).padStart(2, '0')).join('')
+}
+
 /** Wait of the `attempt`-th retry, with jitter so that many clients do not come back at once. */
 export function backoff(
   attempt: number,
@@ -115,35 +120,51 @@ export function backoff(
   })
 }
 
-/** True for failures that say nothing about the request itself. */
-export function isTransient(error: unknown): boolean {
-  return error instanceof SandglassError && (error.is('DAEMON_UNREACHABLE') || error.is('SHUTTING_DOWN'))
-}
-
 /** What every call goes through. */
 type Line = { send: FetchLike } & Pick<Transport, 'key' | 'options'>
 
 async function openWithRetries<Name extends RouteName>(line: Line, name: Name, call: CallOptions<Name>): Promise<ResponseLike> {
   const isSafe = PATHS[name].method === 'GET' || call.idempotencyKey !== undefined
+  const retries = isSafe ? line.options.retries : 0
   for (let attempt = 0; ; attempt++) {
-    const response = await openOnce(line, name, call)
-    if (!(response instanceof SandglassError)) return response
-    if (!isSafe || attempt >= line.options.retries) throw response
+    try {
+      return await openOnce(line, name, call)
+    } catch (error) {
+      if (!(error instanceof Retryable)) throw error
+      if (attempt >= retries) throw error.failure
+    }
     await backoff(attempt, call)
   }
 }
 
-/** Returns transient errors for the caller to retry; throws all others. */
+/** Wraps a lost connection, or the refusal of a stopping daemon: the same request may be sent again. */
+class Retryable extends Error {
+  readonly failure: SandglassError
+
+  constructor(failure: SandglassError) {
+    super(failure.message)
+    this.failure = failure
+  }
+}
+
 async function openOnce<Name extends RouteName>(
   { send, key, options }: Line,
   name: Name,
   call: CallOptions<Name>,
-): Promise<ResponseLike | SandglassError> {
+): Promise<ResponseLike> {
   call.signal?.throwIfAborted()
-  const init: FetchInit = {
-    method: PATHS[name].method,
-    headers: { authorization: `Bearer ${await key(call.signal)}`, ...call.headers },
-  }
+  const init = initOf(name, call, await key(call.signal))
+  const response = await send(options.baseUrl + routeUrl(name, call.params, call.query), init).catch(error => {
+    call.signal?.throwIfAborted()
+    throw ownError(error) ?? new Retryable(unreachable(options.address, error))
+  })
+  if (response.ok) return response
+  const refusal = await decodeError(response)
+  throw isTransient(refusal) ? new Retryable(refusal) : withWrittenNames(refusal, call.body)
+}
+
+function initOf<Name extends RouteName>(name: Name, call: CallOptions<Name>, key: string): FetchInit {
+  const init: FetchInit = { method: PATHS[name].method, headers: { authorization: `Bearer ${key}`, ...call.headers } }
   if (call.signal) init.signal = call.signal
   if (call.background) init.background = true
   if (call.idempotencyKey) init.headers['idempotency-key'] = call.idempotencyKey
@@ -154,38 +175,11 @@ async function openOnce<Name extends RouteName>(
     init.headers['content-type'] = 'application/json'
     init.body = JSON.stringify(toSnake(call.body))
   }
-  let response: ResponseLike
-  try {
-    response = await send(options.baseUrl + routeUrl(name, call.params, call.query), init)
-  } catch (error) {
-    call.signal?.throwIfAborted()
-    // A body that fails has its own error, which the web's fetch wraps.
-    const cause = error instanceof Error ? error.cause : undefined
-    if (cause instanceof SandglassError) throw cause
-    if (error instanceof SandglassError) throw error
-    return unreachable(options.address, error)
-  }
-  if (response.ok) return response
-  const refusal = await decodeError(response)
-  if (!isTransient(refusal)) throw asWritten(refusal, call.body)
-  return refusal
+  return init
 }
 
-/** A field that the daemon does not know, by the name that the caller gave it. */
-function asWritten(refusal: SandglassError, body: object | undefined): SandglassError {
-  const [, fields, meant] = /^unknown field ([\w, ]+)(?:; did you mean (\w+)\?)?$/.exec(refusal.message) ?? []
-  if (!refusal.is('INVALID_REQUEST') || fields === undefined) return refusal
-  const written = new Map(Object.keys(body ?? {}).map(name => [snakeName(name), name]))
-  const issue = `unknown field ${fields.replace(/\w+/g, name => written.get(name) ?? name)}${meant ? `; did you mean ${camelName(meant)}?` : ''}`
-  return new SandglassError('INVALID_REQUEST', { ...refusal.detail, issue }, { requestId: refusal.requestId, cause: refusal })
-}
-
-/** Node's words for an answer that does not come, or not all of it. */
-const LOST_WORDS = /^(aborted|socket hang up|terminated|other side closed|(read|write) (ECONNRESET|EPIPE))$/
-export const LOST = 'the connection was lost'
-
-export function unreachable(address: string, error: unknown): SandglassError {
-  const root = error instanceof Error && error.cause instanceof Error ? error.cause : error
-  const why = root instanceof Error ? root.message || String((root as { code?: unknown }).code ?? root.name) : String(root)
-  return new SandglassError('DAEMON_UNREACHABLE', { address, why: LOST_WORDS.test(why) ? LOST : why }, { cause: error })
+/** The error of the body or of the given fetch, which the global fetch wraps; undefined for a failed connection. */
+function ownError(error: unknown): SandglassError | undefined {
+  const cause = error instanceof Error ? error.cause : undefined
+  return [cause, error].find(candidate => candidate instanceof SandglassError)
 }

@@ -34,5 +34,5 @@ async function withShells(error: unknown, shells: Session['shells']): Promise<un
   if (!(error instanceof SandglassError) || !error.is('SHELL_NOT_FOUND')) return error
   const names = (await shells.list()).map(shell => shell.name)
   const next = names.length === 0 ? 'the session has no shell yet' : `the session has ${names.join(', ')}: name one with --shell`
-  return new SandglassError('SHELL_NOT_FOUND', { ...error.detail, next }, { message: error.message, cause: error })
+  return error.with({ next })
 }
