@@ -1,12 +1,9 @@
-// What can be had without loading zod.
+// The part of the contract that does not load zod.
 
 export * from './errors/sandglass-error.ts'
-export * from './errors/yaml-issue.ts'
 export * from './errors.ts'
 export * from './tables/channels.ts'
-export * from './tables/config-next-step.ts'
-export * from './tables/credentials.ts'
-export * from './tables/data-files.ts'
+export * from './tables/host-files.ts'
 export * from './tables/ids.ts'
 export * from './tables/lifecycles.ts'
 export * from './tables/limit-hit.ts'

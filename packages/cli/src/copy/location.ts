@@ -1,4 +1,5 @@
 import { basename } from 'node:path'
+import { SESSION_ID, SESSION_NAME } from '@sandglass/contract/tables'
 import { usage } from '../parser/parse.ts'
 
 export type Location = { kind: 'sandbox'; session: string; path: string } | { kind: 'host'; path: string } | { kind: 'stdio' }
@@ -6,8 +7,8 @@ export type Location = { kind: 'sandbox'; session: string; path: string } | { ki
 /** `NAME:PATH` is in a sandbox, `-` is stdin or stdout, anything else is here. A file here with a colon is written ./a:b. */
 export function parseLocation(given: string): Location {
   if (given === '-') return { kind: 'stdio' }
-  const [, session, path] = /^([a-z][a-z0-9-]{0,40}|sess_[a-z0-9]{16}):(.*)$/s.exec(given) ?? []
-  if (session === undefined || path === undefined) return { kind: 'host', path: given }
+  const [, session = '', path] = /^([^:]+):(.*)$/s.exec(given) ?? []
+  if (path === undefined || !(SESSION_NAME.test(session) || SESSION_ID.test(session))) return { kind: 'host', path: given }
   return { kind: 'sandbox', session, path: path === '' ? '.' : path }
 }
 

@@ -2,7 +2,7 @@
 // The variable of a key is SANDGLASS_ and its path in capitals: defaults.cpu_cores is SANDGLASS_DEFAULTS_CPU_CORES.
 import { z } from 'zod'
 import { CEILINGS, LIMITS } from '../tables/limits.ts'
-import { within } from './primitives.ts'
+import { RuntimeName, within } from './primitives.ts'
 import { Network } from './session.ts'
 
 export const AGENTS = ['claude', 'codex', 'opencode'] as const
@@ -30,12 +30,7 @@ const Overcommit = z.strictObject({
     .max(1000)
     .default(8)
     .describe('disk overcommit factor: session disks may total this many times the free space; 1: no overcommit'),
-  disk_floor_mb: z
-    .int()
-    .min(LIMITS.disk_floor_mb.min)
-    .max(LIMITS.disk_floor_mb.max)
-    .optional()
-    .describe(LIMITS.disk_floor_mb.about),
+  disk_floor_mb: within('disk_floor_mb').optional(),
 })
 
 const ceiling = (name: (typeof CEILINGS)[number]) =>
@@ -67,10 +62,7 @@ const Oci = z.strictObject({
     .default('auto')
     .describe('crun, runc, one of runtimes, a path to another OCI runtime, or auto: crun, else runc'),
   runtimes: z
-    .record(
-      z.string().regex(/^[a-z][a-z0-9-]{0,40}$/, 'must be 1 to 41 of a-z, 0-9 and -, starting with a letter'),
-      z.string().startsWith('/'),
-    )
+    .record(RuntimeName, z.string().startsWith('/'))
     .default({})
     .describe('further OCI runtimes that a session may ask for by name, with their paths'),
   allow_unenforced: AllowUnenforced,
@@ -113,16 +105,10 @@ const Images = z.strictObject({
     .min(1)
     .default(32 * 1024 ** 3)
     .describe('most bytes that the layers of an image may have, both as they come and unpacked'),
-  max_image_age_seconds: z
-    .int()
-    .min(LIMITS.image_age_seconds.min)
-    .max(LIMITS.image_age_seconds.max)
+  max_image_age_seconds: within('image_age_seconds')
     .default(LIMITS.image_age_seconds.default)
     .describe('a built image that is older is built again, and what it starts from is looked for anew'),
-  build_timeout_seconds: z
-    .int()
-    .min(LIMITS.build_timeout_seconds.min)
-    .max(LIMITS.build_timeout_seconds.max)
+  build_timeout_seconds: within('build_timeout_seconds')
     .default(LIMITS.build_timeout_seconds.default)
     .describe('a build that takes longer is ended'),
   build_network: z
@@ -131,10 +117,7 @@ const Images = z.strictObject({
     .describe('what the steps of a build can reach: nothing, what containers of the engine can, or what its machine can'),
   build_memory_mb: z.int().min(64).max(1_048_576).default(2048).describe('memory of a step of a build in MiB'),
   build_cpu_cores: z.number().min(0.1).max(1024).default(2).describe('cpu cores of a step of a build'),
-  max_context_bytes: z
-    .int()
-    .min(LIMITS.build_context_bytes.min)
-    .max(LIMITS.build_context_bytes.max)
+  max_context_bytes: within('build_context_bytes')
     .default(LIMITS.build_context_bytes.default)
     .describe('most bytes of files that may be sent for a build'),
 })
@@ -187,18 +170,8 @@ export const Config = z
       .array(z.string().startsWith('/'))
       .default([])
       .describe('folders of the host below which sessions may ask for mounts; none by default'),
-    slow_reader_seconds: z
-      .int()
-      .min(LIMITS.slow_reader_seconds.min)
-      .max(LIMITS.slow_reader_seconds.max)
-      .default(LIMITS.slow_reader_seconds.default)
-      .describe(LIMITS.slow_reader_seconds.about),
-    slow_body_seconds: z
-      .int()
-      .min(LIMITS.slow_body_seconds.min)
-      .max(LIMITS.slow_body_seconds.max)
-      .default(LIMITS.slow_body_seconds.default)
-      .describe(LIMITS.slow_body_seconds.about),
+    slow_reader_seconds: within('slow_reader_seconds').default(LIMITS.slow_reader_seconds.default),
+    slow_body_seconds: within('slow_body_seconds').default(LIMITS.slow_body_seconds.default),
     log_level: z
       .enum(['error', 'warn', 'info', 'debug', 'silent'])
       .default('info')
@@ -239,7 +212,9 @@ export const SECRET_FIELDS: readonly string[] = ['password']
 export const CONFIG_ALIASES: Record<string, string> = {
   db_path: 'store',
   'defaults.cpu_limit': 'defaults.cpu_cores',
+  'defaults.vcpus': 'defaults.cpu_cores',
   'defaults.mem_limit_mb': 'defaults.memory_mb',
+  'defaults.memory': 'defaults.memory_mb',
   'defaults.network_mode': 'defaults.network',
 }
 

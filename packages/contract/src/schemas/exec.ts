@@ -2,44 +2,61 @@
 import { z } from 'zod'
 import { PROCESS_TAG } from '../tables/ids.ts'
 import { LIMITS } from '../tables/limits.ts'
-import { Env, NullableLimitHit, Path, queryInt, ShellName, Signal, Size, Timestamp, User } from './primitives.ts'
+import {
+  Env,
+  EnvVars,
+  NullableLimitHit,
+  Path,
+  queryInt,
+  ShellName,
+  Signal,
+  Size,
+  Timestamp,
+  User,
+  withEnvAlias,
+} from './primitives.ts'
 
 const utf8Length = (text: string) => new TextEncoder().encode(text).length
 
-export const ExecRequest = z.strictObject({
-  cmd: z
-    .string()
-    .min(1)
-    .refine(c => utf8Length(c) <= LIMITS.exec_command_bytes.max, `must be at most ${LIMITS.exec_command_bytes.max} bytes`)
-    .refine(c => !c.includes('\0'), 'must not contain NUL')
-    .describe('command line, evaluated in the shell: cd, export, functions and jobs persist'),
-  shell: ShellName.optional().describe('which shell; main when absent, made on first use'),
-  user: User.optional().describe(
-    "user that runs the command, in a shell of that user's own: NAME@USER unless the named shell is that user's",
-  ),
-  cwd: Path.optional().describe('folder of this command; the shell is back in its own folder afterwards'),
-  env: Env.optional().describe('variables of this command, exported; the shell has its own back afterwards'),
-  stdin_path: Path.optional().describe('file or FIFO in the sandbox that the command reads as stdin; stdin is empty when absent'),
-  timeout_ms: z
-    .int()
-    .min(LIMITS.exec_timeout_ms.min)
-    .optional()
-    .describe(
-      'the command is ended after this, the wait for a busy shell included; exec: 30,000 when absent, at most defaults.max_exec_timeout_ms; exec/stream: none when absent, and no maximum',
+export const ExecRequest = withEnvAlias(
+  z.strictObject({
+    cmd: z
+      .string()
+      .min(1)
+      .refine(c => utf8Length(c) <= LIMITS.exec_command_bytes.max, `must be at most ${LIMITS.exec_command_bytes.max} bytes`)
+      .refine(c => !c.includes('\0'), 'must not contain NUL')
+      .describe('command line, evaluated in the shell: cd, export, functions and jobs persist'),
+    shell: ShellName.optional().describe('which shell; main when absent, made on first use'),
+    user: User.optional().describe(
+      "user that runs the command, in a shell of that user's own: NAME@USER unless the named shell is that user's",
     ),
-  detach: z
-    .boolean()
-    .optional()
-    .describe('the command goes on when the client leaves; otherwise leaving interrupts it, then kills it'),
-  max_output_bytes: z
-    .int()
-    .min(0)
-    .max(LIMITS.exec_output_bytes.max)
-    .optional()
-    .describe('output kept; the middle is cut beyond it'),
-  raw_output: z.boolean().optional().describe('keep carriage returns and escape sequences as printed'),
-})
-export type ExecRequest = z.infer<typeof ExecRequest>
+    cwd: Path.optional().describe('folder of this command; the shell is back in its own folder afterwards'),
+    env: Env.optional().describe('variables of this command, exported; the shell has its own back afterwards'),
+    env_vars: EnvVars,
+    stdin_path: Path.optional().describe(
+      'file or FIFO in the sandbox that the command reads as stdin; stdin is empty when absent',
+    ),
+    timeout_ms: z
+      .int()
+      .min(LIMITS.exec_timeout_ms.min)
+      .optional()
+      .describe(
+        'the command is ended after this, the wait for a busy shell included; exec: 30,000 when absent, at most defaults.max_exec_timeout_ms; exec/stream: none when absent, and no maximum',
+      ),
+    detach: z
+      .boolean()
+      .optional()
+      .describe('the command goes on when the client leaves; otherwise leaving interrupts it, then kills it'),
+    max_output_bytes: z
+      .int()
+      .min(0)
+      .max(LIMITS.exec_output_bytes.max)
+      .optional()
+      .describe('output kept; the middle is cut beyond it'),
+    raw_output: z.boolean().optional().describe('keep carriage returns and escape sequences as printed'),
+  }),
+)
+export type ExecRequest = Omit<z.infer<typeof ExecRequest>, 'env_vars'>
 
 export const ExecResult = z.object({
   exit_code: z.int().describe("the command's own; 128+n for a signal, 124 for a timeout"),
@@ -63,13 +80,16 @@ export const ExecWait = z.object({ shell: ShellName, timestamp: Timestamp })
 export const ExecChunk = z.object({ chunk: z.string(), timestamp: Timestamp })
 export const ExecDone = ExecResult.omit({ output: true })
 
-export const ShellSpec = z.strictObject({
-  name: ShellName,
-  cwd: Path.optional(),
-  env: Env.optional(),
-  user: User.optional(),
-  size: Size.optional(),
-})
+export const ShellSpec = withEnvAlias(
+  z.strictObject({
+    name: ShellName,
+    cwd: Path.optional(),
+    env: Env.optional(),
+    env_vars: EnvVars,
+    user: User.optional(),
+    size: Size.optional(),
+  }),
+)
 export const Shell = z.object({
   name: ShellName,
   pid: z.int(),
@@ -87,30 +107,33 @@ export const ShellAttachQuery = z.strictObject({
   rows: queryInt(LIMITS.terminal_size.min, LIMITS.terminal_size.max).optional(),
 })
 
-export const ProcessSpec = z.strictObject({
-  argv: z
-    .array(z.string().refine(a => !a.includes('\0'), 'must not contain NUL'))
-    .min(1)
-    .refine(
-      a => a.reduce((n, s) => n + utf8Length(s) + 1, 0) <= LIMITS.argv_bytes.max,
-      `must be at most ${LIMITS.argv_bytes.max} bytes`,
-    )
-    .describe('program and arguments; no shell in between'),
-  cwd: Path.optional(),
-  env: Env.optional(),
-  user: User.optional(),
-  tag: z
-    .string()
-    .regex(PROCESS_TAG, 'must be 1 to 64 of a-z, A-Z, 0-9, _, ., : and -, starting with a letter or a digit')
-    .optional()
-    .describe('your own name for the process'),
-  timeout_ms: z.int().min(1).optional().describe('the process group is ended after this; none when absent'),
-  stdin: z.boolean().optional().describe('true keeps stdin open for the stdin call or an attached stream'),
-  tty: Size.optional().describe('run on a terminal of this size; stdout and stderr become one'),
-  hold_output: z.boolean().optional().describe('wait for the first attachment before dropping output that nobody has read'),
-  detach: z.boolean().optional().describe('true holds the lease of the session until the process ends, with nobody attached'),
-})
-export type ProcessSpec = z.infer<typeof ProcessSpec>
+export const ProcessSpec = withEnvAlias(
+  z.strictObject({
+    argv: z
+      .array(z.string().refine(a => !a.includes('\0'), 'must not contain NUL'))
+      .min(1)
+      .refine(
+        a => a.reduce((n, s) => n + utf8Length(s) + 1, 0) <= LIMITS.argv_bytes.max,
+        `must be at most ${LIMITS.argv_bytes.max} bytes`,
+      )
+      .describe('program and arguments; no shell in between'),
+    cwd: Path.optional(),
+    env: Env.optional(),
+    env_vars: EnvVars,
+    user: User.optional(),
+    tag: z
+      .string()
+      .regex(PROCESS_TAG, 'must be 1 to 64 of a-z, A-Z, 0-9, _, ., : and -, starting with a letter or a digit')
+      .optional()
+      .describe('your own name for the process'),
+    timeout_ms: z.int().min(1).optional().describe('the process group is ended after this; none when absent'),
+    stdin: z.boolean().optional().describe('true keeps stdin open for the stdin call or an attached stream'),
+    tty: Size.optional().describe('run on a terminal of this size; stdout and stderr become one'),
+    hold_output: z.boolean().optional().describe('wait for the first attachment before dropping output that nobody has read'),
+    detach: z.boolean().optional().describe('true holds the lease of the session until the process ends, with nobody attached'),
+  }),
+)
+export type ProcessSpec = Omit<z.infer<typeof ProcessSpec>, 'env_vars'>
 
 export const Process = z.object({
   pid: z.int(),

@@ -1,9 +1,9 @@
 // Shapes that several schemas share.
 import { z } from 'zod'
 import { issueText } from '../errors/issue-text.ts'
-import { ENV_NAME, LABEL_NAME, SESSION_ID, SESSION_NAME, SHELL_NAME } from '../tables/ids.ts'
+import { ENV_NAME, LABEL_NAME, SESSION_ID, SESSION_NAME, SESSION_NAME_RULE, SHELL_NAME } from '../tables/ids.ts'
 import { LIMITS_HIT } from '../tables/limit-hit.ts'
-import { LIMITS } from '../tables/limits.ts'
+import { LIMITS, type LimitName } from '../tables/limits.ts'
 import { SIGNALS, signalName } from '../tables/signals.ts'
 
 z.config({ customError: issueText })
@@ -11,7 +11,9 @@ z.config({ customError: issueText })
 const bytes = (text: string) => new TextEncoder().encode(text).length
 
 export const SessionId = z.string().regex(SESSION_ID, 'must look like sess_ and 16 of a-z0-9')
-export const SessionName = z.string().regex(SESSION_NAME, 'must be 1 to 41 of a-z, 0-9 and -, starting with a letter')
+export const SessionName = z.string().regex(SESSION_NAME, `must be ${SESSION_NAME_RULE}`)
+/** A runtime that the configuration names follows the same rule. */
+export const RuntimeName = SessionName
 /** A session is addressed by its id or by its name. */
 export const SessionRef = z.string().refine(s => SESSION_ID.test(s) || SESSION_NAME.test(s), 'must be a session id or name')
 export const ShellName = z.string().regex(SHELL_NAME, 'must be 1 to 32 of a-z, 0-9, _ and -, and may end in @root or @sandbox')
@@ -36,6 +38,24 @@ export const Env = z
   )
   .describe('environment variables')
 
+/** The specifications' name of `env`, as a field of a request. */
+export const EnvVars = Env.optional().describe('another name of env: give one of them')
+
+/** Accepts `env_vars` in the place of `env`. The parsed request has `env` alone. */
+export function withEnvAlias<Request extends z.ZodObject>(request: Request): Request {
+  return request.check(context => {
+    const { env_vars, ...rest } = context.value
+    if (env_vars === undefined) return
+    if (rest.env === undefined) context.value = { ...rest, env: env_vars } as typeof context.value
+    else
+      context.issues.push({
+        code: 'custom',
+        input: context.value,
+        message: 'give env or env_vars, not both: they are the same field',
+      })
+  })
+}
+
 export const Labels = z
   .record(
     z.string().regex(LABEL_NAME, 'must be 1 to 63 of a-z, 0-9, ., _, / and -, starting with a letter or a digit'),
@@ -44,17 +64,10 @@ export const Labels = z
   .refine(l => Object.keys(l).length <= LIMITS.labels.max, `at most ${LIMITS.labels.max} labels`)
   .describe('your own labels, for filtering lists')
 
-/** An integer or number within a row of LIMITS. Where the max is the operator's to set, the daemon holds a request to it. */
-export function within(
-  name:
-    | 'cpu_cores'
-    | 'memory_mb'
-    | 'disk_mb'
-    | 'pids_limit'
-    | 'session_ttl_seconds'
-    | 'session_timeout_sec'
-    | 'stopped_retention_seconds',
-) {
+type RangeName = { [N in LimitName]: (typeof LIMITS)[N] extends { min: number; max: number } ? N : never }[LimitName]
+
+/** An integer or number in the range of a row of LIMITS. Where the operator can set the max, the daemon checks requests against that one. */
+export function within(name: RangeName) {
   const row = LIMITS[name]
   const { min, about } = row
   const max = 'highest' in row ? row.highest : row.max
@@ -64,11 +77,11 @@ export function within(
   return number.min(min, error(0)).max(max, error(1)).describe(about)
 }
 
-/** Query strings carry text; these turn it into what it stands for. */
+/** Query strings carry text; these parse it. */
 export const queryInt = (min: number, max: number) => z.coerce.number().int().min(min).max(max)
 export const queryBool = z.enum(['true', 'false', '1', '0', '']).transform(v => v === 'true' || v === '1' || v === '')
 
-/** A limit of the session that was reached; null for none that can be told. */
+/** A limit of the session that was reached; null if none is known. */
 export const NullableLimitHit = z
   .object({ limit: z.enum(LIMITS_HIT), value: z.int().describe('the limit as the session had it') })
   .nullable()

@@ -4,6 +4,7 @@ import { REASONS, SESSION_STATES } from '../tables/lifecycles.ts'
 import { LIMITS } from '../tables/limits.ts'
 import {
   Env,
+  EnvVars,
   Labels,
   NullableLimitHit,
   queryBool,
@@ -12,6 +13,7 @@ import {
   SessionName,
   SessionRef,
   Timestamp,
+  withEnvAlias,
   within,
 } from './primitives.ts'
 
@@ -45,61 +47,66 @@ export const HostMount = z.strictObject({
   readonly: z.boolean().default(true).describe('false makes it writable, where its files can be those of its owner'),
 })
 
-export const SessionSpec = z.strictObject({
-  name: SessionName.optional().describe('human name, unique among sessions that have not ended; made up when absent'),
-  image: z.string().min(1).max(512).optional().describe('image to start from; default_image when absent'),
-  backend: BackendName.optional(),
-  cpu_cores: within('cpu_cores').optional(),
-  memory_mb: within('memory_mb').optional(),
-  disk_mb: within('disk_mb').optional(),
-  pids_limit: within('pids_limit').optional(),
-  network: Network.optional(),
-  readonly_rootfs: z
-    .boolean()
-    .optional()
-    .describe(
-      'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. Without it, root inside reads what only root may read in the host’s /usr',
-    ),
-  runtime: z
-    .string()
-    .min(1)
-    .max(64)
-    .optional()
-    .describe(
-      'OCI runtime: crun, runc or one that backends.oci.runtimes names, or for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the engine’s own',
-    ),
-  nested_virt: z
-    .boolean()
-    .optional()
-    .describe(
-      'hardware virtualisation inside; microvm alone. Where the host has none, a session that names microvm is made without, any other is refused',
-    ),
-  mounts: z
-    .array(HostMount)
-    .max(16)
-    .optional()
-    .describe('folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise'),
-  ttl_seconds: within('session_ttl_seconds')
-    .nullable()
-    .optional()
-    .describe(`${LIMITS.session_ttl_seconds.about}; a persistent session may have none`),
-  on_expiry: OnExpiry.optional(),
-  timeout_sec: within('session_timeout_sec').nullable().optional(),
-  persist: z.boolean().optional().describe('true is mode persistent: the files stay until the session is removed'),
-  mode: Mode.optional(),
-  agent_id: z
-    .string()
-    .min(1)
-    .max(128)
-    .optional()
-    .describe(
-      "the caller's name for the agent that uses the session, stored and shown; the name of a persistent session when absent",
-    ),
-  env: Env.optional(),
-  labels: Labels.optional(),
-  start: z.boolean().optional().describe('false creates the session stopped'),
-})
-export type SessionSpec = z.infer<typeof SessionSpec>
+export const SessionSpec = withEnvAlias(
+  z.strictObject({
+    name: SessionName.optional().describe('human name, unique among sessions that have not ended; made up when absent'),
+    image: z.string().min(1).max(512).optional().describe('image to start from; default_image when absent'),
+    backend: BackendName.optional(),
+    cpu_cores: within('cpu_cores').optional(),
+    memory_mb: within('memory_mb').optional(),
+    disk_mb: within('disk_mb').optional(),
+    pids_limit: within('pids_limit').optional(),
+    network: Network.optional(),
+    readonly_rootfs: z
+      .boolean()
+      .optional()
+      .describe(
+        'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. Without it, root inside reads what only root may read in the host’s /usr',
+      ),
+    runtime: z
+      .string()
+      .min(1)
+      .max(64)
+      .optional()
+      .describe(
+        'OCI runtime: crun, runc or one that backends.oci.runtimes names, or for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the engine’s own',
+      ),
+    nested_virt: z
+      .boolean()
+      .optional()
+      .describe(
+        'hardware virtualisation inside; microvm alone. Where the host has none, a session that names microvm is made without, any other is refused',
+      ),
+    mounts: z
+      .array(HostMount)
+      .max(16)
+      .optional()
+      .describe(
+        'folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise',
+      ),
+    ttl_seconds: within('session_ttl_seconds')
+      .nullable()
+      .optional()
+      .describe(`${LIMITS.session_ttl_seconds.about}; a persistent session may have none`),
+    on_expiry: OnExpiry.optional(),
+    timeout_sec: within('session_timeout_sec').nullable().optional(),
+    persist: z.boolean().optional().describe('true is mode persistent: the files stay until the session is removed'),
+    mode: Mode.optional(),
+    agent_id: z
+      .string()
+      .min(1)
+      .max(128)
+      .optional()
+      .describe(
+        "the caller's name for the agent that uses the session, stored and shown; the name of a persistent session when absent",
+      ),
+    env: Env.optional(),
+    env_vars: EnvVars,
+    labels: Labels.optional(),
+    start: z.boolean().optional().describe('false creates the session stopped'),
+  }),
+)
+export type SessionSpec = Omit<z.infer<typeof SessionSpec>, 'env_vars'>
 
 export const Session = z.object({
   id: SessionId,

@@ -1,8 +1,9 @@
-// Ids and names: how they look and how they are made.
+// Ids and names: their syntax, and how ids are made.
 
 export const SESSION_ID = /^sess_[a-z0-9]{16}$/
 export const SESSION_NAME = /^[a-z][a-z0-9-]{0,40}$/
-/** A shell that `exec` made for another user has that user behind its name. */
+export const SESSION_NAME_RULE = '1 to 41 of a-z, 0-9 and -, starting with a letter'
+/** A shell that `exec` made for another user ends in @ and that user. */
 export const SHELL_NAME = /^[a-z0-9][a-z0-9_-]{0,31}(@(root|sandbox))?$/
 export const PROCESS_TAG = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$/
 export const ENV_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/

@@ -1,9 +1,9 @@
-// The configuration file: found, checked to be nobody else's business, and read as YAML.
+// Reads the configuration file as YAML. The file must belong to the user and be readable by nobody else.
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { ownConfigFile, SandglassError, yamlIssue } from '@sandglass/contract'
 import { parse } from 'yaml'
 
-/** Null when there is none. */
+/** Null when the file does not exist. */
 export function readConfigFile(path: string, userId: number): Record<string, unknown> | null {
   const text = readPrivate(path, userId)
   if (text === null) return null
@@ -14,7 +14,7 @@ export function readConfigFile(path: string, userId: number): Record<string, unk
   return value as Record<string, unknown>
 }
 
-/** SECURITY: mode and owner are those of the opened file, so it cannot be exchanged between the check and the read. */
+/** SECURITY: mode and owner are read from the open file, so that it cannot be replaced between the check and the read. */
 function readPrivate(path: string, userId: number): string | null {
   let fd: number
   try {

@@ -1,4 +1,4 @@
-// Every configuration key as a flat list, read off the contract's schema: its flag, its variable, and what kind of value it takes.
+// The keys of the configuration as a flat list, derived from the contract's schema: flag, variable and kind of value.
 import { CONFIG_ALIASES, Config, LATER_KEYS, SECRET_KEYS } from '@sandglass/contract'
 import { z } from 'zod'
 
@@ -12,7 +12,7 @@ export type ConfigKey = {
   kind: 'text' | 'number' | 'boolean' | 'list'
   about: string
   isSecret: boolean
-  /** Nothing uses it yet, so that help and reference leave it out. */
+  /** Nothing uses it yet: help and reference leave it out. */
   isLater: boolean
 }
 
@@ -58,17 +58,18 @@ function isAbove(path: string): (key: string) => boolean {
 }
 
 function unwrapped(schema: z.core.$ZodType): z.core.$ZodType {
-  const wraps = schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional
-  return wraps ? unwrapped(schema.def.innerType) : schema
+  const inner = wrappedBy(schema)
+  return inner ? unwrapped(inner) : schema
 }
 
-/** The description may stand on the field or on what it wraps. */
+/** The description is on the field or on a schema inside it. */
 function aboutOf(schema: z.core.$ZodType): string {
   const about = schema instanceof z.ZodType ? schema.description : undefined
-  if (about !== undefined) return about
-  const inner =
-    schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional
-      ? schema.def.innerType
-      : null
-  return inner ? aboutOf(inner) : ''
+  const inner = wrappedBy(schema)
+  return about ?? (inner ? aboutOf(inner) : '')
+}
+
+function wrappedBy(schema: z.core.$ZodType): z.core.$ZodType | null {
+  const isWrapper = schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional
+  return isWrapper ? schema.def.innerType : null
 }

@@ -88,9 +88,27 @@ describe('configuration', () => {
   })
 
   it('accepts the other names of a key', () => {
-    const path = file('db_path: /tmp/x.db\ndefaults: { cpu_limit: 2, mem_limit_mb: 700, network_mode: none }\n')
+    const path = file('db_path: /tmp/x.db\ndefaults: { cpu_limit: 2, mem_limit_mb: 700, network_mode: bridge }\n')
     const { config, storePath } = load({ flags: { config: [path] } })
-    expect([config.defaults.cpu_cores, config.defaults.memory_mb, storePath]).toEqual([2, 700, '/tmp/x.db'])
+    const { cpu_cores, memory_mb, network } = config.defaults
+    expect([cpu_cores, memory_mb, network, storePath]).toEqual([2, 700, 'bridge', '/tmp/x.db'])
+  })
+
+  it('accepts defaults.memory for memory_mb and defaults.vcpus for cpu_cores', () => {
+    const { config, origins } = load({ flags: { config: [file('defaults: { memory: 2GB, vcpus: 3 }\n')] } })
+    expect([config.defaults.memory_mb, config.defaults.cpu_cores]).toEqual([2048, 3])
+    expect([origins.get('defaults.memory_mb'), origins.get('defaults.cpu_cores')]).toEqual(['file', 'file'])
+  })
+
+  it('refuses two names of a key with different values, and takes equal ones', () => {
+    const same = file('defaults: { memory: 1GB, memory_mb: 1024, vcpus: 2, cpu_limit: 2 }\n')
+    expect(load({ flags: { config: [same] } }).config.defaults).toMatchObject({ memory_mb: 1024, cpu_cores: 2 })
+    const different = file('defaults: { memory_mb: 1024, memory: 512 }\n')
+    const error = failure(() => load({ flags: { config: [different] } }))
+    expect([error.code, error.message]).toEqual([
+      'CONFIG_INVALID',
+      `${different}: defaults.memory and another name of defaults.memory_mb have different values: keep one`,
+    ])
   })
 
   it.each([0o644, 0o640, 0o604])('refuses a file that others could read (mode %o)', mode => {
@@ -104,8 +122,8 @@ describe('configuration', () => {
   })
 
   it('refuses an unknown key and names the one that was meant', () => {
-    expect(failure(() => load({ flags: { config: [file('defaults: { memory: 1, memry_mb: 2 }')] } })).message).toContain(
-      'unknown key defaults.memory',
+    expect(failure(() => load({ flags: { config: [file('defaults: { memry_mb: 2 }')] } })).message).toContain(
+      'unknown key defaults.memry_mb; did you mean defaults.memory_mb?',
     )
     expect(failure(() => load({ flags: { config: [file('listn: [unix]')] } })).message).toContain('did you mean listen?')
     expect(failure(() => load({ flags: { config: [file('bakends: {}')] } })).message).toContain('did you mean backends?')

@@ -1,6 +1,7 @@
-// Configuration: flag, else variable, else file, else default. Read once; every value knows where it came from.
+// Reads the configuration once: a flag, else a variable, else the file, else the default. The origin of every value is kept.
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { CONFIG_ALIASES, Config, makeConfigFile, nearest, parseMegabytes, SandglassError } from '@sandglass/contract'
 import type { z } from 'zod'
 import { readConfigFile } from './file.ts'
@@ -15,14 +16,14 @@ export type Loaded = {
   origins: ReadonlyMap<string, Origin>
 }
 export type Sources = {
-  /** Flags by name without the dashes, as written. */
+  /** The values of each flag, by its name without the dashes. */
   flags: Readonly<Record<string, readonly string[]>>
   env: Readonly<Record<string, string | undefined>>
   home?: string
   userId: number
 }
 
-/** Variables that belong to the command line or name the file, and are no keys of it. */
+/** Variables that belong to the command line or name the file, and are no keys of the configuration. */
 const OTHER_VARIABLES = ['SANDGLASS_CONFIG', 'SANDGLASS_URL', 'SANDGLASS_SOCKET', 'SANDGLASS_DEBUG']
 
 export function loadConfig({ flags, env, home = homedir(), userId }: Sources): Loaded {
@@ -32,7 +33,12 @@ export function loadConfig({ flags, env, home = homedir(), userId }: Sources): L
   if (file === null && named !== undefined) throw invalid(filePath, 'does not exist', makeConfigFile(filePath))
 
   const values = new Map<string, { value: unknown; origin: Origin; source: string }>()
-  for (const [path, value] of flattened(file ?? {}, '', filePath)) values.set(path, { value, origin: 'file', source: filePath })
+  for (const { path, value, written } of flattened(file ?? {}, '', filePath)) {
+    const earlier = values.get(path)
+    if (earlier && !isDeepStrictEqual(earlier.value, value))
+      throw invalid(filePath, `${written} and another name of ${path} have different values: keep one`)
+    values.set(path, { value, origin: 'file', source: filePath })
+  }
   for (const [variable, text] of Object.entries(env)) {
     if (text === undefined || !variable.startsWith('SANDGLASS_') || OTHER_VARIABLES.includes(variable)) continue
     const key =
@@ -65,7 +71,7 @@ export function loadConfig({ flags, env, home = homedir(), userId }: Sources): L
   return { config, dataDir, storePath, filePath, origins }
 }
 
-/** What has keys below it. */
+/** Paths that have keys below them. */
 const SECTIONS = new Set(
   CONFIG_KEYS.flatMap(({ path }) =>
     path
@@ -75,12 +81,15 @@ const SECTIONS = new Set(
   ),
 )
 
-/** The file's leaves under their own names; a name that is not known refuses, with the one that was probably meant. */
-function flattened(object: Record<string, unknown>, prefix: string, source: string): [string, unknown][] {
-  return Object.entries(object).flatMap(([name, value]): [string, unknown][] => {
+/** A value of the file. `written` is the key as the file names it, which may be an alias of `path`. */
+type FileValue = { path: string; value: unknown; written: string }
+
+/** Every value of the file by the path of its key. An unknown key is an error that names the nearest known one. */
+function flattened(object: Record<string, unknown>, prefix: string, source: string): FileValue[] {
+  return Object.entries(object).flatMap(([name, value]): FileValue[] => {
     const path = prefix ? `${prefix}.${name}` : name
     const key = findKey(path)
-    if (key) return [[key.path, typeof value === 'string' ? fromFile(key, value, source) : value]]
+    if (key) return [{ path: key.path, value: typeof value === 'string' ? fromFile(key, value, source) : value, written: path }]
     if (!CONFIG_KEYS.some(k => k.path.startsWith(`${path}.`))) {
       refuse(source, path, [...SECTIONS, ...CONFIG_KEYS.map(k => k.path), ...Object.keys(CONFIG_ALIASES)])
     }
@@ -90,7 +99,7 @@ function flattened(object: Record<string, unknown>, prefix: string, source: stri
   })
 }
 
-/** In YAML a value has a type of its own, so a text is read only where it may stand for something else. */
+/** YAML values have types, so a string is parsed only for lists and sizes. */
 function fromFile(key: ConfigKey, text: string, source: string): unknown {
   return key.kind === 'list' || isSize(key) ? fromText(key, [text], source) : text
 }

@@ -1,4 +1,4 @@
-// What `serve --print-config` shows: every key that does something or is set, its value and where that came from.
+// The output of `serve --print-config`: every key that is in use or set, with its value and origin.
 import { SECRET_FIELDS } from '@sandglass/contract'
 import { CONFIG_KEYS } from './keys.ts'
 import type { Loaded } from './load.ts'
@@ -17,7 +17,7 @@ export function printedConfig(loaded: Loaded): Record<string, PrintedKey> {
   )
 }
 
-/** Without the secrets inside it, however deep. */
+/** Replaces secret fields at any depth. */
 function masked(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (name, inner) => (SECRET_FIELDS.includes(name) ? '***' : inner)))
 }

@@ -17,6 +17,7 @@ test('every field of the contract survives the way there and back', () => {
 test("the user's own keys are left alone", () => {
   const spec = { memoryMb: 512, env: { MY_KEY: 'a', camelCase: 'b' }, labels: { some_label: 'x' } }
   expect(toSnake(spec)).toEqual({ memory_mb: 512, env: { MY_KEY: 'a', camelCase: 'b' }, labels: { some_label: 'x' } })
+  expect(toSnake({ envVars: { camelCase: 'b' } })).toEqual({ env_vars: { camelCase: 'b' } })
   expect(toCamel({ next_cursor: null, items: [{ env_names: ['A_B'], labels: { a_b: '1' } }] })).toEqual({
     nextCursor: null,
     items: [{ envNames: ['A_B'], labels: { a_b: '1' } }],

@@ -1,4 +1,4 @@
-// snake_case on the wire, camelCase here: names are converted in this file alone, by rule, and never inside the user's own data.
+// Field names are snake_case on the wire and camelCase in the SDK. Keys of the user's own data are not converted.
 import { OPAQUE_FIELDS } from '@sandglass/contract/tables'
 
 export const toCamel = (value: unknown): unknown => convert(value, camelName)
@@ -7,7 +7,7 @@ export const toSnake = (value: unknown): unknown => convert(value, snakeName)
 export const camelName = (name: string) => name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 export const snakeName = (name: string) => name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
 
-const OPAQUE: ReadonlySet<string> = new Set(OPAQUE_FIELDS)
+const OPAQUE: ReadonlySet<string> = new Set(OPAQUE_FIELDS.flatMap(name => [name, camelName(name)]))
 
 function convert(value: unknown, rename: (name: string) => string): unknown {
   if (Array.isArray(value)) return value.map(item => convert(item, rename))

@@ -1,4 +1,4 @@
-import { SESSION_NAME } from '@sandglass/contract/tables'
+import { SESSION_NAME, SESSION_NAME_RULE } from '@sandglass/contract/tables'
 import type { SandboxClient, Session, SessionOptions } from '@sandglass/sdk'
 import type { Command, Context } from '../../command.ts'
 import { createWithProgress } from '../../output/show-progress.ts'
@@ -10,7 +10,7 @@ import { attachTerminal, requireTerminal } from '../../terminal/attach-terminal.
 export const command: Command = {
   summary: 'Create a session',
   usage: ['[NAME] [FLAGS]'],
-  about: `NAME has 1 to 41 of a-z, 0-9 and -, a letter first; without one a name is made up.
+  about: `NAME has ${SESSION_NAME_RULE}; without one a name is made up.
 
 Prints its name and id; with --shell the name alone, and then it opens a terminal in it.`,
   options: { ...SESSION_OPTIONS, shell: { type: 'boolean', about: 'attach a terminal to its shell when it runs' } },
@@ -58,6 +58,6 @@ function notAName(given: string): string {
     .replace(/[^a-z0-9-]+/g, '-')
     .replace(/^[^a-z]+|-+$/g, '')
     .slice(0, 41)
-  const rule = `${given} cannot be a name: write 1 to 41 of a-z, 0-9 and -, a letter first`
+  const rule = `${given} cannot be a name: write ${SESSION_NAME_RULE}`
   return SESSION_NAME.test(near) ? `${rule}; did you mean ${near}?` : rule
 }

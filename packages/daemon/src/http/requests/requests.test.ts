@@ -53,6 +53,31 @@ describe('a request', () => {
     expect(wire(reply.body)).toMatchObject({ code: 'INVALID_REQUEST', message: expect.stringContaining(part) })
   })
 
+  it('may name the environment env_vars; replies name it env', async () => {
+    const daemon = await daemonFixture()
+    const { id } = await daemon.create({ env_vars: { STAGE: 'one' } })
+    expect((await daemon.call('GET', `/v1/sessions/${id}?reveal_env=true`)).body).toMatchObject({ env: { STAGE: 'one' } })
+    const cmd = 'echo $STAGE $STEP'
+    const exec = await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd, env_vars: { STEP: 'two' } })
+    expect(exec.body).toMatchObject({ output: 'one two\n' })
+    const stream = await daemon.call('POST', `/v1/sessions/${id}/exec/stream`, { cmd, env_vars: { STEP: 'two' } })
+    expect(stream.text).toContain('one two')
+    const argv = ['sh', '-c', cmd]
+    const { pid } = (await daemon.call('POST', `/v1/sessions/${id}/processes`, { argv, env_vars: { STEP: 'three' } })).body
+    const output = await daemon.call('GET', `/v1/sessions/${id}/processes/${pid}/output`)
+    expect(output.text).toContain(Buffer.from('one three\n').toString('base64'))
+  })
+
+  it.each([
+    ['/v1/sessions', {}],
+    ['/v1/sessions/nobody/exec', { cmd: 'true' }],
+    ['/v1/sessions/nobody/processes', { argv: ['true'] }],
+  ])('with env and env_vars is refused: %s', async (path, body) => {
+    const daemon = await daemonFixture()
+    const reply = await daemon.call('POST', path, { ...body, env: { A: '1' }, env_vars: { A: '1' } })
+    expect([reply.status, wire(reply.body).message]).toEqual([400, 'give env or env_vars, not both: they are the same field'])
+  })
+
   it('of another content type than JSON is refused', async () => {
     const daemon = await daemonFixture()
     const reply = await daemon.call('POST', '/v1/sessions', 'name: x', { 'content-type': 'text/yaml' })
