@@ -2,7 +2,7 @@
 // The variable of a key is SANDGLASS_ and its path in capitals: defaults.cpu_cores is SANDGLASS_DEFAULTS_CPU_CORES.
 import { z } from 'zod'
 import { CEILINGS, LIMITS } from '../tables/limits.ts'
-import { RuntimeName, within } from './primitives.ts'
+import { SessionName, within } from './primitives.ts'
 import { Network } from './session.ts'
 
 export const AGENTS = ['claude', 'codex', 'opencode'] as const
@@ -62,7 +62,8 @@ const Oci = z.strictObject({
     .default('auto')
     .describe('crun, runc, one of runtimes, a path to another OCI runtime, or auto: crun, else runc'),
   runtimes: z
-    .record(RuntimeName, z.string().startsWith('/'))
+    // Their names follow the rule of session names.
+    .record(SessionName, z.string().startsWith('/'))
     .default({})
     .describe('further OCI runtimes that a session may ask for by name, with their paths'),
   allow_unenforced: AllowUnenforced,

@@ -12,8 +12,6 @@ const bytes = (text: string) => new TextEncoder().encode(text).length
 
 export const SessionId = z.string().regex(SESSION_ID, 'must look like sess_ and 16 of a-z0-9')
 export const SessionName = z.string().regex(SESSION_NAME, `must be ${SESSION_NAME_RULE}`)
-/** A runtime that the configuration names follows the same rule. */
-export const RuntimeName = SessionName
 /** A session is addressed by its id or by its name. */
 export const SessionRef = z.string().refine(s => SESSION_ID.test(s) || SESSION_NAME.test(s), 'must be a session id or name')
 export const ShellName = z.string().regex(SHELL_NAME, 'must be 1 to 32 of a-z, 0-9, _ and -, and may end in @root or @sandbox')

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { daemonFixture, KEY, plainChild, until } from '../testing/daemon.fixture.ts'
-import { parseRange } from './requests/range.ts'
+import { parseRange } from './handlers/files.ts'
 
 describe('files', () => {
   it('of any size go in and out as raw bytes', async () => {

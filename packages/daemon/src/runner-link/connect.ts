@@ -1,10 +1,10 @@
 // Opens connections to the runner that are past the hello: each dialled on its own, or as streams of one multiplexed carrier.
 import type { Duplex } from 'node:stream'
-import { beginOnCarrier } from './begin.ts'
 import type { Mux } from './mux.ts'
 import { openMux } from './mux.ts'
+import { muxHandshake } from './mux-handshake.ts'
 import type { Message } from './wire.ts'
-import { encodeMessage, MessageReader, WireBreach } from './wire.ts'
+import { encodeMessage, MessageReader, ProtocolError } from './wire.ts'
 
 const PROTOCOL_VERSION = 1
 
@@ -64,7 +64,7 @@ function muxConnector({ dial, token, helloTimeoutMs, onReady }: ConnectorOptions
 
   async function openCarrier(): Promise<Mux> {
     const duplex = await dial()
-    onReady(await greet(duplex, helloTimeoutMs, () => beginOnCarrier(duplex, hello)))
+    onReady(await greet(duplex, helloTimeoutMs, () => muxHandshake(duplex, hello)))
     const mux = openMux(duplex, () => {
       carrier = undefined
     })
@@ -107,11 +107,11 @@ async function greet(duplex: Duplex, timeoutMs: number, begin: () => Promise<Mes
 }
 
 function parseReady(message: Message | null): Ready {
-  if (message === null) throw new WireBreach('the runner closed the connection instead of answering the hello')
+  if (message === null) throw new ProtocolError('the runner closed the connection instead of answering the hello')
   if (message.type === 'error') throw new Error(`the runner refused the hello: ${String(message.code)}`)
   const { type, version, boot_id, runner, pid } = message
-  if (type !== 'ready' || version !== PROTOCOL_VERSION) throw new WireBreach('the answer to the hello is not the ready line')
+  if (type !== 'ready' || version !== PROTOCOL_VERSION) throw new ProtocolError('the answer to the hello is not the ready line')
   if (typeof boot_id !== 'string' || typeof runner !== 'string' || typeof pid !== 'number')
-    throw new WireBreach('the ready line lacks a field')
+    throw new ProtocolError('the ready line lacks a field')
   return { bootId: boot_id, runner, pid }
 }

@@ -1,7 +1,7 @@
 // The connection that small requests share. Requests run at once in the runner; a reply finds its request by id.
 import type { Connection } from './connect.ts'
 import type { Fields, Message } from './wire.ts'
-import { WireBreach, writeMessage } from './wire.ts'
+import { ProtocolError, writeMessage } from './wire.ts'
 
 export interface Reply {
   readonly message: Message
@@ -61,7 +61,7 @@ export class ControlConnection {
       // A request that was given up has no entry any more: its reply is dropped.
       if (pending === undefined) continue
       if (message.type !== pending.type && message.type !== 'error')
-        throw new WireBreach('a reply of another type than its request')
+        throw new ProtocolError('a reply of another type than its request')
       pending.resolve({ message, body })
     }
   }

@@ -5,10 +5,9 @@ import type { Connection, Ready } from './connect.ts'
 import { createConnector } from './connect.ts'
 import type { Reply } from './control.ts'
 import { ControlConnection } from './control.ts'
-import { errorReply } from './error-reply.ts'
 import { RunnerStream } from './stream.ts'
 import type { Fields, Message } from './wire.ts'
-import { encodeMessage } from './wire.ts'
+import { encodeMessage, errorReply } from './wire.ts'
 
 const HELLO_TIMEOUT_MS = 10_000
 

@@ -1,7 +1,7 @@
 // Frames of the multiplexer: kind (u8), stream (u32), length (u32), check (u32), big-endian, then the payload. The check is the
 // CRC-32 of the payload: what a client that died left of a frame must not be completed by what the next one sends.
 import { crc32 } from 'node:zlib'
-import { WireBreach } from './wire.ts'
+import { ProtocolError } from './wire.ts'
 
 export const OPEN = 1
 export const DATA = 2
@@ -29,7 +29,7 @@ export interface FrameHandlers {
   reset(stream: number): void
 }
 
-/** Takes what the runner sends, in pieces of any size. Throws WireBreach at what it may not send; nothing may be pushed after that. */
+/** Takes what the runner sends, in pieces of any size. Throws ProtocolError at what it may not send; nothing may be pushed after that. */
 export class FrameParser {
   readonly #handlers: FrameHandlers
   #header: Buffer = Buffer.alloc(0)
@@ -68,7 +68,7 @@ export class FrameParser {
     this.#kind = header.readUInt8(0)
     this.#stream = header.readUInt32BE(1)
     const length = header.readUInt32BE(5)
-    if (!isAllowed(this.#kind, length)) throw new WireBreach(`a frame of kind ${this.#kind} and length ${length}`)
+    if (!isAllowed(this.#kind, length)) throw new ProtocolError(`a frame of kind ${this.#kind} and length ${length}`)
     this.#payloadLeft = length
     this.#check = header.readUInt32BE(9)
     this.#sum = 0
@@ -78,7 +78,7 @@ export class FrameParser {
 
   #payload(piece: Buffer): void {
     this.#sum = crc32(piece, this.#sum)
-    if (this.#payloadLeft === 0 && this.#sum !== this.#check) throw new WireBreach('a payload does not match its check')
+    if (this.#payloadLeft === 0 && this.#sum !== this.#check) throw new ProtocolError('a payload does not match its check')
     if (this.#kind === DATA) {
       this.#handlers.data(this.#stream, piece)
       return

@@ -1,6 +1,6 @@
 // One stream of the multiplexer as a Duplex. Each direction moves only as many bytes as the receiver granted.
 import { Duplex } from 'node:stream'
-import { WireBreach } from './wire.ts'
+import { ProtocolError } from './wire.ts'
 
 const INITIAL_CREDIT = 262_144
 const MAX_CREDIT = 16 * 1024 * 1024
@@ -38,19 +38,19 @@ export class MuxStream extends Duplex {
   /** Called with each piece of a DATA frame. */
   receive(payload: Buffer): void {
     this.#received += payload.length
-    if (this.#ended.there) throw new WireBreach('data after the end of a stream')
-    if (this.#received - this.#granted > INITIAL_CREDIT) throw new WireBreach('more data than was granted')
+    if (this.#ended.there) throw new ProtocolError('data after the end of a stream')
+    if (this.#received - this.#granted > INITIAL_CREDIT) throw new ProtocolError('more data than was granted')
     this.push(payload)
   }
 
   addCredit(bytes: number): void {
     this.#sendCredit += bytes
-    if (this.#sendCredit > MAX_CREDIT) throw new WireBreach('too much credit')
+    if (this.#sendCredit > MAX_CREDIT) throw new ProtocolError('too much credit')
     this.flush()
   }
 
   receiveEnd(): void {
-    if (this.#ended.there) throw new WireBreach('a stream ended twice')
+    if (this.#ended.there) throw new ProtocolError('a stream ended twice')
     this.#ended.there = true
     this.push(null)
   }

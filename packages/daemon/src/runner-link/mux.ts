@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { crc32 } from 'node:zlib'
 import { CREDIT, DATA, END, FrameParser, frameHeader, MAX_PAYLOAD, OPEN, RESET } from './mux-frames.ts'
 import { MuxStream } from './mux-stream.ts'
-import { WireBreach } from './wire.ts'
+import { ProtocolError } from './wire.ts'
 
 const MAX_STREAMS = 1024
 const MAX_STREAM_NUMBER = 0xffff_ffff
@@ -27,7 +27,7 @@ export function openMux(carrier: Duplex, onClose: () => void): Mux {
     credit: (number, bytes) => find(number)?.addCredit(bytes),
     end: number => find(number)?.receiveEnd(),
     reset: number => {
-      if (number === 0) throw new WireBreach('the runner ended the carrier')
+      if (number === 0) throw new ProtocolError('the runner ended the carrier')
       find(number)?.receiveReset()
     },
   })
@@ -56,7 +56,7 @@ export function openMux(carrier: Duplex, onClose: () => void): Mux {
 
   // Frames may still arrive for a stream that this side closed: those are dropped.
   function find(number: number): MuxStream | undefined {
-    if (number > lastNumber) throw new WireBreach('a frame for a stream that was never opened')
+    if (number > lastNumber) throw new ProtocolError('a frame for a stream that was never opened')
     return streams.get(number)
   }
 

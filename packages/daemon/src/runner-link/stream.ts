@@ -3,10 +3,9 @@ import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { drained } from '../lib/backpressure.ts'
 import type { Connection } from './connect.ts'
-import { errorReply } from './error-reply.ts'
 import { RunnerSocket } from './runner-socket.ts'
 import type { Fields, Message } from './wire.ts'
-import { encodeMessage, WireBreach, writeMessage } from './wire.ts'
+import { encodeMessage, errorReply, ProtocolError, writeMessage } from './wire.ts'
 
 /** What may wait to be sent: enough to keep the runner busy while the next piece is fetched. */
 const AHEAD_BYTES = 512 * 1024
@@ -164,7 +163,7 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
 
   /** The connection itself, for what is raw bytes after the reply. Nothing else of this object may be used afterwards. */
   raw(): Duplex {
-    if (this.#connection.reader.bodyLeft > 0) throw new WireBreach('the reply has a body that was not read')
+    if (this.#connection.reader.bodyLeft > 0) throw new ProtocolError('the reply has a body that was not read')
     this.#connection.reader.release()
     return this.#connection.duplex
   }

@@ -1,7 +1,7 @@
 import { duplexPair, Readable } from 'node:stream'
 import { expect, it } from 'vitest'
 import { RunnerStream } from './stream.ts'
-import { MAX_BODY_BYTES, MAX_LINE_BYTES, MessageReader, WireBreach } from './wire.ts'
+import { MAX_BODY_BYTES, MAX_LINE_BYTES, MessageReader, ProtocolError } from './wire.ts'
 
 const reading = (...chunks: (string | Buffer)[]) =>
   new MessageReader(
@@ -40,7 +40,7 @@ it.each([
   ['an end inside a line', '{"type":'],
 ])('closes at %s', async (_, text) => {
   const source = Readable.from([Buffer.from(text)], { objectMode: false })
-  await expect(new MessageReader(source).next()).rejects.toThrow(WireBreach)
+  await expect(new MessageReader(source).next()).rejects.toThrow(ProtocolError)
   expect(source.destroyed).toBe(true)
 })
 
@@ -55,20 +55,20 @@ it('closes at a line that never ends, having kept no more than the bound', async
     })(),
     { objectMode: false },
   )
-  await expect(new MessageReader(flood).next()).rejects.toThrow(WireBreach)
+  await expect(new MessageReader(flood).next()).rejects.toThrow(ProtocolError)
   expect(sent).toBeLessThan(MAX_LINE_BYTES + 1024 * 1024)
 })
 
 it('does not collect a body that is larger than a shared connection allows', async () => {
   const reader = reading(`{"type":"a","bytes":${MAX_BODY_BYTES + 1}}\n`)
   await reader.next()
-  await expect(reader.collect()).rejects.toThrow(WireBreach)
+  await expect(reader.collect()).rejects.toThrow(ProtocolError)
 })
 
 it('says so when the connection ends inside a body', async () => {
   const reader = reading('{"type":"a","bytes":5}\nhel')
   await reader.next()
-  await expect(reader.collect()).rejects.toThrow(WireBreach)
+  await expect(reader.collect()).rejects.toThrow(ProtocolError)
 })
 
 it('hands the connection on with nothing lost', async () => {

@@ -12,8 +12,8 @@ export type Message = { readonly [field: string]: unknown; readonly type: string
 export type Fields = { readonly [field: string]: unknown }
 
 /** The other side broke a rule of the protocol; the connection is closed. */
-export class WireBreach extends Error {
-  override readonly name = 'WireBreach'
+export class ProtocolError extends Error {
+  override readonly name = 'ProtocolError'
 }
 
 /**
@@ -43,7 +43,7 @@ export class MessageReader {
     while (this.#bodyLeft > 0) await this.chunk()
     const line = await this.#line()
     if (line === null) return null
-    const message = parseLine(line) ?? this.#breach('a line is not a message')
+    const message = parseLine(line) ?? this.#violation('a line is not a message')
     this.#bodyLeft = message.bytes ?? 0
     return message
   }
@@ -57,7 +57,7 @@ export class MessageReader {
   async chunk(): Promise<Buffer | null> {
     if (this.#bodyLeft === 0) return null
     const chunk = this.#take() ?? (await this.#pull())
-    if (chunk === null) throw new WireBreach('connection ended inside a body')
+    if (chunk === null) throw new ProtocolError('connection ended inside a body')
     if (chunk.length > this.#bodyLeft) {
       this.#unread = chunk.subarray(this.#bodyLeft)
       const last = chunk.subarray(0, this.#bodyLeft)
@@ -74,7 +74,7 @@ export class MessageReader {
 
   /** The whole current body. A larger one ends the connection before any of it is kept. */
   async collect(maxBytes = MAX_BODY_BYTES): Promise<Buffer> {
-    if (this.#bodyLeft > maxBytes) this.#breach('a body is too large')
+    if (this.#bodyLeft > maxBytes) this.#violation('a body is too large')
     const first = (await this.chunk()) ?? Buffer.alloc(0)
     if (this.#bodyLeft === 0) return first
     const chunks = [first]
@@ -94,11 +94,11 @@ export class MessageReader {
     let length = 0
     for (;;) {
       const chunk = this.#take() ?? (await this.#pull())
-      if (chunk === null) return length === 0 ? null : this.#breach('connection ended inside a line')
+      if (chunk === null) return length === 0 ? null : this.#violation('connection ended inside a line')
       const end = chunk.indexOf(NEWLINE)
       const part = end === -1 ? chunk : chunk.subarray(0, end)
       length += part.length
-      if (length > MAX_LINE_BYTES) this.#breach('a line is too long')
+      if (length > MAX_LINE_BYTES) this.#violation('a line is too long')
       if (end === -1) {
         parts.push(part)
         continue
@@ -136,10 +136,10 @@ export class MessageReader {
     this.#wake?.()
   }
 
-  #breach(what: string): never {
-    const breach = new WireBreach(what)
-    this.#source.destroy(breach)
-    throw breach
+  #violation(what: string): never {
+    const violation = new ProtocolError(what)
+    this.#source.destroy(violation)
+    throw violation
   }
 }
 
@@ -166,6 +166,15 @@ export function writeMessage(
   to.write(line)
   if (body.length > 0) to.write(body, onSent)
   to.uncork()
+}
+
+/** The error that an error message of the runner carries. */
+export function errorReply({ code, message, detail }: Message): SandglassError {
+  return SandglassError.fromWire({
+    code: typeof code === 'string' ? code : 'INTERNAL',
+    message: typeof message === 'string' ? message : 'the runner gave no reason',
+    detail: typeof detail === 'object' && detail !== null ? detail : {},
+  })
 }
 
 /** Null when the line is not a message. */

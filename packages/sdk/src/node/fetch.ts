@@ -7,13 +7,32 @@ import { decodeError } from '../transport/errors.ts'
 import type { FetchInit, FetchLike, ResponseLike } from '../transport/transport.ts'
 import { withResolvers } from '../transport/with-resolvers.ts'
 import { FileBody } from './file-body.ts'
-import { KeptSocket } from './kept-socket.ts'
 
 // An import of a module of Node's reads all that it has, and so loads what nobody asked for: node:http brings fetch and WebSocket, which take
 // longer than most commands.
 const http = process.getBuiltinModule('node:http')
+const { Socket } = process.getBuiltinModule('node:net')
 const { once } = process.getBuiltinModule('node:events')
 const { pipeline } = process.getBuiltinModule('node:stream/promises')
+
+const READ_BYTES = 128 * 1024
+
+/** A connection that reads into one buffer: Node's HTTP parser copies what it takes out of it. */
+class KeptSocket extends Socket {
+  #buffer = Buffer.allocUnsafeSlow(READ_BYTES)
+
+  constructor() {
+    super({ onread: { buffer: () => this.#buffer, callback: length => this.#take(length) } })
+  }
+
+  /** False makes the socket rest until somebody reads. */
+  #take(length: number): boolean {
+    const wantsMore = this.push(this.#buffer.subarray(0, length))
+    // Nobody took it at once, so it waits in the socket's queue and keeps its buffer.
+    if (this.readableLength > 0) this.#buffer = Buffer.allocUnsafeSlow(READ_BYTES)
+    return wantsMore
+  }
+}
 
 /** fetch through a unix socket, whatever host the address names. */
 export const unixFetch = (socketPath: string): FetchLike => fetchWith({ socketPath })

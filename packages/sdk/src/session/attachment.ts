@@ -1,8 +1,8 @@
 // A terminal on a shell, or the standard streams of a process.
 import { CHANNELS, type LimitHit, type RouteName, SandglassError, type SignalInput } from '@sandglass/contract/tables'
 import { toCamel } from '../transport/case.ts'
-import { Drained } from '../transport/drained.ts'
 import { wireError, withSession } from '../transport/errors.ts'
+import { ResultStream } from '../transport/result-stream.ts'
 import { type ByteSocket, openSocket } from '../transport/socket.ts'
 import type { Transport } from '../transport/transport.ts'
 import type { Cancel, TerminalSize } from '../wire-types.ts'
@@ -17,11 +17,11 @@ export type Exit = { exitCode: number; timedOut: boolean; limitHit: LimitHit | n
  */
 export class Attachment implements AsyncIterable<Output, Exit | undefined> {
   #socket: ByteSocket
-  #output: Drained<Output, Exit | undefined>
+  #output: ResultStream<Output, Exit | undefined>
 
   constructor(socket: ByteSocket, of: { session: string; pid?: number }) {
     this.#socket = socket
-    this.#output = new Drained(output(socket, of), closedFirst)
+    this.#output = new ResultStream(output(socket, of), closedFirst)
   }
 
   /**

@@ -1,8 +1,8 @@
 import { SandglassError } from '@sandglass/contract/tables'
 import { toCamel } from '../transport/case.ts'
-import { Drained } from '../transport/drained.ts'
 import { LOST, withSession } from '../transport/errors.ts'
 import { bodyOf, streamError } from '../transport/follow.ts'
+import { ResultStream } from '../transport/result-stream.ts'
 import { readEvents } from '../transport/sse.ts'
 import type { Transport } from '../transport/transport.ts'
 import type { ExecChunk, ExecDone, ExecStreamOptions } from '../wire-types.ts'
@@ -13,10 +13,10 @@ import type { ExecChunk, ExecDone, ExecStreamOptions } from '../wire-types.ts'
  * command and kills it, unless `detach`, and `result` then rejects with an AbortError.
  */
 export class ExecStream implements AsyncIterable<ExecChunk, ExecDone, undefined> {
-  #chunks: Drained<ExecChunk, ExecDone>
+  #chunks: ResultStream<ExecChunk, ExecDone>
 
   constructor(transport: Transport, id: string, cmd: string, options: ExecStreamOptions) {
-    this.#chunks = new Drained(chunks(transport, id, cmd, options), notRead)
+    this.#chunks = new ResultStream(chunks(transport, id, cmd, options), notRead)
   }
 
   [Symbol.asyncIterator](): AsyncGenerator<ExecChunk, ExecDone, undefined> {

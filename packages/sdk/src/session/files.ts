@@ -1,8 +1,9 @@
+import { SandglassError } from '@sandglass/contract/tables'
 import type { BodySource } from '../transport/body.ts'
 import { toCamel } from '../transport/case.ts'
-import { explainedBody } from '../transport/explained-body.ts'
-import { follow } from '../transport/follow.ts'
-import type { Transport } from '../transport/transport.ts'
+import { unreachable } from '../transport/errors.ts'
+import { bodyOf, follow } from '../transport/follow.ts'
+import type { ResponseLike, Transport } from '../transport/transport.ts'
 import type { Body, Cancel, FileInfo, Query, Reply, WatchEvent, WriteOptions } from '../wire-types.ts'
 
 type Given<Name extends 'fsStat' | 'fsList' | 'fsSearch' | 'fsWatch' | 'getFile' | 'putArchive' | 'getArchive'> = Omit<
@@ -93,4 +94,34 @@ export class SessionFiles {
 function rangeHeader(offset = 0, length?: number): Record<string, string> {
   if (offset === 0 && length === undefined) return {}
   return { range: `bytes=${offset}-${length === undefined ? '' : offset + length - 1}` }
+}
+
+/** The body of a file. A reply that has begun can only be broken off: the reader gets the reason from the state of the session. */
+function explainedBody(
+  transport: Transport,
+  id: string,
+  response: ResponseLike,
+  signal: AbortSignal | undefined,
+): ReadableStream<Uint8Array> {
+  const reader = bodyOf(response).getReader()
+  const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    try {
+      const { done, value } = await reader.read()
+      if (done) controller.close()
+      else controller.enqueue(value)
+    } catch (error) {
+      controller.error(signal?.aborted ? signal.reason : await loss(transport, id, error))
+    }
+  }
+  return new ReadableStream({ pull, cancel: reason => reader.cancel(reason) }, { highWaterMark: 0 })
+}
+
+/** The daemon breaks off once it knows what became of the sandbox. */
+async function loss(transport: Transport, id: string, cause: unknown): Promise<unknown> {
+  const lost = unreachable(transport.options.address, cause)
+  const session = await transport.json('getSession', { params: { id } }).catch(() => undefined) // nobody is there: that is the reason
+  if (session === undefined) return lost
+  if (session.status === 'running') return new SandglassError('TRANSFER_CUT', { id: session.name ?? session.id }, { cause })
+  const { name, status: state, reason, errorMessage: why } = session
+  return new SandglassError('RUNNER_LOST', { id: session.id, name, state, reason, why }, { cause })
 }

@@ -13,7 +13,6 @@ import {
 } from '../../sessions/inside/files.ts'
 import { getArchive, getFile, putArchive, putFile, type Upload } from '../../sessions/inside/transfer.ts'
 import type { Api, BytesReply, Call, Handlers, SseEvent } from '../api.ts'
-import { parseRange } from '../requests/range.ts'
 
 export const fileHandlers = ({ context }: Api) =>
   ({
@@ -70,10 +69,22 @@ async function download({ request }: Call<'getFile'>, open: Open): Promise<Bytes
 }
 
 /** The last N bytes need the size first, which an opening of no bytes tells. */
-async function openRange(range: ReturnType<typeof parseRange>, open: Open): ReturnType<Open> {
+async function openRange(range: Range | null, open: Open): ReturnType<Open> {
   if (range === null) return open({ offset: 0 })
   if (!('last' in range)) return open(range)
   const look = await open({ offset: 0, length: 0 })
   look.close()
   return open({ offset: Math.max(0, look.size - range.last) })
+}
+
+/** The Range header asks for one range of bytes. */
+type Range = { offset: number; length?: number } | { last: number }
+
+/** Null for anything but one range: HTTP allows to ignore the header, and the whole file is sent. */
+export function parseRange(header: string | undefined): Range | null {
+  const [, first, last] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header?.replaceAll(' ', '') ?? '') ?? []
+  if (first === undefined || last === undefined || (first === '' && last === '')) return null
+  if (first === '') return { last: Number(last) }
+  if (last === '') return { offset: Number(first) }
+  return Number(last) < Number(first) ? null : { offset: Number(first), length: Number(last) - Number(first) + 1 }
 }

@@ -16,7 +16,7 @@ const NEWLINE = 0x0a
 const FILLER = Buffer.concat([Buffer.alloc(MAX_PAYLOAD + HEADER_BYTES), Buffer.from([NEWLINE])])
 
 /** Resolves with the answer, and with every byte before it thrown away. Null when the device ends first. */
-export async function beginOnCarrier(duplex: Duplex, hello: Fields & { type: string }): Promise<Message | null> {
+export async function muxHandshake(duplex: Duplex, hello: Fields & { type: string }): Promise<Message | null> {
   let nonce = ''
   const sayHello = () => {
     // What still waits to be sent needs no repetition.

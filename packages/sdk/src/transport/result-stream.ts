@@ -4,7 +4,7 @@ import { withResolvers } from './with-resolvers.ts'
  * Output with a result at its end. It has one reader: the loop over it, or, where nobody has taken an iterator in the turn of the event loop
  * in which the result was asked for, this class itself, which drops the output. A loop that begins later goes on from there.
  */
-export class Drained<Piece, Result> {
+export class ResultStream<Piece, Result> {
   readonly #source: AsyncGenerator<Piece, Result, undefined>
   readonly #result = withResolvers<NonNullable<Result>>()
   #isIterated = false
