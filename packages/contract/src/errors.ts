@@ -1,4 +1,4 @@
-// The one table of everything that can go wrong: code, HTTP status, CLI exit code, text, next step.
+// The table of all errors: code, HTTP status, exit code of the command line, text and next step.
 import { DAEMON_ERRORS } from './errors/daemon.ts'
 import { FILES_ERRORS } from './errors/files.ts'
 import { IMAGES_ERRORS } from './errors/images.ts'

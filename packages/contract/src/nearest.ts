@@ -1,4 +1,4 @@
-/** The known word that a mistyped one most likely stands for; null where none is within `maxEdits`. */
+/** The known word with the smallest edit distance to a mistyped one; null if none is within `maxEdits`. */
 export function nearest(
   word: string,
   known: readonly string[],

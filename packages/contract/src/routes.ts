@@ -1,4 +1,4 @@
-// The API as data. The server's validation, OpenAPI, the SDK's types and the reference pages come from here.
+// All routes of the API. The validation in the daemon, OpenAPI, the types of the SDK and the reference pages are made from them.
 import type { z } from 'zod'
 import { DAEMON_ROUTES } from './routes/daemon.ts'
 import { EXEC_ROUTES } from './routes/exec.ts'
@@ -29,7 +29,7 @@ type Parsed<N extends RouteName, K extends string> =
   Routes[N] extends Record<K, infer S> ? (S extends z.ZodType ? z.output<S> : undefined) : undefined
 type Sent<N extends RouteName, K extends string> =
   Routes[N] extends Record<K, infer S> ? (S extends z.ZodType ? z.input<S> : undefined) : undefined
-/** What a handler receives, parsed. */
+/** What a handler receives after parsing. */
 export type RouteParams<N extends RouteName> = Parsed<N, 'params'>
 export type RouteQuery<N extends RouteName> = Parsed<N, 'query'>
 export type RouteHeaders<N extends RouteName> = Parsed<N, 'headers'>

@@ -1,11 +1,11 @@
-// Errors of the daemon itself: its configuration, its data, its secrets.
+// Errors of the daemon: configuration, data folder, secrets.
 import type { ErrorRow } from './row.ts'
 
 /** `source` is a file, a variable, a flag, or a key of the configuration. */
 type Misconfigured = { source: string; issue: string; next?: string }
 
-/** What the caller was waiting for in a session when its daemon went away: a process, or without `pid` a command in a shell. */
-type Abandoned = { session?: string; pid?: number }
+/** What may still run in a session after the connection to the daemon is lost: the process `pid`, or else a command in a shell. */
+type StillRunning = { session?: string; pid?: number }
 
 export const DAEMON_ERRORS = {
   SECRET_NOT_FOUND: {
@@ -17,14 +17,14 @@ export const DAEMON_ERRORS = {
   SHUTTING_DOWN: {
     http: 503,
     exit: 3,
-    text: (_: Abandoned) => 'the daemon is stopping',
-    hint: (d: Abandoned) => mayRunOn(d) ?? 'try again in a moment: sessions keep running',
+    text: (_: StillRunning) => 'the daemon is stopping',
+    hint: (d: StillRunning) => mayRunOn(d) ?? 'try again in a moment: sessions keep running',
   },
   CONFIG_INVALID: {
     http: 500,
     exit: 2,
     text: (d: Misconfigured) => `${d.source}: ${d.issue}`,
-    hint: (d: Misconfigured) => d.next ?? mendConfig(d.source),
+    hint: (d: Misconfigured) => d.next ?? fixConfig(d.source),
   },
   CONFIG_INSECURE: {
     http: 500,
@@ -35,8 +35,9 @@ export const DAEMON_ERRORS = {
   DAEMON_UNREACHABLE: {
     http: 503,
     exit: 3,
-    text: (d: Abandoned & { address: string; why: string; next?: string }) => `cannot reach the daemon at ${d.address}: ${d.why}`,
-    hint: (d: Abandoned & { next?: string }) =>
+    text: (d: StillRunning & { address: string; why: string; next?: string }) =>
+      `cannot reach the daemon at ${d.address}: ${d.why}`,
+    hint: (d: StillRunning & { next?: string }) =>
       d.next ?? mayRunOn(d) ?? '`sandglass serve` starts one; `sandglass doctor` checks the host',
   },
   DATA_DIR_LOCKED: {
@@ -55,19 +56,19 @@ export const DAEMON_ERRORS = {
     http: 500,
     exit: 3,
     text: (d: { path: string; why: string }) => `the database ${d.path} is damaged: ${d.why}`,
-    hint: 'restore a backup; or move the file away with its -wal and -shm files: the next start then removes every sandbox that it listed',
+    hint: 'restore a backup; or move the file away with its -wal and -shm files: the next start then removes every sandbox listed in it',
   },
   SECRET_KEY_LOST: {
     http: 500,
     exit: 3,
     text: (d: { path: string; why: string; store: string }) =>
-      `${d.path} ${d.why}, and ${d.store} holds values that were encrypted with it`,
-    hint: 'restore the key file from a backup; without one, move the database away with its -wal and -shm files: the next start then removes every sandbox that it listed',
+      `${d.path} ${d.why}, and ${d.store} contains values encrypted with it`,
+    hint: 'restore the key file from a backup; without one, move the database away with its -wal and -shm files: the next start then removes every sandbox listed in it',
   },
   SECRET_UNREADABLE: {
     http: 500,
     exit: 3,
-    text: (d: { what: string }) => `${d.what} cannot be decrypted: the stored value was changed, or encrypted with another key`,
+    text: (d: { what: string }) => `${d.what} cannot be decrypted: the stored value was changed or encrypted with another key`,
     hint: 'set a secret again with `sandglass secret set`; create a session again with its environment',
   },
   INTERNAL: {
@@ -78,15 +79,15 @@ export const DAEMON_ERRORS = {
   },
 } as const satisfies Record<string, ErrorRow>
 
-/** To run it again would be the second time. */
-function mayRunOn({ session, pid }: Abandoned): string | undefined {
+/** Warns a caller who would otherwise run the command a second time. */
+function mayRunOn({ session, pid }: StillRunning): string | undefined {
   if (session === undefined) return undefined
   if (pid !== undefined)
     return `process ${pid} may still be running in the session: \`sandglass ps ${session}\` shows it, \`sandglass attach ${session} --pid ${pid}\` attaches to it again`
   return `the command may still be running in the session: \`sandglass ps ${session}\` shows it, \`sandglass interrupt ${session}\` ends it`
 }
 
-function mendConfig(source: string): string {
+function fixConfig(source: string): string {
   if (source.startsWith('--')) return '`sandglass help serve` lists the flags'
   if (source.startsWith('SANDGLASS_') || source === 'the environment')
     return 'change or unset the variable; docs/reference/configuration.md lists them'

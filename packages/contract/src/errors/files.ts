@@ -1,4 +1,4 @@
-// Errors about files and archives, of a sandbox and on the way to and from it.
+// Errors of files and archives: in a sandbox, and during transfers.
 import type { ErrorRow } from './row.ts'
 
 export const FILES_ERRORS = {
@@ -11,8 +11,7 @@ export const FILES_ERRORS = {
       if (d.where) return 'choose a folder that you may write to'
       if (d.read_only)
         return 'the root filesystem of a session is read-only; `sandglass new --no-readonly-rootfs` (API: `readonly_rootfs`) makes one that root can write to'
-      if (d.user === 'root')
-        return 'the call had the rights of root already: the file is in use, or its filesystem does not allow it'
+      if (d.user === 'root') return 'the call already ran as root: the file is in use, or its filesystem does not allow it'
       return 'the call runs as the user sandbox; retry with `--user root` (API: `user`)'
     },
   },
@@ -26,7 +25,7 @@ export const FILES_ERRORS = {
     http: 409,
     exit: 5,
     text: (d: { path: string }) => `directory not empty: ${d.path}`,
-    hint: 'pass recursive to remove what is inside',
+    hint: 'pass recursive to remove its content as well',
   },
   PATH_OUTSIDE_WORKSPACE: {
     http: 400,
@@ -35,7 +34,7 @@ export const FILES_ERRORS = {
     hint: (d: { user?: 'root' }) =>
       d.user === 'root'
         ? 'the file API does not reach /proc and /sys; read such a file with `sandglass exec`'
-        : 'use a path in /workspace, /tmp or /home/sandbox that no symbolic link leads out of; `--user root` (API: `user`) reaches all but /proc and /sys',
+        : 'use a path in /workspace, /tmp or /home/sandbox without symbolic links to other places; `--user root` (API: `user`) reaches everything but /proc and /sys',
   },
   IS_A_DIRECTORY: {
     http: 400,
@@ -75,7 +74,7 @@ export const FILES_ERRORS = {
     http: 400,
     exit: 3,
     text: (d: { path: string; why: string }) => `${d.path} could not be sent: ${d.why}`,
-    hint: 'send it again when nothing else writes to it',
+    hint: 'send it again while nothing else writes to it',
   },
   PARTLY_COPIED: {
     http: 403,

@@ -1,9 +1,9 @@
-// Errors about images, registries and builds.
+// Errors of images, registries and builds.
 import { AFTER_A_CHANGE, type ErrorRow } from './row.ts'
 
 type BuildFailure = {
   image: string
-  /** Null when it failed outside of a step. */
+  /** Null for a failure outside of a step. */
   step: number | null
   steps: number | null
   instruction: string | null
@@ -46,7 +46,7 @@ export const IMAGES_ERRORS = {
     exit: 3,
     text: (d: { image: string; digest: string; issue: string }) =>
       `${imageCalled(d.image)}: the content received for ${d.digest} ${d.issue}`,
-    hint: 'it was discarded; try again, and if this happens again, do not trust its source',
+    hint: 'the content was discarded; try again, and do not trust the source if this happens again',
   },
   IMAGE_IN_USE: {
     http: 409,
@@ -59,14 +59,14 @@ export const IMAGES_ERRORS = {
   IMAGE_STORE_FULL: {
     http: 507,
     exit: 3,
-    text: (d: { image: string; why: string }) => `no room for ${imageCalled(d.image)}: ${d.why}`,
+    text: (d: { image: string; why: string }) => `no disk space for ${imageCalled(d.image)}: ${d.why}`,
     hint: '`sandglass image rm` removes images, `sandglass rm` sessions with their disks',
   },
   IMAGE_BUILD_FAILED: {
     http: 422,
     exit: 3,
     text: (d: BuildFailure) => `image ${d.image} was not built: ${failedStep(d)}`,
-    hint: (d: BuildFailure) => d.next ?? mendBuild(d),
+    hint: (d: BuildFailure) => d.next ?? fixBuild(d),
   },
   REGISTRY_DENIED: {
     http: 403,
@@ -90,15 +90,15 @@ function failedStep({ step, steps, instruction, exit_code, why }: BuildFailure):
   return `step ${step} of ${steps} (${instruction}) ${exit_code === null ? `failed: ${why}` : `ended with exit code ${exit_code}`}`
 }
 
-function mendBuild({ output }: BuildFailure): string {
+function fixBuild({ output }: BuildFailure): string {
   if (output.length === 0) return 'fix the Dockerfile'
   if (!NO_NETWORK.test(String(output))) return 'fix the step and build again: the steps before it are cached'
   return `if the step needs the network: images.build_network in the configuration sets what steps can reach; ${AFTER_A_CHANGE}`
 }
 
-/** What apt, curl, git, pip and npm say. */
+/** Messages of apt, curl, git, pip and npm. */
 const NO_NETWORK =
   /could not resolve|temporary failure (in name resolution|resolving)|network is unreachable|EAI_AGAIN|ENOTFOUND/i
 
-/** An archive that is imported without a name for it is called this. */
+/** `the archive` stands for an import without a reference. */
 const imageCalled = (image: string) => (image === 'the archive' ? image : `image ${image}`)

@@ -1,8 +1,8 @@
-// What a value that does not fit is told, in the words of the rest of Sandglass: the field's name stands in front.
+// Texts for invalid values. They continue a sentence that begins with the name of the field.
 import type { z } from 'zod'
 import { nearest } from '../nearest.ts'
 
-/** SECURITY: of the value only a number is ever shown: a text may be a key. */
+/** SECURITY: only numbers are quoted: a text may be a key. */
 export function issueText(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
@@ -16,7 +16,7 @@ export function issueText(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_value':
       return `must be ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(value => JSON.stringify(value)).join(', ')}`
     case 'unrecognized_keys':
-      return `unknown field ${issue.keys.join(', ')}${meantField(issue)}`
+      return `unknown field ${issue.keys.join(', ')}${nearestField(issue)}`
     case 'invalid_key':
       return issue.issues[0]?.message
     case 'invalid_format':
@@ -26,10 +26,10 @@ export function issueText(issue: z.core.$ZodRawIssue): string | undefined {
   }
 }
 
-/** A longer name is not compared with those that there are. */
+/** Longer names are not compared with the known ones. */
 const MAX_NAME = 64
 
-function meantField({ keys, inst }: { keys: string[]; inst?: unknown }): string {
+function nearestField({ keys, inst }: { keys: string[]; inst?: unknown }): string {
   const [key = '', ...more] = keys
   const { shape } = (inst as z.ZodObject | undefined)?._zod.def ?? {}
   const meant =
@@ -37,7 +37,7 @@ function meantField({ keys, inst }: { keys: string[]; inst?: unknown }): string 
   return meant === null ? '' : `; did you mean ${meant}?`
 }
 
-/** The unit that the name of a field ends with, behind a number. */
+/** The unit in the name of a field, to follow a number. */
 export function unitOf(field: string): string {
   const [, end = ''] = /_(mb|seconds|sec|ms|bytes)$/.exec(field) ?? []
   return FIELD_UNITS[end] ?? ''

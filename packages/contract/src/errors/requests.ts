@@ -1,4 +1,4 @@
-// Errors about what was asked, whatever it was about.
+// Errors of requests, whatever they are about.
 import type { Empty, ErrorRow } from './row.ts'
 
 export const REQUESTS_ERRORS = {

@@ -1,4 +1,4 @@
-// One row of the table of errors. `text` receives the detail that travels with the error, so it is type-checked at every throw.
+// A row of the table of errors. `text` takes the detail of the error, so that the detail is type-checked at every throw.
 
 export type ErrorRow = {
   http: number
@@ -13,5 +13,5 @@ export type ErrorRow = {
 /** An error that needs no detail. */
 export type Empty = Record<never, never>
 
-/** What makes a daemon that runs take up a changed file. */
+/** How a running daemon gets a changed configuration. */
 export const AFTER_A_CHANGE = 'after a change of the configuration, run `sandglass shutdown` and try again'

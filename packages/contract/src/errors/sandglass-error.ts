@@ -1,9 +1,9 @@
 import { ERRORS, type ErrorCode, type ErrorDetail, type ErrorRow } from '../errors.ts'
 
-/** The wire form of an error, as it stands under `error` in a reply. */
+/** An error on the wire: the field `error` of a reply. */
 export type WireError = { code: string; message: string; hint?: string; detail?: unknown; request_id?: string }
 
-/** The same in every copy of this file: the SDK's package carries one of its own, and a program may have both. */
+/** Equal in every copy of this file: the package of the SDK contains its own copy, and a program may load both. */
 const BRAND = Symbol.for('sandglass.error')
 
 /** Every expected failure, on both sides of the wire. */
@@ -12,7 +12,7 @@ export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
   readonly detail: ErrorDetail<C>
   readonly requestId: string | undefined
 
-  /** True for the errors of another copy, too. */
+  /** True also for errors of another copy of this class. */
   static override [Symbol.hasInstance](value: unknown): boolean {
     return typeof value === 'object' && value !== null && BRAND in value
   }
@@ -24,7 +24,7 @@ export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
     this.code = code
     this.detail = detail
     this.requestId = options.requestId
-    // Not enumerable, so that a printed error shows what it is about.
+    // Not enumerable, so that it does not show in a printed error.
     Object.defineProperty(this, BRAND, { value: true })
   }
 
@@ -61,7 +61,7 @@ export class SandglassError<C extends ErrorCode = ErrorCode> extends Error {
     }
   }
 
-  /** Rebuilds what the other side threw; an unknown code becomes INTERNAL with its message kept. */
+  /** Rebuilds the error of the other side. An unknown code becomes INTERNAL with the same message. */
   static fromWire(wire: WireError): SandglassError {
     const known = Object.hasOwn(ERRORS, wire.code)
     const code = known ? (wire.code as ErrorCode) : 'INTERNAL'

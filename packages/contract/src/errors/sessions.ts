@@ -1,9 +1,9 @@
-// Errors about sessions, their machines, shells and processes.
+// Errors of sessions, their machines, shells and processes.
 import { FINAL_STATES, STARTABLE_STATES } from '../tables/lifecycles.ts'
 import { AFTER_A_CHANGE, type ErrorRow } from './row.ts'
 
 type WrongState = { id: string; state: string; event: string; name?: string }
-/** `state` and what follows are of the session after the loss, as far as it is known. */
+/** `state`, `reason` and `why` describe the session after the loss, if they are known. */
 type Lost = { id: string; name?: string; state?: string; reason?: string; why?: string | null }
 
 export const SESSIONS_ERRORS = {
@@ -30,7 +30,7 @@ export const SESSIONS_ERRORS = {
     exit: 5,
     text: (d: WrongState) =>
       `cannot ${d.event} ${d.name ?? d.id}: it ${isFinal(d.state) ? `has ended (${d.state})` : `is ${d.state}`}`,
-    hint: wayOut,
+    hint: fixState,
   },
   NAME_TAKEN: {
     http: 409,
@@ -44,7 +44,7 @@ export const SESSIONS_ERRORS = {
     http: 409,
     exit: 3,
     text: (d: { name: string }) => `shell ${d.name} ended before the command did`,
-    hint: 'the next exec starts it afresh',
+    hint: 'the next exec starts a new one',
   },
   LIMIT_UNENFORCEABLE: {
     http: 422,
@@ -64,7 +64,7 @@ export const SESSIONS_ERRORS = {
     http: 501,
     exit: 3,
     text: (d: { what: string; next?: string }) => `not supported here: ${d.what}`,
-    // Who refuses knows the way out, if there is one: it may be another flag, the configuration or the host.
+    // The place that refuses knows the alternative: another flag, the configuration, or the host.
     hint: (d: { next?: string }) => d.next,
   },
   START_FAILED: {
@@ -116,8 +116,8 @@ export const SESSIONS_ERRORS = {
 
 const isFinal = (state: string) => FINAL_STATES.some(final => final === state)
 
-/** From a state to one in which a command works. */
-function wayOut({ id, name = id, state }: WrongState): string {
+/** How to get from a state to one in which commands work. */
+function fixState({ id, name = id, state }: WrongState): string {
   if (state === 'paused') return `\`sandglass resume ${name}\``
   if (isStartable(state)) return `\`sandglass start ${name}\``
   if (isFinal(state)) return 'create a new one with `sandglass new`'

@@ -1,4 +1,4 @@
-// Named schemas of the OpenAPI document. Every exported object schema has the name that it is exported under, and is described once.
+// Named schemas of the OpenAPI document: every exported object schema, under the name of its export.
 import { z } from 'zod'
 import { ERRORS } from '../errors.ts'
 import * as exec from '../schemas/exec.ts'
@@ -39,12 +39,12 @@ function objectsOf(module: object): Record<string, z.ZodObject> {
 
 const NAMES = new Map<z.core.$ZodType, string>(Object.entries(NAMED_SCHEMAS).map(([name, schema]) => [schema, name]))
 
-/** Collects the named schemas that are referred to. */
+/** Collects the named schemas that the document refers to. */
 export class Components {
   readonly schemas: Record<string, object> = {}
   readonly #io = new Map<string, Io>()
 
-  /** The schema as JSON Schema, with a reference in the place of each named one. */
+  /** The schema as JSON Schema, with references to named schemas. */
   refer(schema: z.ZodType, io: Io): { $ref?: string } {
     const name = nameOf(schema)
     if (name === undefined) return this.#convert(schema, io)
@@ -52,7 +52,7 @@ export class Components {
     return { $ref: this.#define(name, io), ...(description === undefined || NAMES.has(schema) ? {} : { description }) }
   }
 
-  /** The schema as JSON Schema, itself never a reference. */
+  /** The schema as JSON Schema, inline even if it is named. */
   expand(schema: z.ZodType): object {
     return this.#convert(schema, 'input')
   }
@@ -88,7 +88,7 @@ export class Components {
   }
 }
 
-/** Also of one that only has another description. */
+/** Also for a copy that differs in its description only. */
 function nameOf(schema: z.core.$ZodType): string | undefined {
   const parent = schema._zod.parent
   return NAMES.get(schema) ?? (parent && nameOf(parent))

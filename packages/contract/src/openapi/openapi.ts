@@ -1,4 +1,4 @@
-// OpenAPI 3.1 from ROUTES. Generated on request, so it can never lag behind the code.
+// OpenAPI 3.1, generated from ROUTES on request.
 import type { z } from 'zod'
 import { ERRORS } from '../errors.ts'
 import { ROUTES, type Route } from '../routes.ts'
@@ -53,7 +53,7 @@ function operation(name: RouteName, route: Route, components: Components): Recor
   }
 }
 
-/** Query values are text on the wire, so parameters are described by what they accept. */
+/** Query values are text on the wire, so a parameter has the input type of its schema. */
 function parametersOf(
   schema: z.ZodType | undefined,
   place: 'path' | 'query' | 'header',

@@ -6,7 +6,7 @@ import { Bytes, live, type RouteSchemas, sessionId } from './schemas.ts'
 
 const idPid = z.strictObject({ id: SessionRef, pid: queryInt(1, 4_194_304) })
 const idShell = z.strictObject({ id: SessionRef, name: ShellName })
-/** What is wrong with a command's own folder or user. */
+/** Errors of the working directory and the user of a command. */
 const settings = ['FILE_NOT_FOUND', 'NOT_A_DIRECTORY', 'PERMISSION_DENIED', 'UNSUPPORTED'] as const
 
 export const EXEC_ROUTES = {
@@ -23,7 +23,7 @@ export const EXEC_ROUTES = {
     body: exec.ExecRequest,
     reply: z
       .union([exec.ExecChunk, exec.ExecDone, exec.ExecWait])
-      .describe('events: waiting and started if another command has the shell; chunk, then done or error'),
+      .describe('events: waiting and started if the shell is busy; chunk; then done or error'),
     errors: [...live, ...settings],
   },
   createShell: {
@@ -77,7 +77,7 @@ export const EXEC_ROUTES = {
     summary: 'Stream the output of a process',
     params: idPid,
     query: z.strictObject({
-      follow: queryBool.optional().describe('false ends after the output so far, with the event kept; true when absent'),
+      follow: queryBool.optional().describe('false: ends with the event kept after the output so far; true when absent'),
     }),
     reply: z
       .object({ data_base64: z.string() })

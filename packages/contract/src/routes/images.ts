@@ -9,36 +9,34 @@ export const IMAGES_ROUTES = {
   listImages: { summary: 'List the images in the store', query: images.ImageQuery, reply: images.ImageList, errors: [] },
   getImage: { summary: 'Show an image', params: imageRef, reply: images.Image, errors: ['IMAGE_NOT_FOUND'] },
   deleteImage: {
-    summary: 'Remove a name of an image, and with its last name the image; by id, the image with all its names',
+    summary: 'Remove a name of an image; the last name removes the image, an id removes all names',
     params: imageRef,
     reply: images.ImageRemoved,
     errors: ['IMAGE_NOT_FOUND', 'IMAGE_IN_USE'],
   },
   pullImage: {
-    summary: 'Bring an image from its registry into the store',
+    summary: 'Pull an image from its registry into the store',
     body: images.PullRequest,
-    reply: z
-      .union([images.ImageProgress, images.Image])
-      .describe('events: progress, one for each step of a layer; then done or error'),
+    reply: z.union([images.ImageProgress, images.Image]).describe('events: progress of each layer; then done or error'),
     errors: pulled,
   },
   importImage: {
-    summary: 'Bring the images of a docker save archive or of an OCI layout (tar, also with gzip) into the store',
+    summary: 'Import the images of a docker save archive or an OCI layout (tar, optionally gzipped) into the store',
     query: images.ImportQuery,
     rawBody: 'application/x-tar',
     reply: z
       .union([images.ImageProgress, images.ImportDone])
-      .describe('events: progress, once the body has come; then done or error'),
+      .describe('events after the whole body: progress; then done or error'),
     errors: ['IMAGE_NOT_ALLOWED', ...stored],
   },
   buildImage: {
-    summary: 'Build an image from a Dockerfile. The body is a tar (also with gzip) with the Dockerfile and its files',
+    summary: 'Build an image from a Dockerfile. The body is a tar (optionally gzipped) with the Dockerfile and its files',
     query: images.BuildQuery,
     headers: images.BuildHeaders,
     rawBody: 'application/x-tar',
     reply: z
       .union([images.BuildStep, images.BuildOutput, images.ImageProgress, images.BuildDone])
-      .describe('events: step, output, progress, once the body has come; then done or error'),
+      .describe('events after the whole body: step, output, progress; then done or error'),
     errors: [
       'IMAGE_BUILD_FAILED',
       'ARCHIVE_UNSAFE',

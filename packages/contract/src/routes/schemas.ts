@@ -1,4 +1,4 @@
-// What a route is, beside its path, and what several of them have.
+// The type of a route without its path, and parts that several routes share.
 import { z } from 'zod'
 import type { ErrorCode } from '../errors.ts'
 import { SessionRef } from '../schemas/primitives.ts'
@@ -10,12 +10,12 @@ export type RouteSchemas = {
   params?: z.ZodType
   query?: z.ZodType
   body?: z.ZodType
-  /** Those that the route reads, in small letters. */
+  /** The headers that the route reads, in lower case. */
   headers?: z.ZodType
   /** The request body is raw bytes of any size. */
   rawBody?: string
   reply: z.ZodType
-  /** May be sent again by a client that lost the answer. */
+  /** Takes an Idempotency-Key, so that a client may repeat the request. */
   creates?: boolean
   public?: boolean
   errors: readonly ErrorCode[]

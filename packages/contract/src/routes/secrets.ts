@@ -8,7 +8,7 @@ const secretName = z.strictObject({ name: secrets.SecretName })
 
 export const SECRETS_ROUTES = {
   putSecret: {
-    summary: 'Keep a secret, in place of the one of that name if there is one',
+    summary: 'Store a secret, or replace the one of that name',
     params: secretName,
     body: secrets.SecretSpec,
     reply: secrets.Secret,

@@ -17,7 +17,7 @@ export const SESSIONS_ROUTES = {
   },
   listSessions: { summary: 'List sessions', query: session.SessionQuery, reply: session.SessionList, errors: [] },
   listPreparations: {
-    summary: 'List what creates and starts under way wait for',
+    summary: 'List the work that creates and starts wait for, such as the preparation of an image',
     query: session.PreparationQuery,
     reply: session.PreparationList,
     errors: [],
@@ -62,14 +62,14 @@ export const SESSIONS_ROUTES = {
   },
   terminateSession: { summary: 'End a session for good', params: sessionId, reply: session.Session, errors: found },
   renewSession: {
-    summary: 'Start the ttl of a session again, or the retention of a stopped one',
+    summary: 'Restart the ttl of a session, or the retention of a stopped one',
     params: sessionId,
     body: session.RenewRequest,
     reply: session.Session,
     errors: [...found, 'WRONG_STATE'],
   },
   resizeSession: {
-    summary: 'Change the limits of a session, at once where it runs on oci or docker, else at its next start',
+    summary: 'Change the limits of a session: at once if it runs on oci or docker, else at its next start',
     params: sessionId,
     body: session.ResizeRequest,
     reply: session.Session,

@@ -1,5 +1,5 @@
-// Every configuration key: file, environment, flag and default come from this one schema.
-// The variable of a key is SANDGLASS_ and its path in capitals: defaults.cpu_cores is SANDGLASS_DEFAULTS_CPU_CORES.
+// The schema of the configuration. The names of flags and variables are derived from its keys: defaults.cpu_cores is --defaults-cpu-cores and
+// SANDGLASS_DEFAULTS_CPU_CORES.
 import { z } from 'zod'
 import { CEILINGS, LIMITS } from '../tables/limits.ts'
 import { SessionName, within } from './primitives.ts'
@@ -18,9 +18,9 @@ const Defaults = z.strictObject({
     .min(1)
     .max(86_400_000)
     .default(LIMITS.exec_timeout_ms.max)
-    .describe('longest exec timeout that may be asked for'),
+    .describe('longest timeout that an exec may ask for'),
   network: Network.default('none'),
-  readonly_rootfs: z.boolean().default(true).describe('read-only root filesystem unless a session asks otherwise'),
+  readonly_rootfs: z.boolean().default(true).describe('read-only root filesystem, unless the session sets readonly_rootfs'),
 })
 
 const Overcommit = z.strictObject({
@@ -34,7 +34,7 @@ const Overcommit = z.strictObject({
 })
 
 const ceiling = (name: (typeof CEILINGS)[number]) =>
-  within(name).default(LIMITS[name].max).describe(`most ${name} that a session may have`)
+  within(name).default(LIMITS[name].max).describe(`highest ${name} of a session`)
 
 const Limits = z.strictObject({
   max_cpu_cores: ceiling('cpu_cores'),
@@ -46,14 +46,16 @@ const Limits = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      'open files kept free on the host; when fewer are left, the session with the most is ended; default: a fifth of fs.file-max',
+      'open files reserved for the host; when fewer are free, the session with the most open files is ended; default: a fifth of fs.file-max',
     ),
 })
 
 const AllowUnenforced = z
   .array(z.enum(UNENFORCEABLE))
   .default([])
-  .describe('limits that sessions may go without where this host cannot enforce them; any other is refused')
+  .describe(
+    'limits that sessions may lack on a host that cannot enforce them; a session is refused when any other limit cannot be enforced',
+  )
 
 const Oci = z.strictObject({
   runtime: z
@@ -65,7 +67,7 @@ const Oci = z.strictObject({
     // Their names follow the rule of session names.
     .record(SessionName, z.string().startsWith('/'))
     .default({})
-    .describe('further OCI runtimes that a session may ask for by name, with their paths'),
+    .describe('names and paths of further OCI runtimes that a session may ask for'),
   allow_unenforced: AllowUnenforced,
 })
 
@@ -74,29 +76,31 @@ const Docker = z.strictObject({
     .string()
     .min(1)
     .default('unix:///var/run/docker.sock')
-    .describe('the engine: unix:///path, or tcp://host:port with the three tls files'),
-  tls_ca: z.string().min(1).optional().describe('file with the authority that signed the engine’s certificate'),
-  tls_cert: z.string().min(1).optional().describe('file with the certificate shown to the engine'),
-  tls_key: z.string().min(1).optional().describe('file with its key'),
+    .describe('address of the engine: unix:///path, or tcp://host:port with the three tls files'),
+  tls_ca: z.string().min(1).optional().describe('file with the CA certificate of the engine'),
+  tls_cert: z.string().min(1).optional().describe('file with the client certificate for the engine'),
+  tls_key: z.string().min(1).optional().describe('file with the key of the client certificate'),
   runtimes: z
-    .array(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, 'write the engine’s name for it, not a path'))
+    .array(
+      z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$/, 'must be the name that the engine has for the runtime, not a path'),
+    )
     .default([])
-    .describe('runtimes of the engine that a session may ask for, by the name that the engine knows them by'),
+    .describe('names of the engine’s runtimes that a session may ask for'),
   allow_unenforced: AllowUnenforced,
 })
 
 const Microvm = z.strictObject({
-  qemu: z.string().min(1).default('auto').describe('path of QEMU, or auto: the one of this architecture'),
+  qemu: z.string().min(1).default('auto').describe('path of QEMU, or auto: the installed one for this architecture'),
   kernel: z
     .string()
     .min(1)
     .default('auto')
-    .describe('path of a Linux kernel, its modules beside it in lib/modules, or auto: the newest installed one'),
-  accel: z.enum(['auto', 'kvm', 'tcg']).default('auto').describe('auto is kvm where a trial boot works, else tcg'),
-  share_proto: z.enum(['virtiofs', '9p']).default('virtiofs').describe('how folders of the host are shared'),
+    .describe('path of a Linux kernel with its modules beside it in lib/modules, or auto: the newest installed one'),
+  accel: z.enum(['auto', 'kvm', 'tcg']).default('auto').describe('auto: kvm if a trial boot with it succeeds, else tcg'),
+  share_proto: z.enum(['virtiofs', '9p']).default('virtiofs').describe('how host folders are shared with the machine'),
   disk_format: z.enum(['qcow2', 'raw']).default('qcow2').describe('format of a session’s disk'),
-  bridge: z.string().min(1).optional().describe('host bridge that a session with network bridge joins'),
-  qemu_extra_args: z.array(z.string()).default([]).describe('further arguments of QEMU, given as they are'),
+  bridge: z.string().min(1).optional().describe('host bridge for sessions with network bridge'),
+  qemu_extra_args: z.array(z.string()).default([]).describe('additional arguments of QEMU, passed unchanged'),
   allow_unenforced: AllowUnenforced,
 })
 
@@ -105,29 +109,29 @@ const Images = z.strictObject({
     .int()
     .min(1)
     .default(32 * 1024 ** 3)
-    .describe('most bytes that the layers of an image may have, both as they come and unpacked'),
+    .describe('highest total size of the layers of an image, both compressed and unpacked'),
   max_image_age_seconds: within('image_age_seconds')
     .default(LIMITS.image_age_seconds.default)
-    .describe('a built image that is older is built again, and what it starts from is looked for anew'),
+    .describe('maximum age of a built image; an older one is built again, and its base image is looked up again'),
   build_timeout_seconds: within('build_timeout_seconds')
     .default(LIMITS.build_timeout_seconds.default)
-    .describe('a build that takes longer is ended'),
+    .describe('maximum duration of a build'),
   build_network: z
     .enum(['none', 'default', 'host'])
     .default('default')
-    .describe('what the steps of a build can reach: nothing, what containers of the engine can, or what its machine can'),
-  build_memory_mb: z.int().min(64).max(1_048_576).default(2048).describe('memory of a step of a build in MiB'),
-  build_cpu_cores: z.number().min(0.1).max(1024).default(2).describe('cpu cores of a step of a build'),
+    .describe('network of build steps: none, the default network of the engine, or the network of the host'),
+  build_memory_mb: z.int().min(64).max(1_048_576).default(2048).describe('memory of a build step in MiB'),
+  build_cpu_cores: z.number().min(0.1).max(1024).default(2).describe('cpu cores of a build step'),
   max_context_bytes: within('build_context_bytes')
     .default(LIMITS.build_context_bytes.default)
-    .describe('most bytes of files that may be sent for a build'),
+    .describe('highest total size of the files sent for a build'),
 })
 
 const Registry = z.strictObject({
-  plain_http: z.boolean().optional().describe('speak http, not https; no other registry is spoken to without TLS'),
+  plain_http: z.boolean().optional().describe('use http instead of https; all other registries are used with TLS only'),
   username: z.string().min(1).optional(),
   password: z.string().min(1).optional(),
-  ca_file: z.string().min(1).optional().describe('file with the authority that signed the certificate of the registry'),
+  ca_file: z.string().min(1).optional().describe('file with the CA certificate of the registry'),
 })
 
 export const Config = z
@@ -136,16 +140,14 @@ export const Config = z
       .array(z.string().min(1))
       .default(['unix', '127.0.0.1:8080'])
       .describe('addresses: host:port, unix (a socket in data_dir) or unix:/path; a non-loopback address needs api_key'),
-    api_key: z.string().min(16).optional().describe('bearer key; made on first start and kept in data_dir/api-key when absent'),
+    api_key: z.string().min(16).optional().describe('bearer key; when absent, the first start creates one in data_dir/api-key'),
     cors_origins: z
-      .array(
-        z.string().refine(isOrigin, 'must be an origin like https://app.example: scheme, host and port, and nothing after them'),
-      )
+      .array(z.string().refine(isOrigin, 'must be an origin like https://app.example: scheme, host and port, nothing else'))
       .default([])
-      .describe('origins of web pages that may call from a browser, with the key; none unless listed'),
-    data_dir: z.string().min(1).optional().describe('where sessions, disks and the store live; ~/.sandglass/data when absent'),
+      .describe('origins of web pages that may call the API from a browser; they need the key as well'),
+    data_dir: z.string().min(1).optional().describe('folder of sessions, disks and the store; ~/.sandglass/data when absent'),
     store: z.string().optional().describe('path of the SQLite database; data_dir/sandglass.db when absent'),
-    default_image: z.string().min(1).default('host').describe('image of a session that names none'),
+    default_image: z.string().min(1).default('host').describe('image of a session whose spec has none'),
     allowed_images: z
       .array(z.string().min(1))
       .optional()
@@ -157,36 +159,31 @@ export const Config = z
         Registry,
       )
       .default({})
-      .describe(
-        'registries by host or host:port, each with plain_http, username, password, ca_file as needed; passwords are never shown',
-      ),
+      .describe('registries by host or host:port, with plain_http, username, password or ca_file; passwords are never shown'),
     session_ttl_seconds: within('session_ttl_seconds').default(LIMITS.session_ttl_seconds.default),
     stopped_retention_seconds: within('stopped_retention_seconds').default(LIMITS.stopped_retention_seconds.default),
     defaults: Defaults.prefault({}),
     overcommit: Overcommit.prefault({}),
     limits: Limits.prefault({}),
     backends: z.strictObject({ oci: Oci.prefault({}), docker: Docker.prefault({}), microvm: Microvm.prefault({}) }).prefault({}),
-    allow_bridge: z.boolean().default(false).describe('sessions may ask for network bridge, which no policy sees'),
+    allow_bridge: z.boolean().default(false).describe('sessions may ask for network bridge, which no policy controls'),
     mount_roots: z
       .array(z.string().startsWith('/'))
       .default([])
-      .describe('folders of the host below which sessions may ask for mounts; none by default'),
+      .describe('host folders whose content sessions may mount; none by default'),
     slow_reader_seconds: within('slow_reader_seconds').default(LIMITS.slow_reader_seconds.default),
     slow_body_seconds: within('slow_body_seconds').default(LIMITS.slow_body_seconds.default),
-    log_level: z
-      .enum(['error', 'warn', 'info', 'debug', 'silent'])
-      .default('info')
-      .describe('least severe log line that is written'),
-    default_agent: z.enum(AGENTS).default('claude').describe('agent of a task that names none'),
+    log_level: z.enum(['error', 'warn', 'info', 'debug', 'silent']).default('info').describe('lowest severity that is logged'),
+    default_agent: z.enum(AGENTS).default('claude').describe('agent of a task whose spec has none'),
     agent_api_keys: z
       .partialRecord(z.enum(AGENTS), z.string().min(1))
       .default({})
-      .describe('API key of each agent; never shown, and better kept as a secret, where sandglass init moves it'),
+      .describe('API key of each agent; never shown; `sandglass init` moves it to a secret'),
     sprites_token: z
       .string()
       .min(1)
       .optional()
-      .describe('token of the Sprites backend; never shown, and better kept as a secret, where sandglass init moves it'),
+      .describe('token of the Sprites backend; never shown; `sandglass init` moves it to a secret'),
   })
   .superRefine(({ defaults, limits }, context) => {
     for (const name of CEILINGS) {
@@ -201,15 +198,15 @@ export const Config = z
   })
 export type Config = z.infer<typeof Config>
 
-/** Keys of the specifications that nothing uses yet: accepted, and not shown in help, reference and lists. */
+/** Keys of the specifications that nothing uses yet: accepted, but not shown in help, reference and lists. */
 export const LATER_KEYS = ['default_agent', 'agent_api_keys', 'sprites_token'] as const
 
 /** Keys whose values are secret: shown as *** wherever configuration is printed. */
 export const SECRET_KEYS = ['api_key', 'agent_api_keys', 'sprites_token'] as const
-/** And fields of the values of others that are. */
+/** Secret fields in the values of other keys. */
 export const SECRET_FIELDS: readonly string[] = ['password']
 
-/** The specifications' other names for a key, accepted in the file. */
+/** Other names that the specifications have for a key. The file may use them. */
 export const CONFIG_ALIASES: Record<string, string> = {
   db_path: 'store',
   'defaults.cpu_limit': 'defaults.cpu_cores',
@@ -219,7 +216,7 @@ export const CONFIG_ALIASES: Record<string, string> = {
   'defaults.network_mode': 'defaults.network',
 }
 
-/** As a browser writes it in the Origin header. */
+/** The form that browsers send in the Origin header. */
 function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.parse(text)?.origin === text
 }

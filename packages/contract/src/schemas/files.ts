@@ -8,8 +8,8 @@ const Mode = z
   .regex(/^0?[0-7]{3}$/, 'must be octal, like 644')
   .describe('permission bits in octal')
 
-/** Whose rights a file call has. */
-const user = User.optional().describe('sandbox when absent; root reaches all of the sandbox but /proc and /sys')
+/** The user whose permissions a file call has. */
+const user = User.optional().describe('sandbox when absent; root reaches the whole sandbox except /proc and /sys')
 
 export const WriteRequest = z
   .strictObject({
@@ -17,8 +17,8 @@ export const WriteRequest = z
     text: z.string().optional(),
     content_base64: z.base64().optional(),
     mode: Mode.optional(),
-    make_parents: z.boolean().optional().describe('create missing directories above it; true when absent'),
-    sync: z.boolean().optional().describe('answer after the data is on disk'),
+    make_parents: z.boolean().optional().describe('create missing parent directories; true when absent'),
+    sync: z.boolean().optional().describe('true: answer after the data is on disk'),
     user,
   })
   .refine(w => (w.text === undefined) !== (w.content_base64 === undefined), 'exactly one of text and content_base64 is needed')
@@ -43,7 +43,7 @@ export const PathQuery = z.strictObject({ path: Path, user })
 export const WriteReply = z.object({ ok: z.literal(true), path: z.string(), size: z.int() })
 
 export const FileInfo = z.object({
-  name: z.string().describe('U+FFFD stands for bytes that are not UTF-8; name_base64 has them as they are'),
+  name: z.string().describe('bytes that are not UTF-8 become U+FFFD; name_base64 has the original bytes'),
   name_base64: z.string().optional(),
   path: z.string(),
   type: z.enum(['file', 'directory', 'symlink', 'other']),
@@ -70,7 +70,7 @@ export const RemoveRequest = z.strictObject({ path: Path, recursive: z.boolean()
 export const SearchQuery = z.strictObject({
   path: Path.optional(),
   name: z.string().max(256).optional().describe('shell pattern for file names, like *.py'),
-  text: z.string().max(1024).optional().describe('text that a line has to contain'),
+  text: z.string().max(1024).optional().describe('text that a line must contain'),
   regex: queryBool.optional().describe('text is a regular expression (RE2)'),
   ignore_case: queryBool.optional(),
   max_matches: queryInt(1, LIMITS.search_matches.max).optional(),
@@ -93,7 +93,7 @@ export const ArchivePutQuery = z.strictObject({
   atomic: queryBool
     .optional()
     .describe(
-      'make the directory new, once the whole archive is unpacked: FILE_EXISTS if it is there, and a failure leaves nothing',
+      'true: create the directory after the whole archive is unpacked; FILE_EXISTS if it exists; a failure leaves nothing',
     ),
   user,
 })
@@ -103,7 +103,7 @@ export const ArchiveGetQuery = z.strictObject({
     .enum(['fail', 'skip'])
     .optional()
     .describe(
-      'what an entry that cannot be read does: fail (the default) refuses the call; skip leaves the entry out, and a global pax header with the comment "unreadable: NAME: REASON" takes its place',
+      'what to do with an entry that cannot be read: fail (the default) refuses the call; skip replaces the entry by a global pax header with the comment "unreadable: NAME: REASON"',
     ),
   user,
 })

@@ -1,4 +1,4 @@
-// Images: root filesystems that sessions start from, kept in the daemon's store.
+// Images: root filesystems of sessions, kept in the store of the daemon.
 import { z } from 'zod'
 import { LIMITS } from '../tables/limits.ts'
 import { Env, queryBool, queryInt, Timestamp } from './primitives.ts'
@@ -18,20 +18,20 @@ export const ImageLayer = z.object({
   digest: Digest,
   diff_id: Digest.describe('digest of the uncompressed layer'),
   media_type: z.string(),
-  size_bytes: z.int().describe('as it came, compressed or not'),
+  size_bytes: z.int().describe('size as downloaded, compressed or not'),
 })
 
 export const Image = z.object({
   id: z.string().describe('digest of its configuration'),
-  references: z.array(z.string()).describe('names that lead to it, in full'),
+  references: z.array(z.string()).describe('full names of the image'),
   manifest_digest: Digest,
   source: z.enum(IMAGE_SOURCES),
   architecture: z.string(),
-  size_bytes: z.int().describe('of its layers as they came; layers may be shared with other images'),
+  size_bytes: z.int().describe('total size of the layers as downloaded; other images may share layers'),
   layers: z.array(ImageLayer).describe('lowest first'),
   config: z
     .record(z.string(), z.unknown())
-    .describe('what its configuration says about running it: Env, Cmd, Labels and so on; beyond 64 KiB the largest are left out'),
+    .describe('settings for running the image, such as Env, Cmd and Labels; beyond 64 KiB the largest are left out'),
   created_at: Timestamp,
   last_used_at: Timestamp,
 })
@@ -55,7 +55,7 @@ export type ImageList = z.infer<typeof ImageList>
 
 export const PullRequest = z.strictObject({ reference: ImageRef.describe('what to pull') })
 export const ImportQuery = z.strictObject({
-  reference: ImageRef.optional().describe('name of the image; for an archive that has none, or another one, and one image'),
+  reference: ImageRef.optional().describe('name of the image, for an archive with one image; replaces the name in the archive'),
 })
 
 export const ImageProgress = z.object({
@@ -71,20 +71,22 @@ export const ImportDone = z.object({ items: z.array(Image) })
 const ContextPath = z.string().min(1).max(LIMITS.path_bytes.max)
 
 export const BuildQuery = z.strictObject({
-  reference: ImageRef.optional().describe('name of the image; without one it is had by its id, until it is older than its age'),
+  reference: ImageRef.optional().describe(
+    'name of the image; an image without a name is addressed by its id, until it exceeds its maximum age',
+  ),
   dockerfile: ContextPath.optional().describe('path of the Dockerfile in the context; Dockerfile when absent'),
   overlay: ContextPath.optional().describe(
-    'path in the context of instructions that are built on top, with no context of their own; several images can have the same ones',
+    'path in the context of a Dockerfile whose instructions are built on top, without a context; several images can share an overlay',
   ),
   target: z.string().min(1).max(128).optional().describe('stage to build; the last one when absent'),
   max_age_seconds: queryInt(LIMITS.image_age_seconds.min, LIMITS.image_age_seconds.max)
     .optional()
-    .describe('a result of the same content that is older is built again; images.max_image_age_seconds when absent'),
-  no_cache: queryBool.optional().describe('build every step again, whatever is there'),
+    .describe('maximum age of a cached result; images.max_image_age_seconds when absent'),
+  no_cache: queryBool.optional().describe('true: build every step, without the cache'),
 })
 export type BuildQuery = z.infer<typeof BuildQuery>
 
-/** In a header and not in the address, which servers on the way write to their logs. */
+/** SECURITY: in a header and not in the URL, which proxies write to their logs. */
 export const BUILD_ARGS_HEADER = 'x-build-args'
 export const BuildHeaders = z.object({
   [BUILD_ARGS_HEADER]: z
@@ -99,28 +101,28 @@ export const BuildHeaders = z.object({
     })
     .pipe(Env)
     .optional()
-    .describe('JSON object of build arguments, every character beyond ASCII escaped'),
+    .describe('build arguments as a JSON object, with non-ASCII characters escaped'),
 })
 
 export const BuildStep = z.object({
   step: z.int(),
   steps: z.int(),
   instruction: z.string(),
-  cached: z.boolean().describe('false until the engine says that it has the result of this step'),
+  cached: z.boolean().describe('true once the engine reports that the step is cached'),
 })
 export type BuildStep = z.infer<typeof BuildStep>
 export const BuildOutput = z.object({ text: z.string().describe('whole lines') })
 export const BuildDone = z.object({
   image: Image,
-  cached: z.boolean().describe('true when nothing had to be built'),
+  cached: z.boolean().describe('true: nothing had to be built'),
   built_at: Timestamp,
 })
 export type BuildDone = z.infer<typeof BuildDone>
 
 export const ImageRemoved = z.object({
   id: z.string(),
-  references: z.array(z.string()).describe('names that are gone'),
-  removed: z.boolean().describe('false when the image stays under other names'),
+  references: z.array(z.string()).describe('removed names'),
+  removed: z.boolean().describe('false: the image still has other names'),
   freed_bytes: z.int(),
 })
 export type ImageRemoved = z.infer<typeof ImageRemoved>

@@ -89,7 +89,7 @@ export const Size = z.strictObject({
   cols: z.int().min(LIMITS.terminal_size.min).max(LIMITS.terminal_size.max),
   rows: z.int().min(LIMITS.terminal_size.min).max(LIMITS.terminal_size.max),
 })
-export const User = z.enum(['sandbox', 'root']).describe('user inside the sandbox; root there is nobody outside')
+export const User = z.enum(['sandbox', 'root']).describe('user in the sandbox; root there has no rights on the host')
 export const Signal = z
   .union([z.string().max(16), z.int()])
   .transform((given, context) => {

@@ -1,4 +1,4 @@
-// Secrets: values that the daemon keeps sealed, by name. No reply carries a value.
+// Secrets: encrypted values by name. No reply contains a value.
 import { z } from 'zod'
 import { SECRET_NAME } from '../tables/ids.ts'
 import { LIMITS } from '../tables/limits.ts'
@@ -8,7 +8,7 @@ export const SecretName = z
   .string()
   .regex(SECRET_NAME, `must be 1 to ${LIMITS.secret_name.max} of a-z, A-Z, 0-9, ., _ and -, starting with a letter`)
 
-/** SECURITY: no text about a wrong value quotes it, nor the name of a field that is too much, which may be the value in the wrong place. */
+/** SECURITY: no error quotes the value, nor the name of an unknown field, which may be the value in the wrong place. */
 export const SecretSpec = z.strictObject(
   {
     value: z
@@ -19,9 +19,9 @@ export const SecretSpec = z.strictObject(
         text => new TextEncoder().encode(text).length <= LIMITS.secret_value_bytes.max,
         `must be at most ${LIMITS.secret_value_bytes.max} bytes`,
       )
-      .describe('what is kept; it is never shown again'),
+      .describe('the secret; it is never shown again'),
   },
-  { error: issue => (issue.code === 'unrecognized_keys' ? 'the body has value and no other field' : undefined) },
+  { error: issue => (issue.code === 'unrecognized_keys' ? 'the body must have value and no other field' : undefined) },
 )
 
 export const Secret = z.object({ name: SecretName, created_at: Timestamp, updated_at: Timestamp })

@@ -1,4 +1,4 @@
-// A session: what creating one takes, and how it is shown.
+// Sessions: the spec of a new one, and its form in replies.
 import { z } from 'zod'
 import { REASONS, SESSION_STATES } from '../tables/lifecycles.ts'
 import { LIMITS } from '../tables/limits.ts'
@@ -20,20 +20,20 @@ import {
 export const Network = z
   .enum(['none', 'bridge'])
   .describe(
-    'what the sandbox may reach: none is loopback only; bridge is a real interface, for docker and microvm where allow_bridge is set',
+    'network of the sandbox: none has loopback only; bridge adds an interface on a bridge, on docker and microvm if allow_bridge is set',
   )
 export const BackendName = z
   .enum(['auto', 'oci', 'docker', 'microvm'])
-  .describe('what makes the machine; auto picks the first of oci, docker and microvm that this host can run')
+  .describe('technology of the sandbox; auto picks the first of oci, docker and microvm that works on this host')
 export const Mode = z
   .enum(['ephemeral', 'persistent'])
   .describe(
-    'ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed',
+    'ephemeral: ends with its files when it expires; persistent: stops when it expires and keeps its files until it is removed',
   )
 export const OnExpiry = z
   .enum(['end', 'stop', 'pause'])
   .describe(
-    'what happens when ttl_seconds have passed without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent end for an ephemeral session, stop for a persistent one',
+    'action after ttl_seconds without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent: end for an ephemeral session, stop for a persistent one',
   )
 
 const AbsolutePath = z
@@ -42,14 +42,14 @@ const AbsolutePath = z
   .regex(/^\/[^\0]*$/, 'is not an absolute path')
 
 export const HostMount = z.strictObject({
-  source: AbsolutePath.describe('folder of the host'),
-  target: AbsolutePath.describe('where the sandbox sees it'),
-  readonly: z.boolean().default(true).describe('false makes it writable, where its files can be those of its owner'),
+  source: AbsolutePath.describe('host folder'),
+  target: AbsolutePath.describe('path in the sandbox'),
+  readonly: z.boolean().default(true).describe('false makes it writable, on backends that can map the owner of its files'),
 })
 
 export const SessionSpec = withEnvAlias(
   z.strictObject({
-    name: SessionName.optional().describe('human name, unique among sessions that have not ended; made up when absent'),
+    name: SessionName.optional().describe('name, unique among sessions that have not ended; generated when absent'),
     image: z.string().min(1).max(512).optional().describe('image to start from; default_image when absent'),
     backend: BackendName.optional(),
     cpu_cores: within('cpu_cores').optional(),
@@ -61,7 +61,7 @@ export const SessionSpec = withEnvAlias(
       .boolean()
       .optional()
       .describe(
-        'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. Without it, root inside reads what only root may read in the host’s /usr',
+        'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. false lets root in the sandbox read files in the host’s /usr that only root may read',
       ),
     runtime: z
       .string()
@@ -69,28 +69,26 @@ export const SessionSpec = withEnvAlias(
       .max(64)
       .optional()
       .describe(
-        'OCI runtime: crun, runc or one that backends.oci.runtimes names, or for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the engine’s own',
+        'OCI runtime: crun, runc or one of backends.oci.runtimes; for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the default of the engine',
       ),
     nested_virt: z
       .boolean()
       .optional()
       .describe(
-        'hardware virtualisation inside; microvm alone. Where the host has none, a session that names microvm is made without, any other is refused',
+        'hardware virtualisation in the sandbox; microvm only. On a host without it, a session with backend microvm is created without it, and any other is refused',
       ),
     mounts: z
       .array(HostMount)
       .max(16)
       .optional()
-      .describe(
-        'folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise',
-      ),
+      .describe('host folder to mount in the sandbox, below the configured mount_roots; read-only by default'),
     ttl_seconds: within('session_ttl_seconds')
       .nullable()
       .optional()
       .describe(`${LIMITS.session_ttl_seconds.about}; a persistent session may have none`),
     on_expiry: OnExpiry.optional(),
     timeout_sec: within('session_timeout_sec').nullable().optional(),
-    persist: z.boolean().optional().describe('true is mode persistent: the files stay until the session is removed'),
+    persist: z.boolean().optional().describe('true: mode persistent'),
     mode: Mode.optional(),
     agent_id: z
       .string()
@@ -98,7 +96,7 @@ export const SessionSpec = withEnvAlias(
       .max(128)
       .optional()
       .describe(
-        "the caller's name for the agent that uses the session, stored and shown; the name of a persistent session when absent",
+        "the caller's name for the agent that uses the session; stored and shown; when absent, the name of a persistent session",
       ),
     env: Env.optional(),
     env_vars: EnvVars,
@@ -128,21 +126,21 @@ export const Session = z.object({
   pids_limit: z.int(),
   network: Network,
   readonly_rootfs: z.boolean(),
-  runtime: z.string().nullable().describe('OCI runtime that was asked for; null for the choice of the configuration'),
+  runtime: z.string().nullable().describe('OCI runtime of the spec; null for the configured one'),
   nested_virt: z.boolean(),
-  mounts: z.array(z.object(HostMount.shape)).describe('folders of the host, where they really are'),
-  unenforced: z.array(z.string()).describe('limits that this host cannot enforce and the configuration allows to go without'),
+  mounts: z.array(z.object(HostMount.shape)).describe('host folders, with links resolved'),
+  unenforced: z.array(z.string()).describe('limits that are not enforced: the host cannot, and the configuration allows it'),
   env_names: z.array(z.string()).describe('names of the environment variables'),
-  env: z.record(z.string(), z.string()).optional().describe('their values, where reveal_env asks for them'),
+  env: z.record(z.string(), z.string()).optional().describe('values of the environment variables, if reveal_env is set'),
   labels: z.record(z.string(), z.string()),
-  ttl_seconds: z.int().nullable().describe('null: it does not expire'),
+  ttl_seconds: z.int().nullable().describe('null: the session does not expire'),
   on_expiry: OnExpiry,
   timeout_sec: z.int().nullable(),
   created_at: Timestamp,
   started_at: Timestamp.nullable(),
   last_activity_at: Timestamp,
   expires_at: Timestamp.nullable().describe(
-    'when a running or paused session expires, or ends by its timeout_sec, if it is not used; null for never',
+    'when a running or paused session expires without further use, or ends by its timeout_sec; null: never',
   ),
   kept_until: Timestamp.nullable().describe(
     'when a stopped or failed session is removed with its files; null in other states and for persistent sessions, except a stopped one with timeout_sec',
@@ -182,7 +180,7 @@ const Preparation = z.object({
   session_name: z.string(),
   backend: z.string(),
   image: z.string(),
-  step: z.string().describe('what is being done, for people'),
+  step: z.string().describe('description of the work, for users'),
   started_at: Timestamp,
 })
 export const PreparationList = z.object({ items: z.array(Preparation) })

@@ -1,4 +1,4 @@
-// The WebSockets for processes, shells and ports, free of zod so that the SDK can carry it.
+// The WebSocket protocol of processes, shells and ports.
 
 /**
  * Channels of the WebSockets for processes and shells. Each binary message is one channel byte and its payload:
@@ -8,15 +8,15 @@
  */
 export const CHANNELS = { stdin: 0, stdout: 1, stderr: 2, exit: 3, stdin_eof: 4, resize: 5, signal: 6, error: 7 } as const
 
-/** The subprotocol of every WebSocket here; the server selects it when the client offers it. */
+/** The subprotocol that the server selects. */
 export const SOCKET_PROTOCOL = 'sandglass'
-/** Stands before the key where the key is offered as a subprotocol. */
+/** Prefix of the subprotocol that carries the key. */
 export const SOCKET_KEY_PREFIX = 'sandglass.bearer.'
 
 /** Close code of a WebSocket that failed after it was open; the reason is the error's code. */
 export const SOCKET_FAILED = 1011
 
-/** What a client offers as subprotocols. Browsers cannot set Authorization on a WebSocket, so the key travels as the second, in base64url. */
+/** The subprotocols that a client offers. Browsers cannot set Authorization on a WebSocket, so the second one carries the key in base64url. */
 export function socketProtocols(apiKey: string): string[] {
   const base64 = btoa(String.fromCharCode(...new TextEncoder().encode(apiKey)))
   return [SOCKET_PROTOCOL, SOCKET_KEY_PREFIX + base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')]

@@ -1,4 +1,4 @@
-// Every lifecycle is a table: state -> event -> next state. An absent event is not allowed in that state.
+// Lifecycles as tables: state -> event -> next state. An event that is absent is not allowed in that state.
 import { SandglassError } from '../errors/sandglass-error.ts'
 
 export const SESSION_LIFECYCLE = {
@@ -28,7 +28,7 @@ type EventsOf<T> = T extends Record<string, infer Row> ? (Row extends unknown ? 
 export type SessionEvent = EventsOf<typeof SESSION_LIFECYCLE> & string
 export const SESSION_EVENTS = [...new Set(SESSION_STATES.flatMap(s => Object.keys(SESSION_LIFECYCLE[s])))] as SessionEvent[]
 
-/** States that nothing leaves. */
+/** States without a next state. */
 export const FINAL_STATES = SESSION_STATES.filter(s => Object.keys(SESSION_LIFECYCLE[s]).length === 0)
 /** States in which a machine is up and has processes: use of the session renews its lease. */
 export const LIVE_STATES = statesThatAllow('stop')
@@ -41,7 +41,7 @@ function statesThatAllow(event: SessionEvent): SessionState[] {
   return SESSION_STATES.filter(state => event in SESSION_LIFECYCLE[state])
 }
 
-/** Looks up where `event` leads from `state`, or throws WRONG_STATE. */
+/** The state after `event`; throws WRONG_STATE where the event is not allowed. */
 export function nextState(id: string, state: SessionState, event: SessionEvent, name = id): SessionState {
   const row: Partial<Record<SessionEvent, SessionState>> = SESSION_LIFECYCLE[state]
   const next = row[event]
@@ -49,7 +49,7 @@ export function nextState(id: string, state: SessionState, event: SessionEvent, 
   return next
 }
 
-/** Why a session is in its state; stored beside it and shown to people. */
+/** Why a session is in its state. Stored with the state and shown to users. */
 export const REASONS = [
   'requested',
   'created_without_start',

@@ -1,5 +1,5 @@
-// Every limit and default, once. Docs and error texts quote this table. A row with `raise` names a key below `limits` of the configuration that
-// sets another max, up to `highest`.
+// All limits and defaults; docs and error texts are made from this table. Where a row has `raise`, the configuration key limits.<raise> sets another
+// max, up to `highest`.
 
 const KiB = 1024
 const MiB = 1024 * KiB
@@ -9,7 +9,7 @@ export const LIMITS = {
     min: 1,
     max: 86_400,
     default: 1800,
-    about: 'seconds without use after which a session expires; every use starts them again',
+    about: 'seconds without use after which a session expires; each use restarts the count',
   },
   stopped_retention_seconds: {
     min: 1,
@@ -56,20 +56,21 @@ export const LIMITS = {
     about: "processes and threads in a session; the runner's own come on top",
   },
   exec_command_bytes: { max: MiB, about: 'length of an exec command line' },
-  exec_output_bytes: { max: 64 * MiB, default: MiB, about: 'exec output kept; the middle is cut beyond it' },
+  exec_output_bytes: { max: 64 * MiB, default: MiB, about: 'exec output that is kept; the middle of a longer output is cut' },
   exec_timeout_ms: {
     min: 1,
     max: 120_000,
     default: 30_000,
-    about: 'exec timeout; the maximum is defaults.max_exec_timeout_ms. exec/stream and processes have neither',
+    about:
+      'exec timeout; defaults.max_exec_timeout_ms sets the maximum. exec/stream and processes have no default and no maximum',
   },
-  fs_read_bytes: { max: 64 * MiB, default: MiB, about: 'bytes fs/read answers with; files takes any size' },
-  fs_write_bytes: { max: 64 * MiB, about: 'content of one fs/write; files takes any size' },
+  fs_read_bytes: { max: 64 * MiB, default: MiB, about: 'bytes in one reply of fs/read; GET files has no limit' },
+  fs_write_bytes: { max: 64 * MiB, about: 'content of one fs/write; PUT files has no limit' },
   json_body_bytes: { max: 96 * MiB, about: 'JSON request body of fs/write' },
   request_body_bytes: { max: 2 * MiB, about: 'any other JSON request body' },
   large_bodies_bytes: {
     max: 192 * MiB,
-    about: 'JSON bodies of fs/write and fs/read above 2 MiB that are in memory at once; others wait',
+    about: 'memory for JSON bodies of fs/write and fs/read above 2 MiB; further requests wait',
   },
   list_page: { min: 1, max: 200, default: 50, about: 'items in one page of a list' },
   env_keys: { max: 64, about: 'environment variables of a session or process' },
@@ -84,7 +85,7 @@ export const LIMITS = {
   image_env_bytes: { max: 32 * KiB, about: 'environment of an image, names and values together' },
   image_settings_bytes: {
     max: 64 * KiB,
-    about: 'settings of an image that are shown, as JSON; the largest beyond it are left out',
+    about: 'settings of an image in replies, as JSON; the largest settings are left out beyond it',
   },
   archive_images: { max: 100, about: 'images in one archive' },
   archive_names: { max: 1000, about: 'names of the images in one archive, together' },
@@ -92,35 +93,44 @@ export const LIMITS = {
     max: 2_000_000,
     about: 'files, folders and links in the layers of an image; images.max_bytes bounds its size',
   },
-  image_age_seconds: { min: 0, max: 31_536_000, default: 604_800, about: 'age at which a built image is built again' },
-  build_timeout_seconds: { min: 1, max: 86_400, default: 1800, about: 'length of the build of an image' },
-  waiting_builds: { max: 32, about: 'builds of images that run or wait for their turn' },
-  build_context_bytes: { min: 1, max: 64 * 1024 * MiB, default: 1024 * MiB, about: 'files that are sent for a build, together' },
-  build_context_entries: { max: 200_000, about: 'files, folders and links that are sent for a build' },
+  image_age_seconds: { min: 0, max: 31_536_000, default: 604_800, about: 'age after which a built image is built again' },
+  build_timeout_seconds: { min: 1, max: 86_400, default: 1800, about: 'duration of the build of an image' },
+  waiting_builds: { max: 32, about: 'image builds that run or are queued' },
+  build_context_bytes: { min: 1, max: 64 * 1024 * MiB, default: 1024 * MiB, about: 'total size of the files sent for a build' },
+  build_context_entries: { max: 200_000, about: 'files, folders and links sent for a build' },
   dockerfile_bytes: { max: MiB, about: 'Dockerfile, overlay or .dockerignore' },
   path_bytes: { max: 4096, about: 'length of a file path' },
   argv_bytes: { max: MiB, about: 'arguments of a process together' },
-  dir_entries: { max: 250_000, default: 10_000, about: 'entries of one fs/list; `truncated` says there were more' },
-  search_matches: { max: 10_000, default: 1000, about: 'matches of one fs/search' },
-  waiting_commands: { max: 256, about: 'exec calls of a session that run or wait for their shell; streams are not counted' },
+  dir_entries: {
+    max: 250_000,
+    default: 10_000,
+    about: 'entries in one reply of fs/list; `truncated` is true if there were more',
+  },
+  search_matches: { max: 10_000, default: 1000, about: 'matches in one reply of fs/search' },
+  waiting_commands: { max: 256, about: 'exec calls of a session that run or wait for a busy shell; exec/stream is not counted' },
   waiting_stdin: { max: 64, about: 'stdin calls of a session that wait for their process to read' },
   shells_per_session: { max: 64, about: 'named shells in a session' },
   processes_kept: { max: 256, about: 'ended processes whose result and recent output are kept' },
   process_output_kept: { max: 256 * KiB, about: 'recent output kept per process stream for re-attachment' },
-  slow_reader_seconds: { min: 1, max: 30, default: 30, about: 'a stream reader that takes nothing for this long is cut off' },
+  slow_reader_seconds: {
+    min: 1,
+    max: 30,
+    default: 30,
+    about: 'a client that reads nothing from a stream for this long is disconnected',
+  },
   slow_body_seconds: {
     min: 1,
     max: 3600,
     default: 60,
-    about: 'a request is ended when no byte of its body has come for this long; a slow body that keeps coming is not',
+    about: 'a request is ended when no byte of its body arrives for this long',
   },
-  json_body_seconds: { max: 300, about: 'time in which a JSON request body has to come' },
+  json_body_seconds: { max: 300, about: 'time in which a JSON request body has to arrive' },
   events_kept: { max: 100_000, about: 'session events kept for resumable streams' },
   terminal_size: { min: 1, max: 1000, about: 'rows and columns of a terminal' },
 } as const
 
 export type LimitName = keyof typeof LIMITS
-/** Those whose max is the operator's to set. */
+/** Limits whose max the operator can set. */
 export const CEILINGS = ['cpu_cores', 'memory_mb', 'disk_mb', 'pids_limit'] as const
-/** Places inside a sandbox that the file calls reach. A path that leads elsewhere is refused. */
+/** Folders in a sandbox that the file calls reach. Any other path is refused. */
 export const FILE_ROOTS = ['/workspace', '/tmp', '/home/sandbox'] as const

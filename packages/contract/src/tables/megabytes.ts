@@ -1,9 +1,6 @@
 const SIZE = /^(\d+(?:\.\d+)?)\s*(?:([mg])(?:i?b)?)?$/i
 
-/**
- * A size in MiB, as every `*_mb` is: a bare number, or one with MB, MiB, GB or GiB. MB and MiB are the same here, and a GB is 1024 of them,
- * as memory is sold. Undefined for anything else.
- */
+/** Parses a size in MiB: a number alone, or one with MB, MiB, GB or GiB. MB means MiB and GB means 1024 MiB. Undefined for anything else. */
 export function parseMegabytes(given: string): number | undefined {
   const [, number, unit = 'm'] = SIZE.exec(given.trim()) ?? []
   if (number === undefined) return undefined

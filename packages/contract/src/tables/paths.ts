@@ -1,4 +1,4 @@
-// Method, path and kind of every route, free of zod so that the SDK can carry it.
+// Method, path and kind of every route. Free of zod, because the SDK contains it.
 //   json       one JSON reply             bytes      a raw body in the reply
 //   sse        server-sent events         websocket  an upgraded connection
 
@@ -69,5 +69,5 @@ export const PATHS = {
 
 export type RouteName = keyof typeof PATHS
 
-/** Fields whose keys are the user's own data: case conversion never enters them. */
+/** Fields whose keys are the user's own data. The SDK does not convert their case. */
 export const OPAQUE_FIELDS = ['env', 'env_vars', 'labels', 'detail', 'config'] as const

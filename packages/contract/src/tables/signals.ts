@@ -1,6 +1,6 @@
-// Signals that a process can be sent, free of zod so that the SDK can carry it.
+// Signals that can be sent to a process. Free of zod, because the SDK contains it.
 
-/** Name and number, as Linux has them on every architecture that a sandbox runs on. */
+/** Linux signal numbers, equal on all supported architectures. */
 export const SIGNAL_NUMBERS = {
   HUP: 1,
   INT: 2,

@@ -21,7 +21,7 @@ export type Call<N extends RouteName> = {
   request: FastifyRequest
   /** Aborts when the client goes away or the daemon stops. */
   signal: AbortSignal
-  /** Aborts when the client goes away, or after its reply. A daemon that stops closes connections too. */
+  /** Aborts when the client goes away. A stream or file aborts it also after its end. A daemon that stops closes connections too. */
   gone: AbortSignal
   log: Logger
 }

@@ -137,7 +137,7 @@ export function createApp(api: Api, upgrades: Upgrades): FastifyInstance {
       request,
       // Made at the first use: most requests need none of them.
       get gone() {
-        gone ??= closed(response)
+        gone ??= clientGone(response, route)
         return gone
       },
       get signal() {
@@ -164,11 +164,16 @@ function requestIds(): (request: IncomingMessage) => string {
   }
 }
 
-/** Follows the reply: a request also closes once its body was read, and a connection carries many requests. */
-function closed({ raw }: FastifyReply): AbortSignal {
+/**
+ * Follows the reply: a request also closes once its body was read, and a connection carries many requests. The handler of a JSON reply has
+ * ended when the reply is sent, so that nothing is left to abort.
+ */
+function clientGone({ raw }: FastifyReply, { kind }: Route): AbortSignal {
   const gone = new AbortController()
   if (raw.destroyed) gone.abort()
-  raw.once('close', () => gone.abort())
+  raw.once('close', () => {
+    if (kind !== 'json' || !raw.writableFinished) gone.abort()
+  })
   return gone.signal
 }
 

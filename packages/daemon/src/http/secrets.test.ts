@@ -139,7 +139,7 @@ describe('a row of a secret', () => {
   it('that was changed says so, and can be set again', async () => {
     const daemon = await spoil(`update secrets set ciphertext = zeroblob(length(ciphertext)) where name = 'mine'`)
     await expect(revealSecret(daemon.context, 'mine')).rejects.toMatchObject({
-      message: 'the secret mine cannot be decrypted: the stored value was changed, or encrypted with another key',
+      message: 'the secret mine cannot be decrypted: the stored value was changed or encrypted with another key',
       hint: expect.stringContaining('sandglass secret set'),
     })
     await put(daemon, 'mine', 'again')

@@ -4,9 +4,22 @@ import { OPAQUE_FIELDS } from '@sandglass/contract/tables'
 export const toCamel = (value: unknown): unknown => convert(value, camelName)
 export const toSnake = (value: unknown): unknown => convert(value, snakeName)
 
-export const camelName = (name: string) => name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
-export const snakeName = (name: string) => name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+export const camelName = cached(name => name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()))
+export const snakeName = cached(name => name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`))
 
+/** Replies repeat the few hundred names of the contract; the bound is for those that are not in it. */
+function cached(rename: (name: string) => string): (name: string) => string {
+  const known = new Map<string, string>()
+  return name => {
+    const found = known.get(name)
+    if (found !== undefined) return found
+    const renamed = rename(name)
+    if (known.size < MAX_CACHED) known.set(name, renamed)
+    return renamed
+  }
+}
+
+const MAX_CACHED = 1000
 const OPAQUE: ReadonlySet<string> = new Set(OPAQUE_FIELDS.flatMap(name => [name, camelName(name)]))
 
 function convert(value: unknown, rename: (name: string) => string): unknown {
@@ -14,13 +27,12 @@ function convert(value: unknown, rename: (name: string) => string): unknown {
   if (value === null || typeof value !== 'object') return value
   const result: Record<string, unknown> = {}
   for (const [name, field] of Object.entries(value)) {
-    // SECURITY: a reply is not trusted to leave prototypes alone; defineProperty makes __proto__ an ordinary field.
-    Object.defineProperty(result, rename(name), {
-      value: OPAQUE.has(name) ? field : convert(field, rename),
-      enumerable: true,
-      writable: true,
-      configurable: true,
-    })
+    const renamed = rename(name)
+    const converted = OPAQUE.has(name) ? field : convert(field, rename)
+    // SECURITY: an assignment to __proto__ would set the prototype of the result; a reply is not trusted to have no such field.
+    if (renamed === '__proto__')
+      Object.defineProperty(result, renamed, { value: converted, enumerable: true, writable: true, configurable: true })
+    else result[renamed] = converted
   }
   return result
 }

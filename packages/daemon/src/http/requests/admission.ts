@@ -1,5 +1,5 @@
 // The checks that every request passes before its body is read, upgrades to a WebSocket included: Host, origin, key.
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 import { type Route, SandglassError, SOCKET_KEY_PREFIX } from '@sandglass/contract'
@@ -34,7 +34,7 @@ function keyChecker(apiKey: string): (offered: string | null) => boolean {
   return offered => offered !== null && timingSafeEqual(digest(offered), expected)
 }
 
-const digest = (text: string) => createHash('sha256').update(text).digest()
+const digest = (text: string) => hash('sha256', text, 'buffer')
 
 function bearerKey({ authorization }: IncomingHttpHeaders): string | null {
   return authorization !== undefined && /^bearer /i.test(authorization) ? authorization.slice(7).trim() : null
