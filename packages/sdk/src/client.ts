@@ -6,7 +6,7 @@ import { follow } from './transport/follow.ts'
 import { type ClientOptions, createTransport, newIdempotencyKey, type Transport } from './transport/transport.ts'
 import type { Cancel, Query, Reply, SessionEvent, SessionFilter, SessionInfo, SessionOptions, SessionPage } from './wire-types.ts'
 
-/** The daemon, seen from a program. */
+/** A client of the daemon. */
 export class SandboxClient {
   readonly images: Images
   readonly secrets: Secrets
@@ -18,31 +18,31 @@ export class SandboxClient {
     this.secrets = new Secrets(this.#transport)
   }
 
-  /** Resolves once the session runs. A lost answer is asked for again under the same key, so that one call makes one session. */
+  /** Resolves once the session runs. A lost request is repeated under the same idempotency key, so that one call creates one session. */
   async createSession(spec: SessionOptions = {}, options: { idempotencyKey?: string } & Cancel = {}): Promise<Session> {
     const { signal, idempotencyKey = newIdempotencyKey() } = options
     return new Session(this.#transport, await this.#transport.json('createSession', { body: spec, idempotencyKey, signal }))
   }
 
-  /** By id or by name. `revealEnv` also asks for the values of its environment, in `info.env`. */
+  /** Finds a session by id or name. With `revealEnv`, `info.env` has the values of its environment. */
   async getSession(ref: string, { revealEnv, signal }: { revealEnv?: boolean } & Cancel = {}): Promise<Session> {
     const call = { params: { id: ref }, query: { revealEnv }, signal }
     return new Session(this.#transport, await this.#transport.json('getSession', call))
   }
 
-  /** A session by id or name, without asking the daemon first. */
+  /** A session by id or name, without a request to the daemon. */
   session(ref: string): Session {
     return new Session(this.#transport, ref)
   }
 
-  /** Every session that matches. */
+  /** All sessions that match. */
   async listSessions(filter: SessionFilter & Cancel = {}): Promise<SessionInfo[]> {
     const found: SessionInfo[] = []
     for await (const info of this.sessions(filter)) found.push(info)
     return found
   }
 
-  /** Every session that matches, fetched a page at a time. */
+  /** All sessions that match, fetched one page at a time. */
   async *sessions({ signal, ...filter }: SessionFilter & Cancel = {}): AsyncGenerator<SessionInfo, void, undefined> {
     let cursor: string | undefined
     do {
@@ -52,7 +52,7 @@ export class SandboxClient {
     } while (cursor !== undefined)
   }
 
-  /** One page, with the total and the cursor of the next. */
+  /** One page, with the total and the cursor of the next page. */
   sessionPage({ signal, ...query }: Query<'listSessions'> & Cancel = {}): Promise<SessionPage> {
     return this.#transport.json('listSessions', { query, signal })
   }

@@ -7,19 +7,19 @@ import { readEvents } from './transport/sse.ts'
 import type { ResponseLike, Transport } from './transport/transport.ts'
 import type { BuildResult, BuildStep, Cancel, ImageInfo, ImageProgress, ImageRemoved, Query } from './wire-types.ts'
 
-/** `onProgress` is told how far each layer is, several times a second. */
+/** `onProgress` gets the progress of each layer, several times a second. */
 export type ImageOptions = { onProgress?: (layer: ImageProgress) => void } & Cancel
 
 export type BuildOptions = NonNullable<Query<'buildImage'>> & {
-  /** Values of the Dockerfile's ARGs. A step can write them into the image: they are no place for secrets. */
+  /** Values of the Dockerfile's ARGs. SECURITY: a step can write them into the image, so they must not be secrets. */
   buildArgs?: Record<string, string>
-  /** Told when a step begins, and again when it turns out that it need not be run. */
+  /** Called when a step begins, and again if its result is cached. */
   onStep?: (step: BuildStep) => void
-  /** Told what the steps print, in whole lines. */
+  /** Called with the output of the steps, in whole lines. */
   onOutput?: (text: string) => void
 } & ImageOptions
 
-/** Root filesystems that sessions start from. */
+/** The images in the store of the daemon. */
 export class Images {
   readonly #transport: Transport
 
@@ -27,13 +27,13 @@ export class Images {
     this.#transport = transport
   }
 
-  /** Brings an image from its registry into the store. What came of a pull that was given up is not downloaded again. */
+  /** Pulls an image from its registry into the store. A pull after an aborted one resumes its downloads. */
   async pull(reference: string, { signal, onProgress }: ImageOptions = {}): Promise<ImageInfo> {
     const response = await this.#transport.open('pullImage', { body: { reference }, headers: STREAM, signal })
     return (await this.#finish(response, { progress: onProgress }, signal)) as ImageInfo
   }
 
-  /** The images of a docker save archive or of an OCI layout, as a tar. `reference` names the one image of an archive. */
+  /** Imports the images of a docker save archive or an OCI layout, as a tar. `reference` names the image of an archive with one image. */
   async importArchive(body: BodySource, options: { reference?: string } & ImageOptions = {}): Promise<ImageInfo[]> {
     const { reference, onProgress, signal } = options
     const headers = { ...STREAM, 'content-type': 'application/x-tar' }
@@ -41,7 +41,7 @@ export class Images {
     return ((await this.#finish(response, { progress: onProgress }, signal)) as { items: ImageInfo[] }).items
   }
 
-  /** An image from a Dockerfile. `body` is a tar with it and its files. What has the same content and is not too old is not built again. */
+  /** Builds an image from a Dockerfile. `body` is a tar with the Dockerfile and its files. A recent result of the same content is reused. */
   async build(body: BodySource, options: BuildOptions = {}): Promise<BuildResult> {
     const { buildArgs, onStep, onOutput, onProgress, signal, ...query } = options
     const headers = { ...STREAM, 'content-type': 'application/x-tar', ...(buildArgs ? { 'x-build-args': ascii(buildArgs) } : {}) }
@@ -49,7 +49,7 @@ export class Images {
     return (await this.#finish(response, { progress: onProgress, step: onStep, output: onOutput }, signal)) as BuildResult
   }
 
-  /** Every image in the store, newest first. */
+  /** All images in the store, newest first. */
   async list({ signal }: Cancel = {}): Promise<ImageInfo[]> {
     const found: ImageInfo[] = []
     let cursor: string | undefined
@@ -61,12 +61,12 @@ export class Images {
     return found
   }
 
-  /** By reference, by id, or by 12 or more characters of one. */
+  /** Finds an image by reference, by id, or by 12 or more characters of its id. */
   get(ref: string, { signal }: Cancel = {}): Promise<ImageInfo> {
     return this.#transport.json('getImage', { params: { ref }, signal })
   }
 
-  /** A name of an image, and with its last name the image itself. */
+  /** Removes a name of an image; the last name removes the image. */
   remove(ref: string, { signal }: Cancel = {}): Promise<ImageRemoved> {
     return this.#transport.json('deleteImage', { params: { ref }, signal })
   }
@@ -94,7 +94,7 @@ type Listeners = {
   output?: BuildOptions['onOutput']
 }
 
-/** JSON that a header can carry. */
+/** JSON with non-ASCII characters escaped, as a header needs it. */
 const ascii = (value: unknown) =>
   JSON.stringify(value).replaceAll(/[\u007f-\uffff]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 

@@ -1,7 +1,7 @@
 import type { Transport } from './transport/transport.ts'
 import type { Cancel, SecretInfo } from './wire-types.ts'
 
-/** Values that the daemon keeps sealed, by name. They can be replaced and removed, and never read back. */
+/** Secrets: values that the daemon stores encrypted. They can be replaced and removed, but not read. */
 export class Secrets {
   readonly #transport: Transport
 
@@ -9,12 +9,12 @@ export class Secrets {
     this.#transport = transport
   }
 
-  /** Keeps a value, in place of the one of that name if there is one. */
+  /** Stores a value, or replaces the one of that name. */
   put(name: string, value: string, { signal }: Cancel = {}): Promise<SecretInfo> {
     return this.#transport.json('putSecret', { params: { name }, body: { value }, signal })
   }
 
-  /** Every name, with its times. */
+  /** All names with their times. */
   async list({ signal }: Cancel = {}): Promise<SecretInfo[]> {
     const found: SecretInfo[] = []
     let cursor: string | undefined

@@ -1,4 +1,4 @@
-// The contract's shapes under the SDK's names. Nothing here is written by hand: change the schema and these follow.
+// Names for the types that are generated from the contract.
 import type { RouteName } from '@sandglass/contract/tables'
 import type { Bodies, Queries, Replies } from './generated/shapes.ts'
 
@@ -24,7 +24,7 @@ export type Port = Reply<'listPorts'>['items'][number]
 
 export type ExecOptions = Options<'exec', 'cmd'> & Cancel
 export type ExecStreamOptions = ExecOptions & {
-  /** Called when another command has the shell, and with false when this one begins after such a wait. */
+  /** Called with true when the command waits for a busy shell, and with false when it begins after that. */
   onWaiting?: (isWaiting: boolean) => void
 }
 export type ExecResult = Reply<'exec'>
@@ -41,5 +41,5 @@ export type FileInfo = Reply<'fsStat'>
 export type WriteOptions = Omit<Options<'fsWrite', 'path'>, 'text' | 'contentBase64'> & Cancel
 export type WatchEvent = Reply<'fsWatch'>
 
-/** Every call can be given up. A command is then interrupted and killed; anything else that the sandbox was asked to do may still happen. */
+/** Every call can be aborted. A command is then interrupted and killed; any other request may still take effect. */
 export type Cancel = { signal?: AbortSignal }

@@ -6,7 +6,7 @@ import { type Starting, starting } from './starting.ts'
 import { upgradeTo } from './upgrade.ts'
 import { webSocketOver } from './web-socket.ts'
 
-/** The client with what Node can do: quicker calls, WebSockets on every version, and ports forwarded to this machine. */
+/** The client for Node: faster calls, WebSockets on every version of Node, and port forwards. */
 export class SandboxClient extends WebClient {
   constructor(options: ClientOptions) {
     const { fetch = options.baseUrl.startsWith('http:') ? nodeFetch() : undefined } = options
@@ -16,13 +16,13 @@ export class SandboxClient extends WebClient {
 }
 
 export type SocketOptions = Omit<ClientOptions, 'baseUrl' | 'address' | 'fetch'> & {
-  /** Where the daemon listens. */
+  /** The socket that the daemon listens on. */
   socketPath: string
-  /** Starts the daemon; called when the first call finds none. */
+  /** Starts the daemon; called when no daemon listens at the first call. */
   start?: Starting | (() => Promise<void>)
 }
 
-/** The host part means nothing over a unix socket. */
+/** The host is ignored over a unix socket. */
 const BASE_URL = 'http://sandglass'
 
 /** A client of the daemon that listens on a unix socket of this machine. */

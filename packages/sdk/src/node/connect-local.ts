@@ -9,15 +9,15 @@ import { type Starting, starting } from './starting.ts'
 const { readFileSync } = process.getBuiltinModule('node:fs')
 
 export type LocalOptions = Partial<Omit<ClientOptions, 'baseUrl' | 'address' | 'fetch'>> & {
-  /** The daemon's data_dir; SANDGLASS_DATA_DIR, or else ~/.sandglass/data, when absent. */
+  /** The data_dir of the daemon; when absent SANDGLASS_DATA_DIR, else ~/.sandglass/data. */
   dataDir?: string
-  /** false: fail with DAEMON_UNREACHABLE where no daemon runs. */
+  /** false: fail with DAEMON_UNREACHABLE if no daemon runs. */
   start?: boolean
 }
 
 /**
- * A client of the daemon that the command line uses on this machine, through its unix socket and with its key. Nothing happens before the
- * first call. When that finds no daemon, it starts one as the command line does. See `starting` for a daemon that goes away later.
+ * A client of the daemon that the command line uses on this machine, over its unix socket and with its key. The first call connects, and
+ * starts the daemon as the command line does if none runs. See `starting` for a daemon that stops later.
  */
 export function connectLocal({ dataDir: given, start = true, apiKey, ...options }: LocalOptions = {}): SandboxClient {
   const dataDir = resolve(given ?? usualDataDir(process.env.SANDGLASS_DATA_DIR))
@@ -31,13 +31,13 @@ export function connectLocal({ dataDir: given, start = true, apiKey, ...options 
   return connectSocket({ ...options, socketPath, apiKey: key, start: daemon })
 }
 
-/** As the command line reads it. */
+/** The same rule as in the command line. */
 function usualDataDir(variable: string | undefined): string {
   if (variable === undefined) return join(homedir(), '.sandglass', 'data')
   return variable === '~' || variable.startsWith('~/') ? join(homedir(), variable.slice(1)) : variable
 }
 
-/** The daemon makes its key at its first start. */
+/** Reads the key at the first call: the daemon creates it at its first start. */
 function keyIn(path: string, socketPath: string, daemon: Starting | undefined): (signal?: AbortSignal) => Promise<string> {
   let key: string | undefined
   return async signal => {

@@ -1,4 +1,4 @@
-// fetch over kept connections, with unix sockets and less work per call than the global one.
+// fetch with keep-alive and unix sockets, and with less work per call than the global one.
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { NetConnectOpts } from 'node:net'
 import type { SandglassError } from '@sandglass/contract/tables'
@@ -8,8 +8,7 @@ import type { FetchInit, FetchLike, ResponseLike } from '../transport/transport.
 import { withResolvers } from '../transport/with-resolvers.ts'
 import { FileBody } from './file-body.ts'
 
-// An import of a module of Node's reads all that it has, and so loads what nobody asked for: node:http brings fetch and WebSocket, which take
-// longer than most commands.
+// Not imported: an import reads every export of a module, and those of node:http load fetch and WebSocket, which takes longer than most commands.
 const http = process.getBuiltinModule('node:http')
 const { Socket } = process.getBuiltinModule('node:net')
 const { once } = process.getBuiltinModule('node:events')
@@ -17,7 +16,7 @@ const { pipeline } = process.getBuiltinModule('node:stream/promises')
 
 const READ_BYTES = 128 * 1024
 
-/** A connection that reads into one buffer: Node's HTTP parser copies what it takes out of it. */
+/** A connection that reads into one buffer: the HTTP parser copies the data out of it. */
 class KeptSocket extends Socket {
   #buffer = Buffer.allocUnsafeSlow(READ_BYTES)
 
@@ -25,26 +24,26 @@ class KeptSocket extends Socket {
     super({ onread: { buffer: () => this.#buffer, callback: length => this.#take(length) } })
   }
 
-  /** False makes the socket rest until somebody reads. */
+  /** False pauses the socket until the next read. */
   #take(length: number): boolean {
     const wantsMore = this.push(this.#buffer.subarray(0, length))
-    // Nobody took it at once, so it waits in the socket's queue and keeps its buffer.
+    // The chunk is still in the queue of the socket, so its buffer cannot be reused.
     if (this.readableLength > 0) this.#buffer = Buffer.allocUnsafeSlow(READ_BYTES)
     return wantsMore
   }
 }
 
-/** fetch through a unix socket, whatever host the address names. */
+/** fetch over a unix socket; the host in the URL is ignored. */
 export const unixFetch = (socketPath: string): FetchLike => fetchWith({ socketPath })
 
 /** fetch over TCP; plain http only. */
 export const nodeFetch = (): FetchLike => fetchWith({})
 
-/** Where calls go: the unix socket, or without one the host in their address. */
+/** Calls go to the unix socket, or without one to the host in the URL. */
 export type Target = { socketPath?: string }
 
 function fetchWith(target: Target): FetchLike {
-  // Idle sockets hold no process open: Node unrefs them in the agent's pool.
+  // Idle sockets do not keep the process running: the agent unrefs them.
   const agent = new http.Agent({ keepAlive: true, maxFreeSockets: 64, scheduling: 'lifo' })
   agent.createConnection = options => new KeptSocket().connect(options as NetConnectOpts)
   return (url, init) => send(agent, target, url, init)
@@ -60,13 +59,13 @@ async function send(agent: Agent, target: Target, url: string, init: FetchInit):
     signal: init.signal,
   })
   call.on('response', resolve).on('error', reject)
-  // The agent refs a socket that it hands out again.
+  // The agent refs a socket when it reuses it.
   if (init.background) call.once('socket', socket => void socket.unref())
   await Promise.all([promise, sendBody(call, init.body, promise)])
   return answer(await promise)
 }
 
-/** The options of a request that say where it goes. */
+/** The target of a request, as options of http.request. */
 export function requestTo(target: Target, { hostname, port, pathname, search }: URL) {
   const path = pathname + search
   if (target.socketPath !== undefined) return { socketPath: target.socketPath, path }
@@ -80,7 +79,7 @@ function withLength(headers: Record<string, string>, body: BodySource | undefine
   return headers
 }
 
-/** A server may answer before it has read a whole stream; what is left of the body then does not matter. */
+/** The server may answer before it has read the whole body; the rest is then dropped. */
 async function sendBody(call: ClientRequest, body: BodySource | undefined, answered: Promise<unknown>): Promise<void> {
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {
     call.end(body)
@@ -89,7 +88,7 @@ async function sendBody(call: ClientRequest, body: BodySource | undefined, answe
   await connected(call)
   const sent = body instanceof FileBody ? sendFile(call, body) : pipeline(body instanceof Blob ? body.stream() : body, call)
   await Promise.race([sent, answered])
-  sent.catch(() => undefined) // the answer has come
+  sent.catch(() => undefined) // the reply has arrived
 }
 
 /** A stream can be read once. Connect before reading the body, so that a caller who finds no daemon can try again with the same body. */
@@ -136,10 +135,10 @@ function answer(message: IncomingMessage): ResponseLike {
   }
 }
 
-/** Bytes that may wait in the stream before the socket is no longer read. */
+/** Queued bytes from which on the socket is paused. */
 const HIGH_WATER = 1024 * 1024
 
-/** Like Readable.toWeb with less work per chunk: what comes is queued at once, and the socket is paused while the queue is full. */
+/** Like Readable.toWeb with less work per chunk: the socket is paused while the queue is full. */
 function streamOf(message: IncomingMessage): ReadableStream<Uint8Array> {
   const start = (controller: ReadableStreamDefaultController<Uint8Array>) => {
     message.on('data', (chunk: Buffer) => {
@@ -147,7 +146,7 @@ function streamOf(message: IncomingMessage): ReadableStream<Uint8Array> {
       if ((controller.desiredSize ?? 0) <= 0) message.pause()
     })
     message.once('error', error => controller.error(error))
-    // An answer that is cut off has no end, only a close.
+    // A reply that is cut off has no end event, only close.
     message.once('close', () => {
       if (!message.readableEnded && !message.errored) controller.error(new Error('the connection was lost'))
     })

@@ -1,4 +1,4 @@
-// Files of this machine as bodies, read and written in large pieces.
+// Local files as request bodies, read in large pieces.
 import type { FileHandle } from 'node:fs/promises'
 import type { Writable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
@@ -8,10 +8,10 @@ import { withResolvers } from '../transport/with-resolvers.ts'
 const files = () => process.getBuiltinModule('node:fs/promises')
 
 const PIECE = 512 * 1024
-/** One is read while the others are on their way. */
+/** One is filled while the others are being sent. */
 const BUFFERS = 3
 
-/** A body whose length is known, so that it travels as it is. */
+/** A body with a known length, so that it is sent without chunked encoding. */
 export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
   readonly size: number
   readonly #path: string
@@ -37,7 +37,7 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
     }
   }
 
-  /** Writes all of it, through the same few buffers. */
+  /** Writes the whole file, with few reused buffers. */
   async sendTo(to: Writable): Promise<void> {
     const file = await this.#open()
     try {
@@ -49,7 +49,7 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
 
   async #send(file: FileHandle, to: Writable): Promise<void> {
     const gone = withResolvers<never>()
-    gone.promise.catch(() => undefined) // of use only while something waits to be sent
+    gone.promise.catch(() => undefined) // only awaited while something is unsent
     to.once('close', () => gone.reject(new Error('the connection was lost')))
     const turns = Array.from({ length: BUFFERS }, () => ({ buffer: Buffer.allocUnsafeSlow(PIECE), sent: Promise.resolve() }))
     for (let at = 0; at < this.size; ) {
@@ -62,7 +62,7 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
         if (at === this.size) break
       }
     }
-    // The buffers are in use until then.
+    // The buffers are in use until everything is sent.
     await Promise.race([Promise.all(turns.map(({ sent }) => sent)), gone.promise])
   }
 
@@ -80,13 +80,13 @@ export class FileBody implements AsyncIterable<Uint8Array<ArrayBuffer>> {
     return buffer.subarray(0, bytesRead)
   }
 
-  /** What goes wrong on this side is not taken for a daemon that cannot be reached. */
+  /** A failure to read the file must not look like an unreachable daemon. */
   #fail(why: string, cause?: unknown): never {
     throw new SandglassError('SOURCE_FAILED', { path: this.#path, why }, { cause })
   }
 }
 
-/** A file of this machine as a body to upload; its length is that of this moment. */
+/** A local file as a body to upload, with its present length. */
 export async function fileBody(path: string, onSent: (bytes: number) => void = () => undefined): Promise<FileBody> {
   return new FileBody(path, (await files().stat(path)).size, onSent)
 }

@@ -1,4 +1,4 @@
-// A port of a session on this machine: each connection that comes is carried to it through a WebSocket of its own.
+// Port forwards: each connection to the local port has a WebSocket of its own to the port in the sandbox.
 import type { Server, Socket } from 'node:net'
 import type { Forward, ForwardOptions } from '../session/forward.ts'
 import type { ByteSocket } from '../transport/socket.ts'
@@ -7,7 +7,7 @@ import type { Cancel } from '../wire-types.ts'
 
 type Dial = (options: Cancel) => Promise<ByteSocket>
 
-/** SECURITY: loopback unless asked otherwise; a forward must not open the sandbox to the network that this machine is in. */
+/** SECURITY: loopback by default, so that a forward does not open the sandbox to the network of this machine. */
 const LOOPBACK = '127.0.0.1'
 
 export async function forward(dial: Dial, { localPort = 0, host = LOOPBACK, onError, signal }: ForwardOptions): Promise<Forward> {
@@ -46,7 +46,7 @@ function listen(server: Server, port: number, host: string): Promise<number> {
   return promise
 }
 
-/** Carries bytes both ways until either side is done. */
+/** Copies bytes in both directions until one side ends. */
 async function carry(dial: Dial, socket: Socket, signal: AbortSignal): Promise<void> {
   const gone = new AbortController()
   socket.on('error', () => gone.abort())
@@ -58,13 +58,13 @@ async function carry(dial: Dial, socket: Socket, signal: AbortSignal): Promise<v
       remote.close()
     }
   } catch (error) {
-    if (!gone.signal.aborted) throw error // the client left; that is no failure
+    if (!gone.signal.aborted) throw error // the local client closed the connection
   } finally {
     socket.destroy()
   }
 }
 
-/** Not an async iterator: that of Node 20 destroys a socket at the end of what it reads, with the answer still on its way. */
+/** Not an async iterator: in Node 20 it destroys the socket at the end of its input, before the reply is sent. */
 async function upward(socket: Socket, remote: ByteSocket): Promise<void> {
   const { promise, resolve, reject } = withResolvers<void>()
   socket.on('data', (piece: Buffer<ArrayBuffer>) => {

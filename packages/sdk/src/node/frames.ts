@@ -1,4 +1,4 @@
-// Frames of RFC 6455 as a client reads and writes them: those of the server carry no mask, its own do, and there are no extensions.
+// WebSocket frames of RFC 6455 for a client: frames of the server are not masked, frames of the client are; no extensions.
 
 export const OPCODES = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const
 const KNOWN: ReadonlySet<number> = new Set(Object.values(OPCODES))
@@ -6,15 +6,15 @@ const KNOWN: ReadonlySet<number> = new Set(Object.values(OPCODES))
 /** Close codes of RFC 6455, section 7.4.1. */
 export const CLOSE = { normal: 1000, protocolError: 1002, noStatus: 1005, lost: 1006, notUtf8: 1007, tooLarge: 1009 } as const
 
-/** Of a whole message; a frame that announces more is refused before any of it is kept. */
+/** Largest message. A frame with a larger length is refused before its payload is read. */
 export const MAX_MESSAGE = 16 * 1024 * 1024
 const MAX_CONTROL = 125
-/** Two bytes, and the longest form of the length. */
+/** Two bytes and the longest form of the length. */
 const MAX_HEADER = 10
 
 export type Frame = { isFinal: boolean; opcode: number; payload: Uint8Array<ArrayBuffer> }
 
-/** The server broke the protocol; `closeCode` is what it is told. */
+/** The server violated the protocol; `closeCode` goes into the close frame. */
 export class FrameError extends Error {
   readonly closeCode: number
 
@@ -25,8 +25,8 @@ export class FrameError extends Error {
 }
 
 /**
- * Takes bytes in pieces of any size and gives the frames that are complete. A payload that lies within one piece is a view of it; another is
- * copied together in a buffer of its length, so that no more than one frame is ever kept.
+ * Parses pieces of any size into frames. A payload inside one piece is a view of it; a payload across pieces is copied into one buffer, so
+ * that at most one frame is buffered.
  */
 export class FrameReader {
   #header = new Uint8Array(MAX_HEADER)
@@ -54,7 +54,7 @@ export class FrameReader {
     }
   }
 
-  /** Says how many bytes were the header's. */
+  /** Returns how many bytes belong to the header. */
   #takeHeader(piece: Uint8Array): number {
     let taken = 0
     for (; this.#headerSize < this.#headerNeeds() && taken < piece.length; taken++)
@@ -62,14 +62,14 @@ export class FrameReader {
     return taken
   }
 
-  /** As many bytes as what is known of it says. */
+  /** The size of the header, as far as the bytes so far tell. */
   #headerNeeds(): number {
     if (this.#headerSize < 2) return 2
     const short = (this.#header[1] ?? 0) & 0x7f
     return short === 127 ? 10 : short === 126 ? 4 : 2
   }
 
-  /** Of the payload; undefined while the header is not complete. SECURITY: nothing is kept on the word of a header that is not allowed. */
+  /** The length of the payload; undefined while the header is incomplete. SECURITY: an invalid header is refused before memory is allocated. */
   #length(): number | undefined {
     if (this.#headerSize < this.#headerNeeds()) return undefined
     const [first = 0, second = 0] = this.#header
@@ -95,7 +95,7 @@ export class FrameReader {
   }
 }
 
-/** One whole message, or a control frame. `mask` is four bytes that nobody can foretell. */
+/** One whole message, or a control frame. `mask` is four unpredictable bytes. */
 export function encodeFrame(opcode: number, payload: Uint8Array, mask: Uint8Array): Uint8Array<ArrayBuffer> {
   const size = payload.length
   const lengthBytes = size > 0xffff ? 8 : size > MAX_CONTROL ? 2 : 0
@@ -111,7 +111,7 @@ export function encodeFrame(opcode: number, payload: Uint8Array, mask: Uint8Arra
   return frame
 }
 
-/** A close frame's payload; the reason is cut to what fits. */
+/** The payload of a close frame; the reason is cut to the space left. */
 export function closePayload(code: number, reason = ''): Uint8Array {
   const payload = new Uint8Array(MAX_CONTROL)
   new DataView(payload.buffer).setUint16(0, code)
@@ -135,6 +135,6 @@ export function readText(payload: Uint8Array): string {
   }
 }
 
-/** Codes that may stand in a close frame: those of the protocol but the three that only describe, and those of applications. */
+/** Codes that are valid in a close frame: those of the protocol except the three reserved ones, and those of applications. */
 const isSendable = (code: number) =>
   (code >= 1000 && code <= 1014 && ![1004, 1005, 1006].includes(code)) || (code >= 3000 && code <= 4999)

@@ -1,4 +1,4 @@
-// The SDK for Node: all of it, with a client that finds and starts the daemon of this machine, reaches unix sockets, and forwards ports.
+// The SDK for Node: everything of the SDK, and a client that starts the local daemon, uses unix sockets and forwards ports.
 export * from '../index.ts'
 export { connectSocket, SandboxClient, type SocketOptions } from './client.ts'
 export { connectLocal, type LocalOptions } from './connect-local.ts'

@@ -3,8 +3,8 @@ import type { FileHandle } from 'node:fs/promises'
 const BATCH = 1024 * 1024
 
 /**
- * Writes a stream to a file in few large calls, whatever the size of its pieces: one batch is written while the next comes in.
- * The pieces are used up: one that has its memory to itself is empty afterwards.
+ * Writes a stream to a file in few large calls: one batch is written while the next one arrives. Takes ownership of the pieces: their
+ * memory is freed at once.
  */
 export async function saveTo(file: FileHandle, source: AsyncIterable<Uint8Array>): Promise<void> {
   let batch: Uint8Array[] = []
@@ -27,7 +27,7 @@ export async function saveTo(file: FileHandle, source: AsyncIterable<Uint8Array>
   if (bytes > 0) await writeWhole(file, batch)
 }
 
-/** writev may take less than it was given; the rest follows piece by piece. */
+/** writev may write less than all of it; the rest follows piece by piece. */
 async function writeWhole(file: FileHandle, pieces: readonly Uint8Array[]): Promise<void> {
   let { bytesWritten: skip } = await file.writev(pieces)
   for (const piece of pieces) {
@@ -37,7 +37,7 @@ async function writeWhole(file: FileHandle, pieces: readonly Uint8Array[]): Prom
   }
 }
 
-/** Gives the memory back at once: for a large file the garbage collector would work as long as the transfer. */
+/** Frees the memory at once: for a large file, garbage collection would take as long as the transfer. */
 function free({ buffer, length }: Uint8Array): void {
   if (
     buffer instanceof ArrayBuffer &&

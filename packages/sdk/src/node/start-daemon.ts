@@ -1,5 +1,5 @@
-// With no daemon running, the SDK lets the command line start one: that one reads the configuration, finds its Node, waits until the daemon
-// listens, and says what is wrong when it does not.
+// Starts the daemon by running a command of the command line, which reads the configuration, finds its Node, waits until the daemon listens, and
+// reports what is wrong if it does not.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createRequire } from 'node:module'
@@ -7,21 +7,21 @@ import { SandglassError } from '@sandglass/contract/tables'
 import { wireError } from '../transport/errors.ts'
 
 type Wanted = {
-  /** Undefined for the folder that the command line uses by itself. */
+  /** Undefined for the default of the command line. */
   dataDir: string | undefined
   socketPath: string
   env: Readonly<Record<string, string | undefined>>
 }
 
-/** Any command that talks to the daemon starts it; this one changes nothing. */
+/** Every command starts the daemon if needed; this one changes nothing else. */
 const COMMAND = ['ls', '--json']
-/** What the command line runs on. */
+/** The version of Node that the command line needs. */
 const NODE_MAJOR = 24
 const MAX_STDERR = 64 * 1024
 
 export async function startDaemon({ dataDir, socketPath, env }: Wanted): Promise<void> {
   const [program, ...args] = commandLine()
-  // A daemon elsewhere that the environment names for the command line is not the one that connectLocal asks for.
+  // These variables name another daemon for the command line than connectLocal wants.
   const { SANDGLASS_URL: _, SANDGLASS_SOCKET: __, ...rest } = env
   const child = spawn(program, [...args, ...COMMAND], {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -37,7 +37,7 @@ export async function startDaemon({ dataDir, socketPath, env }: Wanted): Promise
   if (code !== 0) throw refusal(socketPath, said)
 }
 
-/** The one installed beside the SDK has its version. This Node may be too old for it; `sandglass` in PATH brings its own. */
+/** Prefers the command line that is installed beside the SDK, which has the same version. Where this Node is too old, `sandglass` in PATH finds its own. */
 function commandLine(): [string, ...string[]] {
   const [major] = process.versions.node.split('.')
   const beside = Number(major) >= NODE_MAJOR ? besideThis() : undefined
@@ -48,7 +48,7 @@ function besideThis(): string | undefined {
   try {
     return createRequire(import.meta.url).resolve('@sandglass/cli/bin/sandglass.mjs')
   } catch {
-    return undefined // not installed, or this is a bundle that does not know where it is
+    return undefined // not installed, or the SDK is in a bundle
   }
 }
 
@@ -64,13 +64,13 @@ function notStarted(address: string, cause: NodeJS.ErrnoException): SandglassErr
   return new SandglassError('DAEMON_UNREACHABLE', { address, why, next }, { cause })
 }
 
-/** With --json the last line is the contract's error; a Node that is too old says so in plain text. */
+/** With --json the last line of stderr is the error; the message of a Node that is too old is plain text. */
 function refusal(address: string, said: string): SandglassError {
   const lines = said.split('\n').filter(line => line.trim() !== '')
   const wire = wireError(lines.at(-1) ?? '')
   if (wire) return SandglassError.fromWire(wire)
   const next = lines.find(line => line.startsWith(NEXT))?.slice(NEXT.length)
-  const why = lines.find(line => line.startsWith(OWN))?.slice(OWN.length) ?? lines.at(-1) ?? 'it ended without a word'
+  const why = lines.find(line => line.startsWith(OWN))?.slice(OWN.length) ?? lines.at(-1) ?? 'it ended without a message'
   return new SandglassError('DAEMON_UNREACHABLE', { address, why: `\`sandglass\` did not start it: ${why}`, next })
 }
 

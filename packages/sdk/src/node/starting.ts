@@ -1,11 +1,11 @@
-// A daemon that is started when the first call finds none.
+// Starts the daemon when a call finds none.
 
 export type Starting = {
-  /** Starts the daemon, one at a time: whoever asks meanwhile waits for the same start. */
+  /** Starts the daemon. Concurrent callers share one start. */
   start(signal?: AbortSignal): Promise<void>
   /**
-   * Runs `attempt` again after a start when nobody listened. Nothing was sent when a connection is refused, so the same call may follow.
-   * A daemon that has answered before is started again after a crash, which leaves its socket behind, and not when somebody stopped it.
+   * Starts the daemon and repeats `attempt` when the connection is refused: nothing was sent then. A daemon that has answered before is
+   * started again after a crash, which leaves its socket behind, but not after it was stopped.
    */
   around<T>(attempt: () => Promise<T>, signal?: AbortSignal): Promise<T>
 }
@@ -36,14 +36,14 @@ export function starting(startDaemon: () => Promise<void>): Starting {
   }
 }
 
-/** A body can fail with the same codes, of other system calls. */
+/** Only for `connect`: reading a body can fail with the same codes. */
 function missingDaemon(error: unknown): 'stopped' | 'crashed' | undefined {
   const { code, syscall } = error as NodeJS.ErrnoException
   if (syscall !== 'connect') return undefined
   return code === 'ENOENT' ? 'stopped' : code === 'ECONNREFUSED' ? 'crashed' : undefined
 }
 
-/** The start goes on for the others that wait for it. */
+/** Stops waiting when the signal aborts. The start goes on for other callers. */
 async function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
   if (signal === undefined) return work
   signal.throwIfAborted()

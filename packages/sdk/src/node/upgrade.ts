@@ -8,7 +8,7 @@ import { requestTo, type Target, upgradeError } from './fetch.ts'
 export type Upgraded = { socket: Duplex; head: Buffer<ArrayBuffer> }
 export type Upgrade = (url: URL, protocols: readonly string[], signal: AbortSignal) => Promise<Upgraded>
 
-/** Rejects with the daemon's own error when it refuses. */
+/** Rejects with the error of the daemon if it refuses. */
 export const upgradeTo =
   (target: Target): Upgrade =>
   async (url, protocols, signal) => {
@@ -46,7 +46,7 @@ export const upgradeTo =
     return promise
   }
 
-/** Of RFC 6455: what a server proves with it is that it speaks WebSocket. */
+/** Constant of RFC 6455, section 1.3: the server proves with it that it speaks WebSocket. */
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
 
 function mistakeIn({ headers }: IncomingMessage, accept: string, offered: readonly string[]): string | undefined {

@@ -1,4 +1,4 @@
-// A WebSocket for Node that also reaches unix sockets, tells why an upgrade was refused, and can be paused.
+// A WebSocket for Node that works over unix sockets, reports why an upgrade was refused, and can be paused.
 import type { SocketConstructor, SocketLike } from '../transport/socket.ts'
 import { CLOSE, closePayload, encodeFrame, FrameError, FrameReader, MAX_MESSAGE, OPCODES, readClose, readText } from './frames.ts'
 import type { Upgrade, Upgraded } from './upgrade.ts'
@@ -11,14 +11,14 @@ type Events = {
 }
 type Listeners = { [Name in keyof Events]: ((event: Events[Name]) => void)[] }
 
-/** How long the other side's part of the closing is waited for. */
+/** How long to wait for the close frame of the other side. */
 const CLOSE_MS = 500
-/** Answers to pings are left out while this much waits to be sent: a server that only pings and never reads would fill memory. */
+/** No pongs while this much is unsent: a server that pings and never reads would fill the memory. */
 const MAX_UNSENT_PONGS = 64 * 1024
-/** Of one message: a part of a byte takes far more memory than a byte. */
+/** Parts of one message: a part of one byte takes far more memory than a byte. */
 const MAX_PARTS = 16 * 1024
 
-/** The class of WebSockets that are opened by `upgrade`. */
+/** A WebSocket class whose connections are opened by `upgrade`. */
 export function webSocketOver(upgrade: Upgrade): SocketConstructor {
   return class extends NodeWebSocket {
     constructor(url: string, protocols: string[]) {
@@ -34,12 +34,12 @@ class NodeWebSocket implements SocketLike {
   readonly #frames = new FrameReader()
   readonly #masks = new Masks()
   #socket: Upgraded['socket'] | undefined
-  /** The parts of a message so far, and what it is. */
+  /** The parts of an incomplete message, and its opcode. */
   #parts: Uint8Array<ArrayBuffer>[] = []
   #partsSize = 0
   #opcode: number | undefined
   #isClosing = false
-  /** How it ended: the first one that is known counts. */
+  /** How the connection ended: the first known end counts. */
   #end: Events['close'] | undefined
 
   constructor(upgrade: Upgrade, url: URL, protocols: readonly string[]) {
@@ -64,11 +64,11 @@ class NodeWebSocket implements SocketLike {
     if (!this.#isClosing) this.#write(OPCODES.binary, data)
   }
 
-  /** The other side answers with the same; it is cut off when it does not. */
+  /** Waits for the close frame of the other side, then ends the connection. */
   close(code: number = CLOSE.normal, reason = ''): void {
     if (this.#isClosing) return
     this.#isClosing = true
-    this.#connecting.abort() // no-op after the handshake, as the rest is before it
+    this.#connecting.abort() // no effect after the handshake; the rest has none before it
     this.#write(OPCODES.close, closePayload(code, reason))
     setTimeout(() => this.#socket?.destroy(), CLOSE_MS).unref()
   }
@@ -88,14 +88,14 @@ class NodeWebSocket implements SocketLike {
       if (!this.#isClosing) this.#fail(error)
     })
     socket.on('close', () => this.#emit('close', this.#end ?? { code: CLOSE.lost, reason: '' }))
-    if (this.#isClosing) return void socket.destroy() // closed at the very moment it opened
+    if (this.#isClosing) return void socket.destroy() // closed during the handshake
     this.#emit('open', undefined)
     socket.on('data', (piece: Buffer<ArrayBuffer>) => this.#receive(piece))
     if (head.length > 0) this.#receive(head)
   }
 
   #receive(piece: Uint8Array<ArrayBuffer>): void {
-    if (this.#end) return // after its close frame a server has nothing to say
+    if (this.#end) return // data after a close frame is ignored
     try {
       for (const { opcode, isFinal, payload } of this.#frames.read(piece)) {
         if (opcode === OPCODES.close) {
@@ -114,7 +114,7 @@ class NodeWebSocket implements SocketLike {
     }
   }
 
-  /** A frame of a message: the whole of it, or a part. */
+  /** Handles a data frame: a whole message, or a part of one. */
   #take(opcode: number, isFinal: boolean, payload: Uint8Array<ArrayBuffer>): void {
     if ((opcode === OPCODES.continuation) !== (this.#opcode !== undefined))
       throw new FrameError('the parts of two messages are mixed')
@@ -122,7 +122,7 @@ class NodeWebSocket implements SocketLike {
     this.#partsSize += payload.length
     if (this.#partsSize > MAX_MESSAGE || this.#parts.length > MAX_PARTS)
       throw new FrameError('a message is too large', CLOSE.tooLarge)
-    // A part that is kept must not keep the whole piece that it was read with.
+    // Copied, because a view would keep the whole piece in memory.
     if (payload.length > 0) this.#parts.push(isFinal && this.#parts.length === 0 ? payload : payload.slice())
     if (!isFinal) return
     const whole = this.#parts.length === 1 && this.#parts[0] ? this.#parts[0] : joined(this.#parts, this.#partsSize)
@@ -166,7 +166,7 @@ function joined(parts: readonly Uint8Array[], size: number): Uint8Array<ArrayBuf
   return whole
 }
 
-/** SECURITY: a mask that could be foretold would let data look like a request of its own to a proxy on the way. */
+/** SECURITY: with a predictable mask, data could look like a separate request to a proxy. */
 class Masks {
   #pool = new Uint8Array(4 * 256)
   #at = this.#pool.length

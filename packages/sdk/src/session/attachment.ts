@@ -1,4 +1,4 @@
-// A terminal on a shell, or the standard streams of a process.
+// An attached shell or process.
 import { CHANNELS, type LimitHit, type RouteName, SandglassError, type SignalInput } from '@sandglass/contract/tables'
 import { toCamel } from '../transport/case.ts'
 import { wireError, withSession } from '../transport/errors.ts'
@@ -8,12 +8,12 @@ import type { Transport } from '../transport/transport.ts'
 import type { Cancel, TerminalSize } from '../wire-types.ts'
 
 export type Output = { stream: 'stdout' | 'stderr'; data: Uint8Array<ArrayBuffer> }
-/** `limitHit` is a limit that the session reached before the program failed; null for none that is known. */
+/** `limitHit` is a limit that the session reached before the program failed; null if none is known. */
 export type Exit = { exitCode: number; timedOut: boolean; limitHit: LimitHit | null }
 
 /**
- * Iterating gives the output; `exit` says how it ended. Closing, or leaving the loop, detaches and ends nothing inside. `exit` and `wait`
- * work without a loop: the output is then read and dropped.
+ * The terminal of a shell, or the standard streams of a process. Iterate over it to get the output; `exit` resolves at the end. `close`, or
+ * leaving the loop, detaches; the program keeps running. `exit` and `wait` work without a loop: the output is then read and dropped.
  */
 export class Attachment implements AsyncIterable<Output, Exit | undefined> {
   #socket: ByteSocket
@@ -25,24 +25,24 @@ export class Attachment implements AsyncIterable<Output, Exit | undefined> {
   }
 
   /**
-   * How it ended. Where no loop over the output begins in the same turn of the event loop, the output is dropped, until a loop begins.
+   * How the program ended. If no loop over the output begins in the same turn of the event loop, the output is dropped until one begins.
    * Rejects when the connection ends before the process does.
    */
   get exit(): Promise<Exit> {
     return this.#output.result
   }
 
-  /** Drops the rest of the output and gives the exit. */
+  /** Drops the rest of the output and resolves with the exit. */
   wait(): Promise<Exit> {
     return this.#output.drain()
   }
 
-  /** To stdin; waits while much is still on its way. */
+  /** Writes to stdin. Waits while much data is unsent. */
   write(data: string | Uint8Array): Promise<void> {
     return this.#send(CHANNELS.stdin, typeof data === 'string' ? new TextEncoder().encode(data) : data)
   }
 
-  /** End of stdin. */
+  /** Closes stdin. */
   end(): Promise<void> {
     return this.#send(CHANNELS.stdin_eof, new Uint8Array())
   }

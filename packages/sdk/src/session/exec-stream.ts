@@ -8,9 +8,9 @@ import type { Transport } from '../transport/transport.ts'
 import type { ExecChunk, ExecDone, ExecStreamOptions } from '../wire-types.ts'
 
 /**
- * Output of one command as it comes: `for await (const { chunk } of stream)`, then `await stream.result`. The command starts when a loop
- * begins or `result` is read. `result` alone also works; the output is then read and dropped. Leaving the loop early interrupts the
- * command and kills it, unless `detach`, and `result` then rejects with an AbortError.
+ * The output of one command while it runs: `for await (const { chunk } of stream)`, then `await stream.result`. The command starts when a
+ * loop begins or `result` is read. `result` works without a loop: the output is then read and dropped. Leaving the loop early interrupts
+ * the command and kills it, unless `detach` is set; `result` then rejects with an AbortError.
  */
 export class ExecStream implements AsyncIterable<ExecChunk, ExecDone, undefined> {
   #chunks: ResultStream<ExecChunk, ExecDone>
@@ -23,7 +23,7 @@ export class ExecStream implements AsyncIterable<ExecChunk, ExecDone, undefined>
     return this.#chunks.iterator()
   }
 
-  /** How the command ended. Where no loop over the output begins in the same turn of the event loop, the output is dropped, until a loop begins. */
+  /** How the command ended. If no loop over the output begins in the same turn of the event loop, the output is dropped until one begins. */
   get result(): Promise<ExecDone> {
     return this.#chunks.result
   }

@@ -1,4 +1,4 @@
-// Tells when a session has ended, over lost connections and restarts of the daemon.
+// Waits for the end of a session, across lost connections and restarts of the daemon.
 import { FINAL_STATES, SandglassError, STARTABLE_STATES } from '@sandglass/contract/tables'
 import { toCamel } from '../transport/case.ts'
 import { isTransient } from '../transport/errors.ts'
@@ -8,12 +8,12 @@ import type { Cancel, SessionEvent, SessionInfo } from '../wire-types.ts'
 
 /** States without a machine. A session can be started again from the first two. */
 const ENDED: readonly SessionInfo['status'][] = [...STARTABLE_STATES, ...FINAL_STATES]
-/** Steps of the backoff, so about five seconds, while the daemon does not answer. */
+/** Backoff step while the daemon does not answer: about five seconds. */
 const SLOW = 7
 
 /**
- * Resolves when the session has ended, with what is then known of it; at once for one that has. `known` is what was heard of it before, if
- * anything. Waits for a daemon that is away, and does not keep the program running meanwhile.
+ * Resolves with the state of the session when it has ended. `known` is an earlier reply, for a session whose row is removed meanwhile. Keeps
+ * trying while the daemon does not answer, without keeping the program running.
  */
 export async function untilExit(
   transport: Transport,
@@ -32,7 +32,7 @@ export async function untilExit(
     }
   })
   if (hasEnded(info)) return info
-  // The events are those since it was created, and it may have been stopped and started in between.
+  // The events begin with the creation, and the session may have been stopped and started since.
   const since = info.startedAt ?? ''
   let isEarlier = info.status === 'starting'
   let lastEventId: string | undefined
@@ -66,7 +66,7 @@ const ending = ({ status, reason, errorMessage }: SessionEvent) => ({ status, re
 
 const isGone = (error: unknown) => error instanceof SandglassError && error.is('SESSION_NOT_FOUND')
 
-/** Only a request removes the row. */
+/** The row of a running session is removed only by request. */
 const purged = (info: SessionInfo): SessionInfo => ({ ...info, status: 'terminated', reason: 'requested' })
 
 async function persistently<T>(call: { background: boolean } & Cancel, attempt: () => Promise<T>): Promise<T> {

@@ -47,7 +47,7 @@ export class SessionFiles {
     return this.#transport.json('fsSearch', { params: { id: this.#id }, query: { path, ...query }, signal })
   }
 
-  /** Changes as they happen. A lost connection is opened again, and an `overflow` tells that changes may have been missed. */
+  /** Changes as they happen. After a lost connection an `overflow` event says that changes may have been missed. */
   async *watch(path: string, { signal, ...query }: Given<'fsWatch'> = {}): AsyncGenerator<WatchEvent, void, undefined> {
     const onResume = () => ({ type: 'change', data: JSON.stringify({ type: 'overflow', path }), id: undefined })
     const events = follow(this.#transport, 'fsWatch', { params: { id: this.#id }, query: { path, ...query }, signal, onResume })
@@ -75,7 +75,7 @@ export class SessionFiles {
     return explainedBody(this.#transport, this.#id, response, signal)
   }
 
-  /** Unpacks a tar archive into a directory. With `atomic` the directory is new, and there once everything is unpacked. */
+  /** Unpacks a tar archive into a directory. With `atomic` the directory must not exist, and appears when everything is unpacked. */
   putArchive(path: string, body: BodySource, { signal, ...query }: Given<'putArchive'> = {}): Promise<Reply<'putArchive'>> {
     const headers = { 'content-type': 'application/x-tar' }
     return this.#transport.json('putArchive', { params: { id: this.#id }, query: { path, ...query }, raw: body, headers, signal })
@@ -116,10 +116,10 @@ function explainedBody(
   return new ReadableStream({ pull, cancel: reason => reader.cancel(reason) }, { highWaterMark: 0 })
 }
 
-/** The daemon breaks off once it knows what became of the sandbox. */
+/** The daemon stores the new state of the session before it breaks off the reply. */
 async function loss(transport: Transport, id: string, cause: unknown): Promise<unknown> {
   const lost = unreachable(transport.options.address, cause)
-  const session = await transport.json('getSession', { params: { id } }).catch(() => undefined) // nobody is there: that is the reason
+  const session = await transport.json('getSession', { params: { id } }).catch(() => undefined) // the daemon does not answer: that is the reason
   if (session === undefined) return lost
   if (session.status === 'running') return new SandglassError('TRANSFER_CUT', { id: session.name ?? session.id }, { cause })
   const { name, status: state, reason, errorMessage: why } = session

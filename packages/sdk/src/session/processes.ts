@@ -6,7 +6,7 @@ import { newIdempotencyKey, type Transport } from '../transport/transport.ts'
 import type { Cancel, ProcessInfo, ProcessOptions, ProcessTableRow } from '../wire-types.ts'
 import { type Attachment, attach, type Exit, type Output } from './attachment.ts'
 
-/** Programs with their own stdin, stdout and stderr. They run on when nobody is attached. */
+/** Programs with their own stdin, stdout and stderr. They keep running when no client is attached. */
 export class SessionProcesses {
   #transport: Transport
   #id: string
@@ -21,12 +21,12 @@ export class SessionProcesses {
     return this.#transport.json('startProcess', { params: { id: this.#id }, body: { argv, ...options }, idempotencyKey, signal })
   }
 
-  /** Processes that were started here or with another client, and the last 256 that ended. */
+  /** Processes that were started through the API: those that run, and the last 256 that ended. */
   async list({ signal }: Cancel = {}): Promise<ProcessInfo[]> {
     return (await this.#transport.json('listProcesses', { params: { id: this.#id }, signal })).items
   }
 
-  /** Every process of the session, whoever started it, in the order they were started. Looking does not keep the session alive. */
+  /** All processes of the session in the order of their start. The call does not extend the lease of the session. */
   async table({ signal }: Cancel = {}): Promise<ProcessTableRow[]> {
     return (await this.#transport.json('processTable', { params: { id: this.#id }, signal })).items
   }
@@ -40,20 +40,20 @@ export class SessionProcesses {
     return attach(this.#transport, 'attachProcess', { params: { id: this.#id, pid }, signal })
   }
 
-  /** To a process of the session, whoever started it; one that was started here is signalled with its group. */
+  /** Signals a process of the session. The default for one that was started through the API is its process group. */
   async signal(pid: number, signal: SignalInput, options: { group?: boolean } & Cancel = {}): Promise<void> {
     const { signal: cancel, ...rest } = options
     await this.#transport.json('signalProcess', { params: { id: this.#id, pid }, body: { signal, ...rest }, signal: cancel })
   }
 
-  /** Writes to stdin of a process started with `stdin: true`; `close` ends its input. */
+  /** Writes to stdin of a process that was started with `stdin: true`; `close` closes stdin afterwards. */
   async stdin(pid: number, data: string | Uint8Array, options: { close?: boolean } & Cancel = {}): Promise<void> {
     const { signal, close } = options
     const content = typeof data === 'string' ? { text: data } : { contentBase64: base64FromBytes(data) }
     await this.#transport.json('writeStdin', { params: { id: this.#id, pid }, body: { ...content, close }, signal })
   }
 
-  /** Output from the oldest byte kept, and with `follow: false` no later output. Survives lost connections; returns how the process ended. */
+  /** The kept output, then live output unless `follow` is false. Resumes after lost connections. Returns how the process ended. */
   async *output(
     pid: number,
     { follow: follows, ...options }: { lastEventId?: string; follow?: boolean } & Cancel = {},

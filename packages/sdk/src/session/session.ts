@@ -26,10 +26,10 @@ import type { Forward, ForwardOptions } from './forward.ts'
 import { SessionProcesses } from './processes.ts'
 import { SessionShells } from './shells.ts'
 
-/** Content up to this size travels as JSON, which is the quicker call; more goes as a raw body. */
+/** Content up to this size is sent as JSON, which is faster; larger content is sent as a raw body. */
 const INLINE_BYTES = 256 * 1024
 
-/** One sandbox. `info` is what was last heard of it: `refresh` asks again, and every lifecycle call updates it. */
+/** One sandbox. `info` is its state in the last reply; `refresh` and every lifecycle call update it. */
 export class Session {
   readonly files: SessionFiles
   readonly processes: SessionProcesses
@@ -38,7 +38,7 @@ export class Session {
   #info: SessionInfo | undefined
   #ref: string
 
-  /** `from` is a reply of the daemon, or an id or name that nothing is known of yet. */
+  /** `from` is a reply of the daemon, or an id or name. */
   constructor(transport: Transport, from: SessionInfo | string) {
     this.#transport = transport
     this.#info = typeof from === 'string' ? undefined : from
@@ -52,9 +52,9 @@ export class Session {
     return this.#info?.id ?? this.#ref
   }
 
-  /** What was last heard of the session; an error for one that was only named and never asked about. */
+  /** The state in the last reply. Throws before the first reply. */
   get info(): SessionInfo {
-    if (!this.#info) throw new Error(`call refresh() before reading what session ${this.#ref} is`)
+    if (!this.#info) throw new Error(`call refresh() before reading the info of session ${this.#ref}`)
     return this.#info
   }
 
@@ -71,8 +71,8 @@ export class Session {
   }
 
   /**
-   * Runs a command line in a shell: cd, export and background jobs are still there for the next one. Never sent twice. It has 30 s
-   * unless `timeoutMs`; execStream has no timeout of its own. An aborted `signal` interrupts the command, then kills it, unless `detach`.
+   * Runs a command line in a shell, which keeps its directory, variables and background jobs for the next command. Never sent twice. The
+   * timeout is 30 s unless `timeoutMs` is given. Aborting `signal` interrupts the command, then kills it, unless `detach` is set.
    */
   async exec(cmd: string, { signal, ...options }: ExecOptions = {}): Promise<ExecResult> {
     try {
@@ -82,12 +82,12 @@ export class Session {
     }
   }
 
-  /** Like exec, with the output as it comes, and with no timeout unless `timeoutMs`. */
+  /** Like exec, with the output while the command runs, and no timeout unless `timeoutMs` is given. */
   execStream(cmd: string, options: ExecStreamOptions = {}): ExecStream {
     return new ExecStream(this.#transport, this.#ref, cmd, options)
   }
 
-  /** Writes a file atomically and makes the directories above it. */
+  /** Writes a file atomically and creates its parent directories. */
   async write(path: string, content: string | Uint8Array<ArrayBuffer>, options: WriteOptions = {}): Promise<void> {
     if (content.length > INLINE_BYTES) {
       await this.files.upload(path, content, options)
@@ -111,7 +111,7 @@ export class Session {
     return new TextDecoder().decode(await this.read(path, { signal }))
   }
 
-  /** The whole file, parsed. Check what comes: the sandbox wrote it. */
+  /** The whole file, parsed as JSON. SECURITY: the sandbox wrote it, so check the value before use. */
   async readJson(path: string, { signal }: Cancel = {}): Promise<unknown> {
     const text = await this.readText(path, { signal })
     try {
@@ -122,7 +122,7 @@ export class Session {
     }
   }
 
-  /** A terminal on a shell, which is made on first use. */
+  /** Attaches to the terminal of a shell, which is created on first use. */
   attachShell(name: string = DEFAULT_SHELL, { signal, ...size }: Partial<TerminalSize> & Cancel = {}): Promise<Attachment> {
     return attach(this.#transport, 'attachShell', { params: { id: this.#ref, name }, query: size, signal })
   }
@@ -131,13 +131,13 @@ export class Session {
     return (await this.#transport.json('listPorts', { params: { id: this.#ref }, signal })).items
   }
 
-  /** A TCP connection to a port inside. */
+  /** A TCP connection to a port in the sandbox. */
   dial(port: number, { signal }: Cancel = {}): Promise<ByteSocket> {
     return openSocket(this.#transport, 'dialPort', { params: { id: this.#ref, port }, signal })
   }
 
   /**
-   * Makes a port inside reachable on this machine, until it is closed. Resolves when it listens; a session that does not run is refused.
+   * Forwards a port of this machine to a port in the sandbox, until it is closed. Resolves when it listens; throws if the session does not run.
    * Needs the client of `@sandglass/sdk/node`.
    */
   async forward(port: number, options: ForwardOptions = {}): Promise<Forward> {
@@ -164,9 +164,9 @@ export class Session {
   }
 
   /**
-   * Calls back once, when the session has stopped, failed or ended, with its `status` and `reason`; soon, for one that has already. Follows it
-   * over lost connections and restarts of the daemon, and does not keep the program running. Returns the way to unsubscribe. What cannot be
-   * waited out, like a session that does not exist, goes to `onError`; without one it is an unhandled rejection.
+   * Calls back once, when the session has stopped, failed or ended, with its `status` and `reason`. Works across lost connections and restarts
+   * of the daemon, and does not keep the program running. Returns a function that unsubscribes. A permanent failure, such as a session that
+   * does not exist, goes to `onError`; without `onError` it is an unhandled rejection.
    */
   on(
     _event: 'exit',
@@ -188,19 +188,19 @@ export class Session {
   }
 
   start = (options: Cancel = {}) => this.#change('startSession', options)
-  /** Ends every process and keeps the files: of a persistent session until it is removed, of an ephemeral one until `info.keptUntil`. */
+  /** Ends all processes and keeps the files: of a persistent session until it is removed, of an ephemeral one until `info.keptUntil`. */
   stop = (options: Cancel = {}) => this.#change('stopSession', options)
   pause = (options: Cancel = {}) => this.#change('pauseSession', options)
   resume = (options: Cancel = {}) => this.#change('resumeSession', options)
   terminate = (options: Cancel = {}) => this.#change('terminateSession', options)
   refresh = (options: Cancel = {}) => this.#change('getSession', options)
 
-  /** Starts the ttl of the session again, or another one from here on (null: none, for a persistent session); for a stopped session its retention. */
+  /** Restarts the ttl of the session, or the retention of a stopped one. `ttlSeconds` sets another ttl (null: none, for a persistent session). */
   async renew({ ttlSeconds, signal }: { ttlSeconds?: number | null } & Cancel = {}): Promise<SessionInfo> {
     return this.#learn(await this.#transport.json('renewSession', { params: { id: this.#ref }, body: { ttlSeconds }, signal }))
   }
 
-  /** Changes limits: at once where the session runs on oci or docker, at its next start where it is stopped. */
+  /** Changes limits: at once if the session runs on oci or docker, at its next start if it is stopped. */
   async resize({ signal, ...limits }: ResizeOptions): Promise<SessionInfo> {
     return this.#learn(await this.#transport.json('resizeSession', { params: { id: this.#ref }, body: limits, signal }))
   }

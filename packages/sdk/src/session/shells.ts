@@ -22,8 +22,8 @@ export class SessionShells {
   }
 
   /**
-   * Ends what runs in a shell: interrupts it as Ctrl-C would, then kills it. The shell stays, with its state. False when nothing ran.
-   * Commands that `user` gave another shell are in `NAME@USER`.
+   * Interrupts the command in a shell as Ctrl-C would, then kills it. The shell keeps its state. False when no command ran.
+   * A command with another `user` runs in the shell `NAME@USER`.
    */
   async interrupt(name: string = DEFAULT_SHELL, { signal }: Cancel = {}): Promise<boolean> {
     return (await this.#transport.json('interruptShell', { params: { id: this.#id, name }, signal })).interrupted

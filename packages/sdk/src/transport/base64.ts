@@ -1,4 +1,4 @@
-/** Bytes of base64 text, with what both Node and browsers have. */
+/** Decodes base64 with functions that both Node and browsers have. */
 export function bytesFromBase64(text: string): Uint8Array<ArrayBuffer> {
   const binary = atob(text)
   const bytes = new Uint8Array(binary.length)
@@ -6,7 +6,7 @@ export function bytesFromBase64(text: string): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
-/** Base64 of bytes. Goes in slices, because a call takes only so many arguments. */
+/** Encodes base64 in slices, because the number of arguments of a call is limited. */
 export function base64FromBytes(bytes: Uint8Array): string {
   let binary = ''
   for (let at = 0; at < bytes.length; at += 0x8000) binary += String.fromCharCode(...bytes.subarray(at, at + 0x8000))

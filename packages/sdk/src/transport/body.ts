@@ -1,11 +1,11 @@
-// Request bodies: what a caller may give, and how the web's fetch wants it.
+// Request bodies: the types a caller may pass, and their form for the global fetch.
 
 export type BodySource = string | Uint8Array<ArrayBuffer> | Blob | AsyncIterable<Uint8Array>
 
-/** What both the browser's and Node's own types take as a body. */
+/** Body types of both browsers and Node. */
 type WebBody = string | Uint8Array<ArrayBuffer> | Blob | ReadableStream
 
-/** Streams become web streams; Node's own are async iterables and only need the shape. */
+/** Converts async iterables, such as the streams of Node, to web streams. */
 export function webBody(body: BodySource | undefined): WebBody | undefined {
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array || body instanceof Blob) return body
   if (body instanceof ReadableStream) return body

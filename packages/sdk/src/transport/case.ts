@@ -7,7 +7,7 @@ export const toSnake = (value: unknown): unknown => convert(value, snakeName)
 export const camelName = cached(name => name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()))
 export const snakeName = cached(name => name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`))
 
-/** Replies repeat the few hundred names of the contract; the bound is for those that are not in it. */
+/** The contract has a few hundred names; the bound is for unknown ones. */
 function cached(rename: (name: string) => string): (name: string) => string {
   const known = new Map<string, string>()
   return name => {

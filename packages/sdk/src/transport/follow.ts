@@ -1,4 +1,4 @@
-// Event streams that outlive a connection: resumed with Last-Event-ID where the last one broke off.
+// Event streams that resume with Last-Event-ID after a lost connection.
 import type { RouteName } from '@sandglass/contract/tables'
 import { SandglassError } from '@sandglass/contract/tables'
 import { isTransient, unreachable, wireError } from './errors.ts'
@@ -8,13 +8,13 @@ import { backoff, type CallOptions, type ResponseLike, type Transport } from './
 type FollowOptions<Name extends RouteName> = CallOptions<Name> & {
   /** Continue after this event. */
   lastEventId?: string
-  /** Says whether this event is the stream's last, so that its end is an end and not a loss. */
+  /** True for the last event of the stream: the end after it is no lost connection. */
   isLast?: (event: SseEvent) => boolean
-  /** Called when the stream was lost and is open again. */
+  /** Called when a lost stream is open again. */
   onResume?: () => SseEvent | undefined
 }
 
-/** Tries in a row, without one event between them, before giving up: about 20 seconds. */
+/** Attempts without an event between them before giving up: about 20 seconds. */
 const PATIENCE = 9
 
 export async function* follow<Name extends RouteName>(
@@ -50,7 +50,7 @@ export async function* follow<Name extends RouteName>(
   }
 }
 
-/** The error that an `error` event carries. */
+/** The error in an `error` event. */
 export function streamError(event: SseEvent): SandglassError {
   const wire = wireError(event.data)
   return wire ? SandglassError.fromWire(wire) : new SandglassError('INTERNAL', { message: event.data })

@@ -1,21 +1,21 @@
 import { withResolvers } from './with-resolvers.ts'
 
 /**
- * Output with a result at its end. It has one reader: the loop over it, or, where nobody has taken an iterator in the turn of the event loop
- * in which the result was asked for, this class itself, which drops the output. A loop that begins later goes on from there.
+ * An output stream with a result at its end. Its one reader is the loop over it. If the result is read and no loop begins in the same turn of
+ * the event loop, this class reads and drops the output until a loop begins.
  */
 export class ResultStream<Piece, Result> {
   readonly #source: AsyncGenerator<Piece, Result, undefined>
   readonly #result = withResolvers<NonNullable<Result>>()
   #isIterated = false
   #isDraining = false
-  /** The piece that was asked for to be dropped when a loop began. */
+  /** The read that was pending when a loop began; its piece belongs to the loop. */
   #held: Promise<Piece | undefined> | undefined
 
-  /** `unknown` is why there is no result, when the source ended without one or was left. */
+  /** `unknown` makes the error of a result that is missing because the source ended without one or was not read to its end. */
   constructor(source: AsyncGenerator<Piece, Result, undefined>, unknown: () => Error) {
     this.#source = this.#settle(source, unknown)
-    // A failure reaches the reader of the output; without a reader of the result it is not unhandled.
+    // The reader of the output gets a failure, so that the result needs no reader.
     this.#result.promise.catch(() => undefined)
   }
 
@@ -32,11 +32,11 @@ export class ResultStream<Piece, Result> {
   /** The result, after the rest of the output has been dropped. */
   drain(): Promise<NonNullable<Result>> {
     this.#isIterated = true
-    this.#dropAll().catch(() => undefined) // #settle has handed the failure to the result
+    this.#dropAll().catch(() => undefined) // #settle rejects the result with it
     return this.#result.promise
   }
 
-  /** The reader from now on. */
+  /** Takes over as the reader. */
   iterator(): AsyncGenerator<Piece, Result, undefined> {
     this.#isIterated = true
     return this.#iterate()

@@ -1,4 +1,4 @@
-// A WebSocket as bytes in order, with backpressure where the socket offers it.
+// A WebSocket as an async iterator of bytes, with backpressure if the socket has `pause`.
 import { type RouteName, SandglassError, SOCKET_FAILED, socketProtocols } from '@sandglass/contract/tables'
 import { LOST, unreachable } from './errors.ts'
 import { routeUrl, type Transport } from './transport.ts'
@@ -21,18 +21,18 @@ export type SocketConstructor = new (url: string, protocols: string[]) => Socket
 
 const HIGH_WATER = 1024 * 1024
 const LOW_WATER = 256 * 1024
-/** Unread bytes that a socket without `pause` may pile up before it is given up. */
+/** Unread bytes from which on a socket without `pause` is closed. */
 const MAX_UNREAD = 64 * 1024 * 1024
 
 type SocketOptions = { params: Record<string, string | number>; query?: object; signal?: AbortSignal }
 
-/** Opens the WebSocket of a route. Aborting the signal closes it, before or after it opened. */
+/** Opens the WebSocket of a route. Aborting the signal closes it, also after it is open. */
 export async function openSocket(transport: Transport, name: RouteName, options: SocketOptions): Promise<ByteSocket> {
   const { signal, params, query } = options
   signal?.throwIfAborted()
   const { baseUrl, address, WebSocket: Given } = transport.options
   const url = baseUrl.replace(/^http/, 'ws') + routeUrl(name, params, query)
-  // A refused upgrade tells a browser nothing. A plain request says what is wrong with the key or the session.
+  // A browser does not show the reply to a refused upgrade. A plain request gets the error of the key or the session.
   const explain = async (error: unknown): Promise<never> => {
     signal?.throwIfAborted()
     if (error instanceof SandglassError && !error.is('DAEMON_UNREACHABLE')) throw error
@@ -49,7 +49,7 @@ export async function openSocket(transport: Transport, name: RouteName, options:
   return socket
 }
 
-/** Messages in the order they came, as an async iterator that ends when the other side closes. */
+/** Iterates over the messages in order and ends when the other side closes. */
 export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
   readonly opened: Promise<void>
   #socket: SocketLike
@@ -88,9 +88,9 @@ export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
     signal?.addEventListener('abort', abort, { once: true })
   }
 
-  /** Waits while much is still on its way, so that a fast writer does not fill memory. */
+  /** Waits while much is unsent, so that a fast writer does not fill the memory. */
   async write(data: Uint8Array<ArrayBuffer>): Promise<void> {
-    // WebSockets announce no drain, so the amount is looked at again and again.
+    // WebSockets have no drain event, so the amount is polled.
     while (this.#socket.bufferedAmount > HIGH_WATER && !this.#ended) await new Promise(resolve => setTimeout(resolve, 2))
     if (!this.#ended) this.#socket.send(data)
   }
@@ -144,12 +144,12 @@ export class ByteSocket implements AsyncIterable<Uint8Array<ArrayBuffer>> {
     if (this.#ended) return
     this.#ended = { error }
     this.#wake.resolve()
-    if (this.#isPaused) this.#socket.resume?.() // a paused socket would never see its own close
+    if (this.#isPaused) this.#socket.resume?.() // a paused socket would not get its close event
     this.#socket.close(1000)
   }
 }
 
-/** Our own WebSocket of Node gives views of what it read. */
+/** The WebSocket in node/ delivers views, others ArrayBuffers. */
 function bytesOf(data: unknown): Uint8Array<ArrayBuffer> {
   if (data instanceof ArrayBuffer) return new Uint8Array(data)
   if (ArrayBuffer.isView(data) && data.buffer instanceof ArrayBuffer)
@@ -157,7 +157,7 @@ function bytesOf(data: unknown): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(String(data))
 }
 
-/** Browsers say nothing here. A socket that could read the refusal puts it into `error`. */
+/** Browsers give no reason. The WebSocket in node/ puts the refusal into `error`. */
 function failureIn(event: { error?: unknown; message?: unknown }): Error {
   if (event.error instanceof SandglassError) return event.error
   return new Error(typeof event.message === 'string' && event.message ? event.message : 'the connection failed')

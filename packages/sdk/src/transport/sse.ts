@@ -1,11 +1,11 @@
-// Server-sent events, read as they arrive.
+// A parser of server-sent events.
 
 export type SseEvent = { type: string; data: string; id: string | undefined }
 
-/** A line longer than this is not ours. */
+/** Longest line. */
 const MAX_BUFFER = 64 * 1024 * 1024
 
-/** Feeds on text in pieces of any size and gives the events that are complete. */
+/** Takes text in pieces of any size and returns the complete events. */
 export function createSseParser(): (text: string) => SseEvent[] {
   let buffer = ''
   let type = ''
@@ -15,7 +15,7 @@ export function createSseParser(): (text: string) => SseEvent[] {
   return text => {
     buffer += text
     const events: SseEvent[] = []
-    // A final CR may be the first half of CRLF: it stays until more is known.
+    // A CR at the end may be the first half of CRLF, so it stays in the buffer.
     const whole = buffer.endsWith('\r') ? buffer.slice(0, -1) : buffer
     const end = Math.max(whole.lastIndexOf('\n'), whole.lastIndexOf('\r'))
     if (end < 0) {
@@ -47,7 +47,7 @@ export function createSseParser(): (text: string) => SseEvent[] {
   }
 }
 
-/** The events of a response body. Leaving the loop early lets go of the connection. */
+/** The events of a response body. Leaving the loop early closes the connection. */
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<SseEvent, void, undefined> {
   const reader = body.getReader()
   const decoder = new TextDecoder()
@@ -59,7 +59,7 @@ export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenera
       yield* parse(decoder.decode(value, { stream: true }))
     }
   } finally {
-    // Cancelling a stream that already failed rejects with that failure, which the loop has thrown.
+    // Cancelling a failed stream rejects with its failure, which the loop has already thrown.
     await reader.cancel().catch(() => undefined)
   }
 }

@@ -1,4 +1,4 @@
-// Requests: addresses from the contract's table, JSON with names converted, errors rebuilt, retries where a second try is safe.
+// Sends requests: paths from the contract, JSON with converted names, errors, and retries of requests that are safe to repeat.
 import { PATHS, type RouteName, SandglassError } from '@sandglass/contract/tables'
 import type { ForwardLike } from '../session/forward.ts'
 import type { Body, Query, Reply } from '../wire-types.ts'
@@ -8,7 +8,7 @@ import { decodeError, isTransient, unreachable, withWrittenNames } from './error
 import type { SocketConstructor } from './socket.ts'
 import { withResolvers } from './with-resolvers.ts'
 
-/** The part of fetch that is used, so that a faster or a unix-socket one can stand in for it. */
+/** The part of fetch that is used. node/fetch.ts has a faster one that also works over unix sockets. */
 export type FetchLike = (url: string, init: FetchInit) => Promise<ResponseLike>
 export type FetchInit = {
   method: string
@@ -16,7 +16,7 @@ export type FetchInit = {
   body?: BodySource
   signal?: AbortSignal
   duplex?: 'half'
-  /** The call alone does not keep the program running; a fetch that cannot do that ignores it. */
+  /** The call does not keep the program running. The global fetch ignores it. */
   background?: boolean
 }
 export type ResponseLike = {
@@ -30,16 +30,16 @@ export type ResponseLike = {
 export type ClientOptions = {
   /** Where the daemon listens, like http://127.0.0.1:8080. */
   baseUrl: string
-  /** What errors call that place; baseUrl when absent. */
+  /** The address in errors; baseUrl when absent. */
   address?: string
-  /** The key, or a function that finds it, which is asked before each call and gets the call's signal. */
+  /** The key, or a function that returns it. The function runs before each call, with the signal of the call. */
   apiKey: string | ((signal?: AbortSignal) => string | Promise<string>)
-  /** A SandglassError that it throws is not taken for a lost connection: the call fails with it and is not sent again. */
+  /** A SandglassError that it throws fails the call. Any other error counts as a lost connection, after which the call may be repeated. */
   fetch?: FetchLike
   WebSocket?: SocketConstructor
   /** Listens on this machine for `session.forward`; the client of `@sandglass/sdk/node` has one. */
   forward?: ForwardLike
-  /** How often a lost read or create is sent again; 2 when absent. */
+  /** How often a lost read or create is repeated; 2 when absent. */
   retries?: number
 }
 
@@ -50,7 +50,7 @@ export type CallOptions<Name extends RouteName> = {
   raw?: BodySource
   headers?: Record<string, string>
   signal?: AbortSignal
-  /** Makes a POST safe to send again: the daemon answers a repeated key with the first result. */
+  /** Makes a POST safe to repeat: the daemon answers a repeated key with the first result. */
   idempotencyKey?: string
   /** See FetchInit. */
   background?: boolean
@@ -62,7 +62,7 @@ export type Transport = {
   key(signal?: AbortSignal): Promise<string>
   /** One JSON reply. */
   json<Name extends RouteName>(name: Name, options?: CallOptions<Name>): Promise<Reply<Name>>
-  /** The response itself, once its status says success. */
+  /** The response, after its status was checked. */
   open<Name extends RouteName>(name: Name, options?: CallOptions<Name>): Promise<ResponseLike>
 }
 
@@ -103,7 +103,7 @@ export function newIdempotencyKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), byte => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** Wait of the `attempt`-th retry, with jitter so that many clients do not come back at once. */
+/** Waits before the `attempt`-th retry, with jitter so that many clients do not retry at the same time. */
 export function backoff(
   attempt: number,
   { signal, background }: Pick<CallOptions<RouteName>, 'signal' | 'background'>,
@@ -120,7 +120,6 @@ export function backoff(
   })
 }
 
-/** What every call goes through. */
 type Line = { send: FetchLike } & Pick<Transport, 'key' | 'options'>
 
 async function openWithRetries<Name extends RouteName>(line: Line, name: Name, call: CallOptions<Name>): Promise<ResponseLike> {

@@ -63,7 +63,7 @@ describe('the oci backend', () => {
       const backend = await openOci({ dataDir, runtime: 'auto', runnerPath, disk: { ...NO_OVERCOMMIT, overcommit } })
       await backend.prepare(image, AbortSignal.timeout(20_000))
     }
-    await expect(prepare(1)).rejects.toThrow('no room for image busybox:test')
+    await expect(prepare(1)).rejects.toThrow('no disk space for image busybox:test')
     await prepare(Number.POSITIVE_INFINITY)
     rmSync(folder, { recursive: true })
   })
