@@ -1,4 +1,4 @@
-// JSON lines on stderr. Values of fields that may hold a secret are cut by name, at any of the depths we log.
+// The log: JSON lines on stderr. Fields whose names may stand for secrets are redacted, up to a depth of three.
 import { writeSync } from 'node:fs'
 import { type DestinationStream, type Logger, pino } from 'pino'
 
@@ -32,7 +32,7 @@ export function createLogger(level: string, to: DestinationStream = linesTo(2)):
   )
 }
 
-/** A log that cannot be written, on a full disk or to a reader that is gone, is no reason to end: lines are dropped, and counted. */
+/** Drops and counts lines that cannot be written, for example on a full disk, so that the daemon keeps running. */
 export function linesTo(fd: number): DestinationStream {
   let dropped = 0
   return {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The daemon's program: `serve` (the default) and `doctor`. The only file that reads the environment and the arguments.
+// The program of the daemon: `serve` (the default) and `doctor`. Only this file reads the environment and the arguments.
 import { existsSync, statSync } from 'node:fs'
 import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
@@ -17,13 +17,13 @@ const STOP_MS = 5000
 const SERVE_HELP = '`sandglass help serve` lists the flags'
 const RUNNER = findRunner()
 
-keepCompiled(process.env.HOME)
+enableCache(process.env.HOME)
 main(process.argv.slice(2)).catch(fail)
 
 async function main(argv: string[]): Promise<void> {
-  // better-sqlite3 crashes without a word on an older Node, so nothing that loads it is imported before this.
+  // better-sqlite3 crashes without a message on an older Node, so nothing that loads it is imported before this check.
   if (Number(process.versions.node.split('.')[0]) < NODE_NEEDED)
-    throw new SandglassError('USAGE', { issue: `Node ${NODE_NEEDED} or later is needed, and this is ${process.version}` })
+    throw new SandglassError('USAGE', { issue: `Node ${NODE_NEEDED} or later is needed; this is ${process.version}` })
   const [command, args] = argv[0] === undefined || argv[0].startsWith('-') ? ['serve', argv] : [argv[0], argv.slice(1)]
   if (command !== 'serve' && command !== 'doctor')
     throw new SandglassError('USAGE', { issue: `no command ${command}: serve or doctor` })
@@ -57,19 +57,19 @@ function parseFlags(args: string[]): { flags: Record<string, string[]>; isPrint:
   for (const token of tokens) {
     if (token.kind === 'positional')
       throw new SandglassError('USAGE', {
-        issue: `what is ${token.value}? Keys are given as --key value`,
+        issue: `unexpected argument ${token.value}: keys are given as --key value`,
         next: SERVE_HELP,
       })
     if (token.kind !== 'option' || token.name === 'print-config' || token.name === 'json') continue
     if (token.value === undefined && token.name in keys)
       throw new SandglassError('USAGE', { issue: `--${token.name} needs a value`, next: SERVE_HELP })
-    // An unknown flag goes on too: the configuration refuses it and names the nearest.
+    // An unknown flag is passed on: the configuration refuses it and names the nearest one.
     flags[token.name] = [...(flags[token.name] ?? []), token.value ?? '']
   }
   return { flags, isPrint: values['print-config'] === true, isJson: values.json === true }
 }
 
-/** As an ordinary user this program replaces itself by one inside a user namespace; where that cannot be, the backend says so. */
+/** For an ordinary user, executes this program again inside a user namespace. Where that is impossible, the backend reports it. */
 async function enterUserNamespace({ dataDir }: Loaded): Promise<void> {
   const { userNamespaceArgv, userNamespaceProblem } = await import('./backends/oci/users/enter-userns.ts')
   const argv = userNamespaceArgv([process.execPath, ...process.execArgv, ...process.argv.slice(1)], dataDir, RUNNER.path)
@@ -80,12 +80,12 @@ async function enterUserNamespace({ dataDir }: Loaded): Promise<void> {
 async function serve(loaded: Loaded): Promise<void> {
   const [{ startDaemon }, { createLogger }] = await Promise.all([import('./daemon.ts'), import('./log.ts')])
   const log = createLogger(loaded.config.log_level)
-  // Asked to stop before the start is over: the start is finished first, so that nothing is left half made.
+  // A signal during the start takes effect after the start, so that nothing is left incomplete.
   const asked = new Promise<string>(resolve => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal))
   })
   const daemon = await startDaemon({ loaded, backends: dataDir => openBackends(loaded, dataDir), log })
-  await tellSystemdReady(process.env.NOTIFY_SOCKET).catch((error: Error) => log.warn({ error }, 'systemd was not told'))
+  await tellSystemdReady(process.env.NOTIFY_SOCKET).catch((error: Error) => log.warn({ error }, 'could not notify systemd'))
   const signal = await asked
   log.info({ signal }, 'stopping')
   setTimeout(() => process.exit(0), STOP_MS - 500).unref()
@@ -96,7 +96,7 @@ async function serve(loaded: Loaded): Promise<void> {
 async function doctor(loaded: Loaded, isJson: boolean): Promise<void> {
   const { runChecks, formatReport, withTemporaryDataDir } = await import('./doctor/doctor.ts')
   const report = await withTemporaryDataDir(loaded.dataDir, async folder =>
-    // Without a runner no backend can be opened: that is all there is to say then.
+    // No backend can be opened without the runner, so the report is about the runner alone.
     runChecks({ loaded, backends: existsSync(RUNNER.path) ? await openBackends(loaded, folder) : [], runner: RUNNER }),
   )
   process.stdout.write(isJson ? `${JSON.stringify(report, null, 2)}\n` : formatReport(report))
@@ -140,10 +140,10 @@ async function openBackends({ config }: Loaded, dataDir: string) {
 }
 
 /**
- * SECURITY: what is kept is run as it is. Node's own choice is a folder in /tmp, where another user may have put something first; the home of
- * another user, as under sudo, is no better.
+ * SECURITY: cached code is executed as it is. Node's default is a folder in /tmp, where another user may have placed files; the same holds for
+ * the home of another user, as under sudo.
  */
-function keepCompiled(home: string | undefined): void {
+function enableCache(home: string | undefined): void {
   if (home && isOurs(home)) enableCompileCache(join(home, '.cache', 'sandglass', 'compiled'))
 }
 
@@ -151,11 +151,11 @@ function isOurs(folder: string): boolean {
   try {
     return statSync(folder).uid === process.geteuid?.()
   } catch {
-    return false // not there, or not for us to look at
+    return false // absent or not accessible
   }
 }
 
-/** One line and the next step, for people and for whoever reads the log; with --json the contract's form. */
+/** Prints the message and the next step on stderr; with --json the error as JSON. */
 function fail(error: unknown): void {
   const failure =
     error instanceof SandglassError

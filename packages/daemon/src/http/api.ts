@@ -1,4 +1,4 @@
-// What the HTTP side works with, and the shape of a handler for each route of the contract.
+// Types of the HTTP side: its dependencies, and one handler per route of the contract.
 import type { PATHS, RouteBody, RouteHeaders, RouteName, RouteParams, RouteQuery, RouteReply } from '@sandglass/contract'
 import type { FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
@@ -12,7 +12,7 @@ export type Api = {
   readonly version: string
 }
 
-/** One request, parsed. */
+/** A parsed request. */
 export type Call<N extends RouteName> = {
   params: RouteParams<N>
   query: RouteQuery<N>
@@ -25,7 +25,7 @@ export type Call<N extends RouteName> = {
   gone: AbortSignal
   log: Logger
 }
-/** A WebSocket's handshake, parsed. */
+/** The parsed request of an upgrade to a WebSocket. */
 export type UpgradeCall<N extends RouteName> = Pick<Call<N>, 'params' | 'query' | 'signal' | 'log'>
 
 export type SseEvent = { event: string; data: unknown; id?: string | number }
@@ -49,5 +49,5 @@ type Handler<N extends RouteName> =
         ? (call: Call<N>) => Promise<BytesReply>
         : (call: UpgradeCall<N>) => Promise<(socket: WebSocket) => void>
 
-/** Exactly one handler per route: a route without one does not compile. */
+/** One handler per route; a missing one does not compile. */
 export type Handlers = { [N in RouteName]: Handler<N> }

@@ -1,4 +1,4 @@
-// Opens the configured addresses. Each is a server of its own in front of one application.
+// Opens the configured addresses: one HTTP server each, all in front of one application.
 import { chmodSync, unlinkSync } from 'node:fs'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { connect, isIP } from 'node:net'
@@ -12,7 +12,7 @@ export type Address =
   | { kind: 'tcp'; host: string; port: number; isLoopback: boolean }
 export type Listeners = { addresses: string[]; servers: Server[]; locks: Lock[] }
 
-/** SECURITY: with no key of the operator's own, only this machine may knock. */
+/** SECURITY: without a configured api_key only loopback addresses and unix sockets are allowed. */
 export function parseAddresses(listen: readonly string[], dataDir: string, hasConfiguredKey: boolean): Address[] {
   if (listen.length === 0) throw new SandglassError('CONFIG_INVALID', { source: 'listen', issue: 'names no address' })
   return listen.map(text => {
@@ -67,8 +67,8 @@ export async function listen(addresses: readonly Address[], onRequest: RequestLi
 }
 
 /**
- * A socket file outlives a daemon that was killed. Inside the data folder the folder's lock proves that nobody listens; elsewhere
- * a lock beside the socket does the same between daemons, and a trial connection shows whether something else does.
+ * A killed daemon leaves its socket file. In the data folder the folder's lock proves that no daemon listens on it. Elsewhere a lock file
+ * beside the socket excludes other daemons, and a trial connection detects other programs.
  */
 async function listenUnix(server: Server, { path, isOurs }: Address & { kind: 'unix' }, opened: Listeners): Promise<void> {
   if (!isOurs) {
@@ -77,7 +77,7 @@ async function listenUnix(server: Server, { path, isOurs }: Address & { kind: 'u
       throw new SandglassError('CONFIG_INVALID', { source: 'listen', issue: `something else listens on ${path}` })
   }
   removeSocket(path)
-  // SECURITY: from the first moment the socket is for its owner alone.
+  // SECURITY: the umask makes the socket accessible to its owner only, from its creation on.
   const mask = process.umask(0o177)
   try {
     await listening(server, { path })

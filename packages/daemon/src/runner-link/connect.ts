@@ -1,4 +1,4 @@
-// Opens connections to the runner that are past the hello: each dialled on its own, or as streams of one multiplexed carrier.
+// Opens connections to the runner and completes the hello: one dial per connection, or streams of one multiplexed carrier.
 import type { Duplex } from 'node:stream'
 import type { Mux } from './mux.ts'
 import { openMux } from './mux.ts'
@@ -44,7 +44,7 @@ function dialConnector({ dial, token, helloTimeoutMs, onReady }: ConnectorOption
       const duplex = await dial()
       const reader = new MessageReader(duplex)
       onReady(
-        await greet(duplex, helloTimeoutMs, () => {
+        await handshake(duplex, helloTimeoutMs, () => {
           duplex.write(hello + first)
           return reader.next()
         }),
@@ -52,7 +52,7 @@ function dialConnector({ dial, token, helloTimeoutMs, onReady }: ConnectorOption
       return { duplex, reader }
     },
     close() {
-      // Each connection belongs to whoever opened it.
+      // Each connection belongs to the caller that opened it.
     },
   }
 }
@@ -64,7 +64,7 @@ function muxConnector({ dial, token, helloTimeoutMs, onReady }: ConnectorOptions
 
   async function openCarrier(): Promise<Mux> {
     const duplex = await dial()
-    onReady(await greet(duplex, helloTimeoutMs, () => muxHandshake(duplex, hello)))
+    onReady(await handshake(duplex, helloTimeoutMs, () => muxHandshake(duplex, hello)))
     const mux = openMux(duplex, () => {
       carrier = undefined
     })
@@ -87,14 +87,14 @@ function muxConnector({ dial, token, helloTimeoutMs, onReady }: ConnectorOptions
       isClosed = true
       carrier?.then(
         mux => mux.close(),
-        () => undefined, // whoever opened it has the error
+        () => undefined, // the caller of open gets the error
       )
     },
   }
 }
 
-/** The answer to the hello. The duplex is destroyed when there is none or when it is a refusal. */
-async function greet(duplex: Duplex, timeoutMs: number, begin: () => Promise<Message | null>): Promise<Ready> {
+/** Waits for the ready line. Destroys the duplex on a timeout or a refusal. */
+async function handshake(duplex: Duplex, timeoutMs: number, begin: () => Promise<Message | null>): Promise<Ready> {
   const timer = setTimeout(() => duplex.destroy(new Error('the runner did not answer the hello')), timeoutMs)
   try {
     return parseReady(await begin())

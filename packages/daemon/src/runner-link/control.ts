@@ -1,4 +1,4 @@
-// The connection that small requests share. Requests run at once in the runner; a reply finds its request by id.
+// The shared connection of small requests. The runner handles them concurrently; an id assigns each reply to its request.
 import type { Connection } from './connect.ts'
 import type { Fields, Message } from './wire.ts'
 import { ProtocolError, writeMessage } from './wire.ts'
@@ -14,7 +14,7 @@ interface Pending {
   reject(error: unknown): void
 }
 
-/** `onEnd` is called once, when the connection is over; every request in flight was rejected by then. */
+/** `onEnd` is called once, when the connection has ended and all pending requests are rejected. */
 export class ControlConnection {
   readonly #connection: Connection
   readonly #pending = new Map<string, Pending>()
@@ -58,7 +58,7 @@ export class ControlConnection {
     for (let message = await reader.next(); message !== null; message = await reader.next()) {
       const pending = typeof message.id === 'string' ? this.#pending.get(message.id) : undefined
       const body = await reader.collect()
-      // A request that was given up has no entry any more: its reply is dropped.
+      // The reply to an aborted request is dropped.
       if (pending === undefined) continue
       if (message.type !== pending.type && message.type !== 'error')
         throw new ProtocolError('a reply of another type than its request')

@@ -1,4 +1,5 @@
-// What the daemon talks to a runner with: small requests on one shared connection, each long stream on one of its own.
+// The daemon's side of the runner protocol (runner/PROTOCOL.md). Small requests share one connection (control.ts); each stream has its own (stream.ts).
+// connect.ts opens connections: one dial each, or streams of a multiplexer (mux.ts). wire.ts reads and writes messages.
 import type { Duplex } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Connection, Ready } from './connect.ts'
@@ -14,27 +15,27 @@ const HELLO_TIMEOUT_MS = 10_000
 export interface LinkOptions {
   /** The session, for errors. */
   readonly id: string
-  /** A fresh byte stream to the runner, before the hello. */
+  /** Opens a byte stream to the runner, before the hello. */
   dial(): Promise<Duplex>
   readonly token: string
-  /** All streams share one carrier, whatever it is made of: for backends on which dialling is slow. */
+  /** All connections share one multiplexed carrier: for backends on which dialling is slow. */
   readonly mux?: boolean
-  /** How long the runner may take to answer, from the dial on. A machine that boots takes longer than one that runs. */
+  /** Time for the dial and the answer to the hello. A machine that boots needs longer than one that runs. */
   readonly helloTimeoutMs?: number
 }
 
 export interface RunnerLink {
-  /** Connects if that has not happened yet. */
+  /** Opens the shared connection unless it is open. */
   connect(): Promise<Ready>
   /** RUNNER_LOST when the connection breaks before the reply; the next request dials again. */
   request(type: string, fields?: Fields, options?: { body?: Uint8Array; signal?: AbortSignal }): Promise<Reply>
   /** Resolves with the first reply. Aborting later closes the stream. */
   stream(type: string, fields?: Fields, options?: { signal?: AbortSignal }): Promise<RunnerStream>
-  /** Calls back each time the shared connection breaks without close(). Returns what takes the callback away. */
+  /** Calls back each time the shared connection breaks without close(). Returns a function that removes the callback. */
   onLost(callback: (error: SandglassError) => void): () => void
-  /** Of the runner that answered last; null before the first connection. */
+  /** Boot id of the runner that answered last; null before the first connection. */
   readonly bootId: string | null
-  /** Closes the shared connection. Streams belong to whoever opened them, unless they share the carrier. */
+  /** Closes the shared connection, and a carrier with all its streams. Other streams belong to the callers that opened them. */
   close(): void
 }
 
@@ -94,7 +95,7 @@ class Link implements RunnerLink {
   async stream(type: string, fields: Fields = {}, { signal }: { signal?: AbortSignal } = {}): Promise<RunnerStream> {
     signal?.throwIfAborted()
     const opening = this.#open(encodeMessage({ ...fields, id: 's', type }))
-    if (signal) opening.then(connection => closeOnAbort(connection, signal)).catch(() => undefined) // told below
+    if (signal) opening.then(connection => closeOnAbort(connection, signal)).catch(() => undefined) // thrown below
     const connection = await abortable(opening, signal)
     const reply = await this.#firstReply(connection, signal)
     if (reply.type === 'error') {
@@ -113,7 +114,7 @@ class Link implements RunnerLink {
     this.#isClosed = true
     this.#control?.then(
       control => control.close(),
-      () => undefined, // whoever asked for it has the error
+      () => undefined, // the caller of connect or request gets the error
     )
     this.#connector.close()
   }
@@ -161,7 +162,7 @@ class Link implements RunnerLink {
   }
 }
 
-/** Rejects as soon as the signal aborts; the promise itself goes on. */
+/** Rejects when the signal aborts; the promise itself continues. */
 async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return await promise
   return await new Promise((resolve, reject) => {

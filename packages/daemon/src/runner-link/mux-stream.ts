@@ -1,10 +1,10 @@
-// One stream of the multiplexer as a Duplex. Each direction moves only as many bytes as the receiver granted.
+// One stream of the multiplexer as a Duplex. Each side sends only as many bytes as the other has granted as credit.
 import { Duplex } from 'node:stream'
 import { ProtocolError } from './wire.ts'
 
 const INITIAL_CREDIT = 262_144
 const MAX_CREDIT = 16 * 1024 * 1024
-/** Consumed bytes are granted anew in portions, so that small reads do not cost a frame each. */
+/** Credit for consumed bytes is sent in portions, so that small reads do not cost a frame each. */
 const GRANT_BYTES = 65_536
 
 export interface MuxStreamCarrier {
@@ -13,7 +13,7 @@ export interface MuxStreamCarrier {
   sendEnd(): void
   sendReset(): void
   isFull(): boolean
-  /** Calls flush() once the carrier takes more. */
+  /** Calls flush() when the carrier has drained. */
   waitForCarrier(): void
   gone(): void
   readonly maxPayload: number
@@ -60,7 +60,7 @@ export class MuxStream extends Duplex {
     this.destroy(Object.assign(new Error('stream reset'), { code: 'ECONNRESET' }))
   }
 
-  /** Sends what credit and carrier allow of what is pending. */
+  /** Sends as much of the pending data as credit and carrier allow. */
   flush(): void {
     for (let chunk = this.#pending[0]; chunk !== undefined; chunk = this.#pending[0]) {
       if (this.#sendCredit === 0) return

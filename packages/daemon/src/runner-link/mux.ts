@@ -1,4 +1,4 @@
-// Many streams on one carrier, for carriers on which dialling is slow: the client's side of the multiplexer in runner/PROTOCOL.md.
+// The client of the multiplexer in runner/PROTOCOL.md: many streams on one carrier, for carriers on which dialling is slow.
 import type { Duplex } from 'node:stream'
 import { crc32 } from 'node:zlib'
 import { CREDIT, DATA, END, FrameParser, frameHeader, MAX_PAYLOAD, OPEN, RESET } from './mux-frames.ts'
@@ -9,16 +9,16 @@ const MAX_STREAMS = 1024
 const MAX_STREAM_NUMBER = 0xffff_ffff
 
 export interface Mux {
-  /** A new stream, at once: the runner answers on it or resets it. */
+  /** Opens a stream without waiting: the runner answers on it or resets it. */
   open(): Duplex
-  /** Ends the carrier and every stream. */
+  /** Closes the carrier and all streams. */
   close(error?: Error): void
 }
 
-/** Takes the carrier over: nothing else may read from or write to it. `onClose` is called once, when it is gone. */
+/** Takes over the carrier: nothing else may read or write it. `onClose` is called once, when the carrier is closed. */
 export function openMux(carrier: Duplex, onClose: () => void): Mux {
   const streams = new Map<number, MuxStream>()
-  // Streams that have something to send while the carrier is full, in the order they asked.
+  // Streams with unsent data while the carrier is full, in the order of their requests.
   const waiting = new Set<MuxStream>()
   let lastNumber = -1
 
@@ -54,7 +54,7 @@ export function openMux(carrier: Duplex, onClose: () => void): Mux {
     onClose()
   })
 
-  // Frames may still arrive for a stream that this side closed: those are dropped.
+  // Frames for a stream that this side has closed are dropped.
   function find(number: number): MuxStream | undefined {
     if (number > lastNumber) throw new ProtocolError('a frame for a stream that was never opened')
     return streams.get(number)

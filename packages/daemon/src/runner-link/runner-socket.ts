@@ -1,21 +1,21 @@
-// A socket to a runner. A file's body passes through few large buffers instead of leaving 64 KiB of garbage with every read.
+// A socket to a runner that reuses few large read buffers: by default every read of a file body would allocate 64 KiB.
 import { once } from 'node:events'
 import { Socket } from 'node:net'
 
-/** Enough for the usual reply. Less than this is copied out of its buffer, so that nobody keeps a large one for a few bytes. */
+/** Enough for most replies. Smaller chunks are copied, so that a few bytes do not keep a large buffer in use. */
 const SMALL_BYTES = 16 * 1024
-/** What a socket's queue holds by default, and a little more. */
+/** A little more than the default buffer of a unix socket. */
 const LARGE_BYTES = 256 * 1024
-/** One is being read into while the others are on their way to the client. */
+/** One is filled while the others are being sent to the client. */
 const MAX_FREE = 4
 
 export class RunnerSocket extends Socket {
   readonly #free: Buffer[] = []
-  /** Where the chunk ends that was read into a buffer. */
+  /** End of the chunk in each buffer that is in use. */
   readonly #ends = new WeakMap<ArrayBufferLike, number>()
   #readBytes = SMALL_BYTES
 
-  /** SECURITY: follows links, so only for a path of which nothing is a sandbox's to change. */
+  /** SECURITY: follows symbolic links, so no part of the path may be writable by a sandbox. */
   static async dial(path: string): Promise<RunnerSocket> {
     const socket = new RunnerSocket().connect({ path })
     await once(socket, 'connect')
@@ -29,8 +29,8 @@ export class RunnerSocket extends Socket {
   }
 
   /**
-   * Gives back a chunk that nobody reads any more. Of chunks that were cut from one read the last one frees the buffer, so they
-   * are given back in order. A chunk that is never given back is garbage like any other.
+   * Returns the buffer of a chunk for reuse. When several chunks were cut from one read, the last one frees the buffer, so chunks are
+   * returned in order. A chunk that is not returned is garbage collected.
    */
   recycle({ buffer, byteOffset, length }: Uint8Array): void {
     if (this.#ends.get(buffer) !== byteOffset + length) return
@@ -38,7 +38,7 @@ export class RunnerSocket extends Socket {
     this.#keep(buffer)
   }
 
-  /** False makes the socket rest until somebody reads. */
+  /** False pauses the socket until the next read. */
   #take({ buffer }: Uint8Array, length: number): boolean {
     const chunk = Buffer.from(buffer, 0, length)
     if (length === buffer.byteLength) this.#readBytes = LARGE_BYTES

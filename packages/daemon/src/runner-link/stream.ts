@@ -1,4 +1,4 @@
-// A request that has its connection to itself: process I/O, terminals, file bodies, archives, port forwards.
+// A request with a connection of its own: process I/O, terminals, file bodies, archives, port forwards.
 import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { drained } from '../lib/backpressure.ts'
@@ -7,21 +7,21 @@ import { RunnerSocket } from './runner-socket.ts'
 import type { Fields, Message } from './wire.ts'
 import { encodeMessage, errorReply, ProtocolError, writeMessage } from './wire.ts'
 
-/** What may wait to be sent: enough to keep the runner busy while the next piece is fetched. */
+/** Unsent bytes from which on a sender waits: enough to keep the runner busy while the next piece is read. */
 const AHEAD_BYTES = 512 * 1024
 
 export interface StreamMessage {
   readonly message: Message
-  /** The raw bytes that follow, as they arrive; what is left unread is skipped. */
+  /** The raw bytes after the message; unread bytes are skipped. */
   readonly body: AsyncIterable<Buffer>
 }
 
 /**
- * Backpressure holds both ways: `send` resolves when the runner takes more, and what is not iterated stays in the runner.
- * The iterator ends when the runner closed the connection between two messages, and throws at an error message.
+ * Backpressure works in both directions: `send` resolves when the runner takes more, and messages that are not read stay in the runner.
+ * The iterator ends when the runner closes the connection between two messages, and throws at an error message.
  */
 export class RunnerStream implements AsyncIterable<StreamMessage> {
-  /** The first message back. */
+  /** The first message of the runner. */
   readonly reply: Message
   readonly #connection: Connection
   readonly #lost: (cause: unknown) => unknown
@@ -33,7 +33,7 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     this.#lost = lost
   }
 
-  /** The raw bytes that follow the reply, `reply.bytes` of them. To be read before anything else. */
+  /** The raw bytes after the last message. Read them before the next message. */
   async *replyBody(): AsyncGenerator<Buffer, void, undefined> {
     try {
       yield* this.#connection.reader.body()
@@ -42,7 +42,7 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     }
   }
 
-  /** The whole body that follows the last message; RUNNER_LOST when it is larger than the caller can take. */
+  /** The whole body after the last message; RUNNER_LOST when it is larger than `maxBytes`. */
   async collect(maxBytes: number): Promise<Buffer> {
     try {
       return await this.#connection.reader.collect(maxBytes)
@@ -51,7 +51,7 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     }
   }
 
-  /** Takes back a piece of a body that is needed no more, in the order they came. */
+  /** Returns the buffer of a body piece for reuse. Pieces are returned in their order. */
   recycle(chunk: Uint8Array): void {
     const { duplex } = this.#connection
     if (duplex instanceof RunnerSocket) duplex.recycle(chunk)
@@ -65,14 +65,14 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
   }
 
   /**
-   * Sends a body as the runner's put requests take it, and resolves with its last message. The runner may refuse half-way:
-   * sending stops then, and its error is thrown. Of a source whose length is known nothing but the bytes is sent. Its chunks are
-   * used up: one that has its memory to itself is empty afterwards.
+   * Sends a body in the form of the runner's put requests and resolves with the last message of the runner. When the runner refuses during
+   * the upload, sending stops and its error is thrown. A body of known length is sent as one chunk. Takes ownership of the chunks: their
+   * memory is freed once it is sent.
    */
   async upload(source: Readable, length?: number): Promise<Message> {
     const answer = this.next()
     const sending = length === undefined ? this.#sendChunks(source) : this.#sendBody(source, length)
-    sending.catch(() => undefined) // the first failure is the one to tell; a source that hangs does not hold it back
+    sending.catch(() => undefined) // the race reports the first failure, also while the source hangs
     await Promise.race([sending, answer.then(() => undefined)]).catch(error => {
       this.close()
       throw error
@@ -92,7 +92,7 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
   async #sendBody(source: Readable, length: number): Promise<void> {
     const { duplex } = this.#connection
     const wrong = (how: string) =>
-      new SandglassError('INVALID_REQUEST', { issue: `the body is ${how} than the ${length} bytes it was said to have` })
+      new SandglassError('INVALID_REQUEST', { issue: `the body is ${how} than the declared ${length} bytes` })
     let left = length
     duplex.write(encodeMessage({ type: 'chunk', bytes: length }))
     await this.#pass(source, chunk => {
@@ -105,8 +105,8 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
   }
 
   /**
-   * Gives each chunk to `write` as it comes. The source rests while too much waits to be sent. When it is not wanted any more it is left as
-   * it is: destroying a request would close its connection, and with it the way of the reply that says why.
+   * Calls `write` with each chunk and pauses the source while too much is unsent. After a failure the source is not destroyed: it may be a
+   * request whose connection still has to carry the reply.
    */
   async #pass(source: Readable, write: (chunk: Buffer) => void): Promise<void> {
     const { duplex } = this.#connection
@@ -134,12 +134,12 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
   }
 
   /**
-   * For the end of a write: gives the memory back at once, because for a large file the garbage collector would work longer than
-   * the transfer takes. The multiplexer may hold a chunk for longer than its write, and a broken connection does not say.
+   * A write callback that frees the memory of the chunk at once: for a large file, garbage collection would take longer than the transfer.
+   * Not for the multiplexer, which may use a chunk after its write, and not after an error.
    */
   #freed({ buffer, length }: Buffer): ((error: unknown) => void) | undefined {
-    const isAlone = buffer instanceof ArrayBuffer && length === buffer.byteLength
-    if (!isAlone || !(this.#connection.duplex instanceof RunnerSocket)) return undefined
+    const ownsBuffer = buffer instanceof ArrayBuffer && length === buffer.byteLength
+    if (!ownsBuffer || !(this.#connection.duplex instanceof RunnerSocket)) return undefined
     return error => {
       if (!error) buffer.transfer(0)
     }
@@ -151,7 +151,7 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     }
   }
 
-  /** The next message alone, null at the end; its body is read with `replyBody`. */
+  /** The next message, null at the end; `replyBody` reads its body. */
   async next(): Promise<Message | null> {
     const message = await this.#read()
     if (message?.type === 'error') {
@@ -161,14 +161,14 @@ export class RunnerStream implements AsyncIterable<StreamMessage> {
     return message
   }
 
-  /** The connection itself, for what is raw bytes after the reply. Nothing else of this object may be used afterwards. */
+  /** The connection itself, for raw bytes after the reply. No other method may be used afterwards. */
   raw(): Duplex {
-    if (this.#connection.reader.bodyLeft > 0) throw new ProtocolError('the reply has a body that was not read')
+    if (this.#connection.reader.bodyLeft > 0) throw new ProtocolError('the body of the reply was not read')
     this.#connection.reader.release()
     return this.#connection.duplex
   }
 
-  /** Detaches: what runs in the sandbox runs on. Idempotent. */
+  /** Closes the connection; programs in the sandbox keep running. Idempotent. */
   close(): void {
     this.#isClosed = true
     this.#connection.duplex.destroy()

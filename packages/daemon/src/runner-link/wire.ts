@@ -1,9 +1,9 @@
-// Messages of the runner protocol on a byte stream: a line of JSON, then raw bytes where the line says so.
+// Messages of the runner protocol on a byte stream: a line of JSON, then as many raw bytes as its field `bytes` says.
 import type { Readable, Writable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 
 export const MAX_LINE_BYTES = 8 * 1024 * 1024
-/** Bound of a body on a shared connection; in a stream a body has none. */
+/** Largest body on the shared connection; a body in a stream has no limit. */
 export const MAX_BODY_BYTES = 64 * 1024 * 1024
 
 const NEWLINE = 0x0a
@@ -11,14 +11,14 @@ const NEWLINE = 0x0a
 export type Message = { readonly [field: string]: unknown; readonly type: string; readonly bytes?: number }
 export type Fields = { readonly [field: string]: unknown }
 
-/** The other side broke a rule of the protocol; the connection is closed. */
+/** The other side violated the protocol; the connection is closed. */
 export class ProtocolError extends Error {
   override readonly name = 'ProtocolError'
 }
 
 /**
- * Reads messages as they are asked for, so that whoever does not ask slows the sender. One caller at a time: `next`, then
- * the body of what it gave, then `next` again; a body that was left unread is skipped.
+ * Reads messages on demand, so that a slow reader slows the sender. One caller at a time: `next`, then the body of that message, then `next`
+ * again; an unread body is skipped.
  */
 export class MessageReader {
   readonly #source: Readable
@@ -38,7 +38,7 @@ export class MessageReader {
     if (source.destroyed) this.#end(source.errored ?? new Error('connection closed'))
   }
 
-  /** The next message, or null when the other side ended between two messages. */
+  /** The next message; null when the connection ended between two messages. */
   async next(): Promise<Message | null> {
     while (this.#bodyLeft > 0) await this.chunk()
     const line = await this.#line()
@@ -48,12 +48,12 @@ export class MessageReader {
     return message
   }
 
-  /** Bytes of the current body that were not read yet. */
+  /** Unread bytes of the current body. */
   get bodyLeft(): number {
     return this.#bodyLeft
   }
 
-  /** The next piece of the current body, not copied; null when all of it was read. */
+  /** The next piece of the current body, without a copy; null at its end. */
   async chunk(): Promise<Buffer | null> {
     if (this.#bodyLeft === 0) return null
     const chunk = this.#take() ?? (await this.#pull())
@@ -72,7 +72,7 @@ export class MessageReader {
     for (let chunk = await this.chunk(); chunk !== null; chunk = await this.chunk()) yield chunk
   }
 
-  /** The whole current body. A larger one ends the connection before any of it is kept. */
+  /** The whole current body. A body larger than `maxBytes` ends the connection before it is read. */
   async collect(maxBytes = MAX_BODY_BYTES): Promise<Buffer> {
     if (this.#bodyLeft > maxBytes) this.#violation('a body is too large')
     const first = (await this.chunk()) ?? Buffer.alloc(0)
@@ -82,7 +82,7 @@ export class MessageReader {
     return Buffer.concat(chunks)
   }
 
-  /** Stops reading and puts what was read too far back into the source, which then belongs to the caller. */
+  /** Stops reading and puts unread bytes back into the source, which then belongs to the caller. */
   release(): void {
     this.#source.off('readable', this.#onReadable)
     const unread = this.#take()
@@ -146,7 +146,7 @@ export class MessageReader {
 export function encodeMessage(message: Fields & { type: string }): string {
   const line = `${JSON.stringify(message)}\n`
   if (line.length * 3 > MAX_LINE_BYTES && Buffer.byteLength(line) > MAX_LINE_BYTES)
-    throw new SandglassError('INVALID_REQUEST', { issue: 'the request is larger than a message to the sandbox may be' })
+    throw new SandglassError('INVALID_REQUEST', { issue: 'the request is larger than a message to the runner may be' })
   return line
 }
 

@@ -16,6 +16,6 @@ async function* records(events: AsyncIterable<SessionEventRecord>): AsyncGenerat
 function lastId(header: string | string[] | undefined): number | null {
   if (header === undefined || header === '') return null
   if (!/^\d{1,15}$/.test(String(header)))
-    throw new SandglassError('INVALID_REQUEST', { issue: 'Last-Event-ID: is not one that this stream gave' })
+    throw new SandglassError('INVALID_REQUEST', { issue: 'Last-Event-ID: is not an id of this stream' })
   return Number(header)
 }

@@ -68,13 +68,13 @@ async function download({ request }: Call<'getFile'>, open: Open): Promise<Bytes
   }
 }
 
-/** The last N bytes need the size first, which an opening of no bytes tells. */
+/** A range of the last N bytes needs the size first: opening the file with length 0 returns it. */
 async function openRange(range: Range | null, open: Open): ReturnType<Open> {
   if (range === null) return open({ offset: 0 })
   if (!('last' in range)) return open(range)
-  const look = await open({ offset: 0, length: 0 })
-  look.close()
-  return open({ offset: Math.max(0, look.size - range.last) })
+  const empty = await open({ offset: 0, length: 0 })
+  empty.close()
+  return open({ offset: Math.max(0, empty.size - range.last) })
 }
 
 /** The Range header asks for one range of bytes. */

@@ -28,9 +28,9 @@ export const imageHandlers = ({ context }: Api) =>
     },
   }) satisfies Partial<Handlers>
 
-/** The failure of the work is that of the stream; the progress ends with either. */
+/** Progress events, then the result. A failure of the work fails the stream. */
 async function* steps(progress: AsyncIterable<ImageProgress>, done: Promise<unknown>): AsyncGenerator<SseEvent, void, undefined> {
-  done.catch(() => undefined) // a client that leaves while it goes on does not hear of it; who stays does below
+  done.catch(() => undefined) // thrown below, unless the client has disconnected
   for await (const data of progress) yield { event: 'progress', data }
   yield { event: 'done', data: await done }
 }

@@ -1,10 +1,10 @@
-// Replies as JSON. SECURITY: a sandbox can make a text or a list very long; it is encoded in pieces, with turns for others in between.
+// JSON replies. SECURITY: a sandbox can make a text or a list very long, so long fields are encoded in pieces and the event loop runs in between.
 import { setImmediate as turn } from 'node:timers/promises'
 
 const ITEMS_AT_ONCE = 1000
 const CHARACTERS_AT_ONCE = 256 * 1024
 
-/** The same bytes as of JSON.stringify. Only fields of the reply itself are taken apart: nothing below them is long alone. */
+/** The same bytes as JSON.stringify. Only top-level fields are split: no other field can be long. */
 export async function jsonBytes(reply: unknown): Promise<string | Buffer> {
   if (!isLong(reply)) return JSON.stringify(reply)
   const pieces: Buffer[] = []
@@ -52,7 +52,7 @@ function* listPieces(items: readonly unknown[]): Generator<string> {
   yield ']'
 }
 
-/** Not between the two halves of a character, which would each be escaped. */
+/** Not between the two halves of a surrogate pair, which would be escaped separately. */
 function endOfPiece(text: string, from: number): number {
   const end = from + CHARACTERS_AT_ONCE
   const last = text.charCodeAt(end - 1)
