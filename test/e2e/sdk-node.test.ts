@@ -56,6 +56,26 @@ describe('a client of connectLocal', () => {
     await expect(stranger.session(session.id).attachShell()).rejects.toMatchObject({ code: 'UNAUTHORIZED' })
   })
 
+  it('writes and reads text and bytes, small and large', async () => {
+    const bytes = Uint8Array.from({ length: 300_000 }, (_, i) => (i * 7) % 256)
+    await session.write('small.bin', bytes.slice(0, 1000))
+    await session.write('large.bin', bytes)
+    await session.write('text.txt', 'é\n')
+    expect(Buffer.from(await session.read('small.bin')).equals(bytes.subarray(0, 1000))).toBe(true)
+    expect(Buffer.from(await session.read('large.bin')).equals(bytes)).toBe(true)
+    expect(Buffer.from(await session.read('large.bin', { maxBytes: 10 })).equals(bytes.subarray(0, 10))).toBe(true)
+    expect(await session.readText('text.txt')).toBe('é\n')
+  })
+
+  it('destroys a session, and with purge its row', async () => {
+    await session.destroy()
+    expect(session.status).toBe('terminated')
+    expect((await client.getSession(session.id)).status).toBe('terminated')
+    await expect(session.exec('true')).rejects.toMatchObject({ code: 'WRONG_STATE' })
+    await session.destroy({ purge: true })
+    await expect(client.getSession(session.id)).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' })
+  })
+
   it('reads text and JSON, and names the file that is not JSON', async () => {
     await session.write('data.json', '{"snake_case": [1, "é"]}')
     expect(await session.readText('data.json')).toBe('{"snake_case": [1, "é"]}')

@@ -200,6 +200,14 @@ describe.each([
   })
 })
 
+it('resolves with the ready line of the runner: its boot id, version and pid', async () => {
+  const { link } = await overDials()
+  expect(link.bootId).toBeNull()
+  const ready = await link.connect()
+  expect(ready).toEqual({ bootId: expect.stringMatching(/.{16}/), runner: expect.stringMatching(/./), pid: expect.any(Number) })
+  expect(link.bootId).toBe(ready.bootId)
+})
+
 it('dials again after the connection broke', async () => {
   const { backend } = await plainChildFixture()
   const machine = await backend.start(specFixture(ID), AbortSignal.timeout(10_000))
