@@ -9,7 +9,7 @@ function lines(): { written: string[]; write(line: string): void } {
   return { written, write: line => void written.push(line) }
 }
 
-it('cuts secrets by the name of their field, wherever they stand', () => {
+it('redacts secrets by the name of their field, at any depth', () => {
   const to = lines()
   const log = createLogger('info', to)
   log.info(
@@ -33,7 +33,7 @@ it('writes nothing below its level', () => {
   expect(to.written).toEqual([])
 })
 
-it('drops lines on a full disk instead of failing whoever logs', () => {
+it('drops lines on a full disk instead of throwing', () => {
   const full = openSync('/dev/full', 'w')
   onTestFinished(() => closeSync(full))
   const log = createLogger('info', linesTo(full))

@@ -10,7 +10,7 @@ import { json, SESSION, startServer } from './transport/server.fixture.ts'
 const KEY = 'key-for-tests-0000'
 const connect = (baseUrl: string, fetch?: FetchLike) => new SandboxClient({ baseUrl, apiKey: KEY, fetch })
 
-test('a create whose answer is lost is sent again under the same key and makes one session', async () => {
+test('a create whose reply is lost is repeated under the same key and makes one session', async () => {
   await using server = await startServer((request, reply) => {
     if (server.requests.length === 1) request.socket.destroy()
     else json(reply, 201, SESSION)
@@ -37,7 +37,7 @@ test('a session without a ttl is asked for with null, and renewed so', async () 
   ])
 })
 
-test('an exec whose answer is lost is not sent again', async () => {
+test('an exec whose reply is lost is not repeated', async () => {
   await using server = await startServer(request => void request.socket.destroy())
   const failure = await connect(server.url)
     .session('calm-otter')
@@ -56,7 +56,7 @@ test('resize sends the limits that were given, and the session knows what it has
   expect([server.requests[0]?.url, server.requests[0]?.text]).toEqual(['/v1/sessions/calm-otter/resize', '{"memory_mb":2048}'])
 })
 
-test('a read is tried three times while the daemon stops, and an answer that means no is not', async () => {
+test('a read is tried three times while the daemon stops, and once when it is refused', async () => {
   await using stopping = await startServer((_, reply) =>
     json(reply, 503, { error: { code: 'SHUTTING_DOWN', message: 'stopping' } }),
   )
@@ -69,7 +69,7 @@ test('a read is tried three times while the daemon stops, and an answer that mea
   expect(refusing.requests).toHaveLength(1)
 })
 
-test('errors are rebuilt with their detail, and what is not an error of ours is INTERNAL with its text', async () => {
+test('errors are rebuilt with their detail, and any other reply is INTERNAL with its text', async () => {
   const error = {
     code: 'WRONG_STATE',
     message: 'cannot exec x: it is paused',
@@ -89,7 +89,7 @@ test('errors are rebuilt with their detail, and what is not an error of ours is 
   expect(await session.stop().catch(e => e.message)).toContain('bad gateway')
 })
 
-test('a field that does not exist is named as the caller wrote it', async () => {
+test('an unknown field is named as the caller wrote it', async () => {
   await using server = await startServer((_, reply) => {
     const issue = 'unknown field memory_m_b; did you mean memory_mb?'
     json(reply, 400, { error: { code: 'INVALID_REQUEST', message: issue, detail: { issue } } })

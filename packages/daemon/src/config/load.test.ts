@@ -32,7 +32,7 @@ const failure = (act: () => unknown): SandglassError => {
 }
 
 describe('configuration', () => {
-  it('has defaults for everything and says so', () => {
+  it('has a default for every key, with the origin default', () => {
     const { config, dataDir, storePath, origins } = load()
     expect(config.session_ttl_seconds).toBe(1800)
     expect(config.defaults.memory_mb).toBe(512)
@@ -53,7 +53,7 @@ describe('configuration', () => {
     ).toEqual(['flag', 'environment', 'file', 'default'])
   })
 
-  it('names a key that stands twice in the file, and its line', () => {
+  it('names a duplicate key in the file, and its line', () => {
     const twice = file('listen: [unix]\nbackends: { oci: { allow_unenforced: [cpu] } }\nbackends: { oci: { runtime: runc } }\n')
     expect(() => load({ env: { SANDGLASS_CONFIG: twice } })).toThrow(/has the key backends twice \(line 3\)/)
   })
@@ -111,7 +111,7 @@ describe('configuration', () => {
     ])
   })
 
-  it.each([0o644, 0o640, 0o604])('refuses a file that others could read (mode %o)', mode => {
+  it.each([0o644, 0o640, 0o604])('refuses a file that other users can read (mode %o)', mode => {
     const error = failure(() => load({ flags: { config: [file('listen: [unix]\n', mode)] } }))
     expect(error.code).toBe('CONFIG_INSECURE')
   })
@@ -121,7 +121,7 @@ describe('configuration', () => {
     expect(error.message).toContain('not to you')
   })
 
-  it('refuses an unknown key and names the one that was meant', () => {
+  it('refuses an unknown key and names the nearest known one', () => {
     expect(failure(() => load({ flags: { config: [file('defaults: { memry_mb: 2 }')] } })).message).toContain(
       'unknown key defaults.memry_mb; did you mean defaults.memory_mb?',
     )
@@ -136,7 +136,7 @@ describe('configuration', () => {
     expect(failure(() => load({ flags: { 'data-dr': ['x'] } })).message).toContain('did you mean --data-dir?')
   })
 
-  it('refuses a value out of range, naming where it stands', () => {
+  it('refuses a value out of range, and names its source', () => {
     expect(failure(() => load({ env: { SANDGLASS_SESSION_TTL_SECONDS: '0' } })).message).toMatch(
       /^SANDGLASS_SESSION_TTL_SECONDS: session_ttl_seconds: /,
     )

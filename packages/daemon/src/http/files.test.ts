@@ -9,7 +9,7 @@ import { daemonFixture, KEY, plainChild, until } from '../testing/daemon.fixture
 import { parseRange } from './handlers/files.ts'
 
 describe('files', () => {
-  it('of any size go in and out as raw bytes', async () => {
+  it('of any size are written and read as raw bytes', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const content = Buffer.alloc(20_000_000, 'sandglass')
@@ -23,7 +23,7 @@ describe('files', () => {
     expect(stat.body).toMatchObject({ type: 'file', size: content.length, mode: expect.stringMatching(/600$/) })
   })
 
-  it('of unknown length go in as they arrive', async () => {
+  it('of unknown length are written while they arrive', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const body = Readable.toWeb(
@@ -136,7 +136,7 @@ describe('files', () => {
     expect([reply.status, (reply.body as { error: { code: string } }).error.code]).toEqual([status, code])
   })
 
-  it('whose upload is broken off stay as they were', async () => {
+  it('stay unchanged when an upload is broken off', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     await daemon.call('POST', `/v1/sessions/${id}/fs/write`, { path: 'f', text: 'old' })
@@ -163,7 +163,7 @@ describe('files', () => {
     expect((await daemon.call('GET', `/v1/sessions/${id}/fs/list`)).body).toMatchObject({ items: [{ name: 'f' }] })
   })
 
-  it('go in and out as a tar', async () => {
+  it('are written and read as a tar archive', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'mkdir -p d/e && echo hi > d/e/f' })
@@ -177,7 +177,7 @@ describe('files', () => {
     expect(bad.status).toBeGreaterThanOrEqual(400)
   })
 
-  it('a client that goes on sending an archive that was refused is not cut off', async () => {
+  it('a client that keeps sending a refused archive can read the reply', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const socketPath = daemon.addresses.find(address => address.startsWith('unix:'))?.slice(5)
@@ -195,7 +195,7 @@ describe('files', () => {
     expect((await daemon.call('GET', `/v1/sessions/${id}/fs/list`)).body).toMatchObject({ items: [] })
   })
 
-  it('are packed without what cannot be read, or not at all', async () => {
+  it('are packed without unreadable entries, or refused because of them', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     // A name of more than 16 KiB is what nobody can pack, not even root.
@@ -231,7 +231,7 @@ open("last", "w")'`
 })
 
 describe('stats, ports and the boot log', () => {
-  it('show what a session uses and listens on', async () => {
+  it('show the resource use and the ports of a session', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     await daemon.call('POST', `/v1/sessions/${id}/exec`, { cmd: 'true' })

@@ -26,7 +26,7 @@ function holding(text: string, folder: string): string[] {
 }
 
 describe('a secret', () => {
-  it('is kept, listed by name and removed, and no reply has its value', async () => {
+  it('is stored, listed by name and removed, and no reply has its value', async () => {
     const daemon = await daemonFixture({ now: () => 1_800_000_000_000 })
     const at = '2027-01-15T08:00:00.000Z'
     const kept = await put(daemon, 'agent.claude')
@@ -43,7 +43,7 @@ describe('a secret', () => {
     expect((await daemon.call('GET', '/v1/secrets/OTHER_KEY')).status).toBe(404)
   })
 
-  it('that is put again has the new value and keeps the time it was made', async () => {
+  it('that is stored again has the new value and keeps its creation time', async () => {
     let now = 1000
     const daemon = await daemonFixture({ now: () => now })
     await put(daemon, 'a', 'old')
@@ -123,7 +123,7 @@ describe('a row of a secret', () => {
     return daemon
   }
 
-  it('whose bytes were put into another row does not open', async () => {
+  it('that was copied to another row cannot be decrypted', async () => {
     const daemon =
       await spoil(`update secrets set (ciphertext, nonce) = (select ciphertext, nonce from secrets where name = 'mine')
       where name = 'other'`)
@@ -131,12 +131,12 @@ describe('a row of a secret', () => {
     expect(await revealSecret(daemon.context, 'mine')).toBe(VALUE)
   })
 
-  it('that was given another name does not open', async () => {
+  it('that was renamed in the database cannot be decrypted', async () => {
     const daemon = await spoil(`delete from secrets where name = 'other'; update secrets set name = 'other'`)
     await expect(revealSecret(daemon.context, 'other')).rejects.toMatchObject({ code: 'SECRET_UNREADABLE' })
   })
 
-  it('that was changed says so, and can be set again', async () => {
+  it('that was changed in the database fails with that reason, and can be set again', async () => {
     const daemon = await spoil(`update secrets set ciphertext = zeroblob(length(ciphertext)) where name = 'mine'`)
     await expect(revealSecret(daemon.context, 'mine')).rejects.toMatchObject({
       message: 'the secret mine cannot be decrypted: the stored value was changed or encrypted with another key',
@@ -186,7 +186,7 @@ describe('on disk', () => {
 })
 
 describe('an environment', () => {
-  it('is shown by its names, and its values to who asks for them', async () => {
+  it('is shown by its names; its values are shown on request', async () => {
     const daemon = await daemonFixture()
     const made = await daemon.call('POST', '/v1/sessions', { name: 'box', env: { TOKEN: VALUE, A_B: '1' } })
     const shown = await daemon.call('GET', '/v1/sessions/box')
@@ -200,7 +200,7 @@ describe('an environment', () => {
     expect(JSON.stringify(daemon.logged)).not.toContain(VALUE)
   })
 
-  it('that does not fit is refused without a word of it', async () => {
+  it('that is invalid is refused, and the error does not quote it', async () => {
     const daemon = await daemonFixture()
     for (const env of [{ A: `${VALUE}\0` }, { A: [VALUE] }, { A: VALUE.repeat(1000) }, VALUE]) {
       const reply = await daemon.call('POST', '/v1/sessions', { env })
@@ -209,7 +209,7 @@ describe('an environment', () => {
     }
   })
 
-  it('whose row was changed fails the start with the reason, and says no more', async () => {
+  it('whose row was changed fails the start with that reason and no detail', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create({ name: 'box', env: { TOKEN: VALUE }, start: false })
     await daemon.context.store

@@ -31,7 +31,7 @@ it('there are golden messages and golden frames', () => {
   expect(carriers.length).toBeGreaterThan(3)
 })
 
-it.each(messages)('the golden message $name is read as it was meant', async ({ message, body, wire }) => {
+it.each(messages)('the golden message $name is decoded', async ({ message, body, wire }) => {
   const reader = new MessageReader(Readable.from([wire], { objectMode: false }))
   expect(await reader.next()).toEqual(message)
   expect(String(await reader.collect())).toBe(body ?? '')

@@ -90,7 +90,7 @@ describe.each([
     expect(body.equals(content)).toBe(true)
   })
 
-  it('streams a file of known and of unknown length in, and ranges out', async () => {
+  it('uploads files of known and unknown length, and downloads ranges', async () => {
     const { link } = await open()
     const content = randomBytes(3_000_001)
     for (const length of [content.length, undefined]) {
@@ -124,7 +124,7 @@ describe.each([
     expect(await codeOf(link.request('fs.stat', { path: 'wrong' }))).toBe('FILE_NOT_FOUND')
   })
 
-  it('hears of a refused upload while it is still sending', async () => {
+  it('gets the refusal of an upload while it is still sending', async () => {
     const { link } = await open()
     const put = await link.stream('archive.put', { path: 'unpacked' })
     const endless = (async function* () {
@@ -133,7 +133,7 @@ describe.each([
     expect(await codeOf(put.upload(Readable.from(endless)))).toBe('INVALID_REQUEST')
   })
 
-  it('hears of a refused upload while its source hangs', async () => {
+  it('gets the refusal of an upload while its source hangs', async () => {
     const { link } = await open()
     const put = await link.stream('archive.put', { path: 'unpacked' })
     const hanging = (async function* () {
@@ -143,7 +143,7 @@ describe.each([
     expect(await codeOf(put.upload(Readable.from(hanging)))).toBe('INVALID_REQUEST')
   })
 
-  it('gives a request up when its signal aborts, and the connection goes on', async () => {
+  it('ends a request when its signal aborts, and keeps the connection', async () => {
     const { link } = await open()
     const abort = new AbortController()
     const slow = link.request('exec', { cmd: 'read -t 3 x', timeout_ms: 5000 }, { signal: abort.signal })
@@ -161,7 +161,7 @@ describe.each([
     await expect(next).rejects.toThrow('enough')
   })
 
-  it('a stream that is not read does not hold up requests', async () => {
+  it('an unread stream does not block requests', async () => {
     const { link } = await open()
     await link.request('write', { path: 'big' }, { body: Buffer.alloc(20_000_000) })
     const get = await link.stream('file.get', { path: 'big' })
@@ -183,7 +183,7 @@ describe.each([
     expect(await codeOf(link.stream('dial', { port: 1 }))).toBe('PORT_CLOSED')
   })
 
-  it('says RUNNER_LOST in flight and tells who listens when the runner dies', async () => {
+  it('rejects pending requests with RUNNER_LOST and calls onLost when the runner dies', async () => {
     const { link, kill } = await open()
     await link.connect()
     const lost = new Promise<SandglassError>(resolve => link.onLost(resolve))
@@ -228,7 +228,7 @@ it('dials again after the connection broke', async () => {
   expect(link.bootId).toBe(bootId)
 })
 
-it('gives up at once on a runner that does not answer when the signal aborts', async () => {
+it('stops waiting for a silent runner at once when the signal aborts', async () => {
   const [silent] = duplexPair()
   const link = openLink({ id: ID, dial: async () => silent, token: 'any' })
   const abort = new AbortController()

@@ -23,7 +23,7 @@ async function fixture() {
   return { ...device, dialled, open }
 }
 
-it('a new link finds the sandbox as the one before has left it', async () => {
+it('a new link finds the sandbox as the earlier link left it', async () => {
   const { open, dialled } = await fixture()
   const first = open()
   const { bootId } = await first.connect()
@@ -49,7 +49,7 @@ it('a link begins again on the same device after its carrier broke', async () =>
   expect(dialled.length).toBe(2)
 })
 
-it('noise and half a frame of an earlier client are passed over', async () => {
+it('noise and an incomplete frame of an earlier client are skipped', async () => {
   const { open, write } = await fixture()
   const first = open()
   await first.connect()
@@ -61,7 +61,7 @@ it('noise and half a frame of an earlier client are passed over', async () => {
   expect((await third.request('ping')).message.ok).toBe(true)
 })
 
-it('a link that another one took the device from hears of it, and takes it back when it is used', async () => {
+it('a link that loses the device to another link is told, and takes it back at its next use', async () => {
   const { open } = await fixture()
   const [first, second] = [open(), open()]
   await first.connect()
@@ -71,7 +71,7 @@ it('a link that another one took the device from hears of it, and takes it back 
   expect((await first.request('ping')).message.ok).toBe(true)
 })
 
-it('a hello that was lost is said again', async () => {
+it('a lost hello is repeated', async () => {
   const { dial, token } = await deviceFixture()
   const lossy = async () => {
     const duplex = await dial()

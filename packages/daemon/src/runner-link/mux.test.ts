@@ -62,7 +62,7 @@ it('opens streams with odd, growing numbers and carries bytes both ways', async 
   await until(() => frames().at(-1)?.kind === RESET)
 })
 
-it('sends no more than the credit, and goes on when it is granted', async () => {
+it('sends no more than the credit, and continues when more is granted', async () => {
   const { mux, frames, send } = fixture()
   const stream = mux.open()
   stream.write(Buffer.alloc(300_000))
@@ -102,7 +102,7 @@ it('drops frames for a stream that it closed', async () => {
   other.destroy()
 })
 
-it('a reset ends the stream alone', async () => {
+it('a reset ends only its stream', async () => {
   const { mux, send, isClosed } = fixture()
   const stream = mux.open()
   const failure = new Promise<Error>(resolve => stream.once('error', resolve))

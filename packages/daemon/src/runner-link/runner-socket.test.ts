@@ -21,13 +21,13 @@ async function pair(): Promise<{ near: RunnerSocket; far: Socket }> {
   return { near, far }
 }
 
-it('keeps what was read unchanged while nobody gives it back', async () => {
+it('does not reuse a buffer before it is returned', async () => {
   const { near, far } = await pair()
   far.end(CONTENT)
   expect(Buffer.concat(await near.toArray()).equals(CONTENT)).toBe(true)
 })
 
-it('reads into the buffers that were given back', async () => {
+it('reads into returned buffers', async () => {
   const { near, far } = await pair()
   far.end(CONTENT)
   const buffers = new Set<ArrayBufferLike>()
@@ -42,7 +42,7 @@ it('reads into the buffers that were given back', async () => {
   expect(buffers.size).toBeLessThan(8)
 })
 
-it('does not reuse a buffer of which only the beginning was given back', async () => {
+it('does not reuse a buffer of which only the first part was returned', async () => {
   const { near, far } = await pair()
   far.end(CONTENT)
   const chunks: Buffer[] = []
@@ -53,7 +53,7 @@ it('does not reuse a buffer of which only the beginning was given back', async (
   expect(Buffer.concat(chunks).equals(CONTENT)).toBe(true)
 })
 
-it('stops reading while nobody takes anything', async () => {
+it('stops reading while its reader takes nothing', async () => {
   const { near, far } = await pair()
   while (far.write(Buffer.alloc(1_000_000))) await new Promise(setImmediate)
   await expect.poll(() => far.writableLength).toBeGreaterThan(0)

@@ -24,7 +24,7 @@ it('reads messages whatever the pieces they arrive in', async () => {
   }
 })
 
-it('skips a body that nobody read', async () => {
+it('skips an unread body', async () => {
   const reader = reading('{"type":"a","bytes":5}\nhel', 'lo{"type":"b"}\n')
   await reader.next()
   expect((await reader.next())?.type).toBe('b')
@@ -44,7 +44,7 @@ it.each([
   expect(source.destroyed).toBe(true)
 })
 
-it('closes at a line that never ends, having kept no more than the bound', async () => {
+it('closes at an endless line, with no more than the limit in memory', async () => {
   let sent = 0
   const flood = Readable.from(
     (function* () {
@@ -65,13 +65,13 @@ it('does not collect a body that is larger than a shared connection allows', asy
   await expect(reader.collect()).rejects.toThrow(ProtocolError)
 })
 
-it('says so when the connection ends inside a body', async () => {
+it('fails when the connection ends inside a body', async () => {
   const reader = reading('{"type":"a","bytes":5}\nhel')
   await reader.next()
   await expect(reader.collect()).rejects.toThrow(ProtocolError)
 })
 
-it('hands the connection on with nothing lost', async () => {
+it('hands over the connection without losing bytes', async () => {
   const [near, far] = duplexPair()
   far.write('{"type":"dial","ok":true}\nSSH-2.0')
   const reader = new MessageReader(near)

@@ -61,7 +61,7 @@ test('a file that is gone when it is sent is an error here', async () => {
   await expect(session.files.upload('f', body)).rejects.toMatchObject({ code: 'SOURCE_FAILED', detail: { path } })
 })
 
-test('an answer that comes while the file is still sent is told', async () => {
+test('a reply that arrives during the upload is returned', async () => {
   const { path } = await hostFile(Buffer.alloc(50_000_000))
   const error = { code: 'DISK_FULL', message: 'full', detail: {}, hint: '', request_id: 'r' }
   const session = await sessionOn((request, reply) => {

@@ -32,7 +32,7 @@ function serverFrame({ opcode, isFinal, payload }: { opcode: number; isFinal: bo
 
 const read = (reader: FrameReader, bytes: Uint8Array): Frame[] => [...reader.read(new Uint8Array(bytes))]
 
-test('frames are the same however the bytes are cut', () => {
+test('frames are the same however the bytes are split', () => {
   fc.assert(
     fc.property(frames, fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 30 }), (sent, cuts) => {
       const bytes = Buffer.concat(sent.map(serverFrame))

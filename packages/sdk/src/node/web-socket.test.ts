@@ -183,7 +183,7 @@ test.each([
   expect([1002, 1007]).toContain(await closed.promise)
 })
 
-test('a server that never answers the close is cut off', async () => {
+test('a server that never answers the close frame is disconnected', async () => {
   const gone = Promise.withResolvers<unknown>()
   await using server = await startServer(
     (_, reply) => json(reply, 200, SESSION),

@@ -9,7 +9,7 @@ const question = (origin: string) => ({
 })
 
 describe('a page of another origin', () => {
-  it('that is listed may ask whether it may call, without the key', async () => {
+  it('that is listed gets a preflight reply without the key', async () => {
     const daemon = await daemonFixture(listed)
     const reply = await fetch(`${daemon.url}/v1/sessions`, question(ORIGIN))
     expect(reply.status).toBe(204)
@@ -22,7 +22,7 @@ describe('a page of another origin', () => {
     expect(reply.headers.has('access-control-allow-credentials')).toBe(false)
   })
 
-  it('that is listed can read answers, errors, streams and files, and needs the key for them', async () => {
+  it('that is listed can read replies, errors, streams and files, and needs the key', async () => {
     const daemon = await daemonFixture(listed)
     const { id } = await daemon.create()
     const headers = { origin: ORIGIN }
@@ -58,7 +58,7 @@ describe('a page of another origin', () => {
     },
   )
 
-  it('is told nothing when none is listed', async () => {
+  it('gets no CORS header when no origin is listed', async () => {
     const daemon = await daemonFixture()
     const reply = await fetch(`${daemon.url}/v1/sessions`, question(ORIGIN))
     expect([reply.status, reply.headers.has('access-control-allow-origin')]).toEqual([401, false])

@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { expect, it, onTestFinished } from 'vitest'
 import { watchBody } from './body-deadline.ts'
 
-it('a body that has a deadline as a whole is cut at it, although bytes keep coming', async () => {
+it('a body with a total deadline is ended at the deadline, although bytes keep arriving', async () => {
   const cut = Promise.withResolvers<SandglassError>()
   const server = createServer((raw, response) => {
     raw.on('error', () => undefined).resume()

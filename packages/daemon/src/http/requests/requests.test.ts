@@ -22,7 +22,7 @@ describe('a request', () => {
     expect(await overUnix(daemon, '/v1/sessions', KEY)).toBe(200)
   })
 
-  it('is answered with a request id: its own when that is sane, else a fresh one, also in errors and the log', async () => {
+  it('has a request id in its reply, in errors and in the log: the given one if it is valid, else a new one', async () => {
     const daemon = await daemonFixture()
     const given = await daemon.call('GET', '/v1/sessions/nobody', undefined, { 'x-request-id': 'abc-1' })
     expect(given.headers.get('x-request-id')).toBe('abc-1')
@@ -97,7 +97,7 @@ describe('a request', () => {
     },
   )
 
-  it('for a route that does not exist says so', async () => {
+  it('for an unknown route gets ROUTE_NOT_FOUND', async () => {
     const daemon = await daemonFixture()
     expect(wire((await daemon.call('GET', '/v1/nothing?key=secret')).body)).toMatchObject({
       code: 'ROUTE_NOT_FOUND',
@@ -106,13 +106,13 @@ describe('a request', () => {
     expect((await daemon.call('PATCH', '/v1/sessions')).status).toBe(404)
   })
 
-  it('with too large a body is refused before it is read to its end', async () => {
+  it('with too large a body is refused before the whole body is read', async () => {
     const daemon = await daemonFixture()
     const reply = await daemon.call('POST', '/v1/sessions', { name: 'x'.repeat(3 * 1024 * 1024) })
     expect([reply.status, wire(reply.body).code]).toEqual([413, 'BODY_TOO_LARGE'])
   })
 
-  it('that fails unexpectedly tells the client nothing but the request id', async () => {
+  it('that fails unexpectedly shows the client only the request id', async () => {
     const daemon = await daemonFixture()
     await daemon.context.store.schema.dropTable('session_counts').execute()
     const reply = await daemon.call('GET', '/v1/sessions')
@@ -127,7 +127,7 @@ describe('a request', () => {
     for (const host of ['localhost:1', '127.0.0.1', '[::1]:80', 'app.localhost']) expect(await withHost(daemon, host)).toBe(200)
   })
 
-  it('whose headers never end is cut off', async () => {
+  it('whose headers never end is disconnected', async () => {
     const daemon = await daemonFixture()
     const socket = connect(Number(new URL(daemon.url).port), '127.0.0.1')
     socket.write('GET /healthz HTTP/1.1\r\nHost: localhost\r\n')
@@ -147,13 +147,13 @@ describe('a request', () => {
 })
 
 describe('the address', () => {
-  it('that others can reach needs a key of the operator’s own', async () => {
+  it('that is not loopback needs a configured api_key', async () => {
     await expect(daemonFixture({ flags: { listen: ['0.0.0.0:0'], 'api-key': [] } })).rejects.toMatchObject({
       code: 'CONFIG_INVALID',
     })
   })
 
-  it('of a live socket is never taken over, and that of a dead daemon is', async () => {
+  it('of a running program is never taken over, and that of a dead daemon is', async () => {
     const daemon = await daemonFixture()
     const socket = daemon.addresses.find(a => a.startsWith('unix:')) ?? ''
     await expect(daemonFixture({ flags: { listen: [socket] } })).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
@@ -175,7 +175,7 @@ describe('the descriptions', () => {
     expect(text).toContain('sandglass_session_create_seconds_count{outcome="ok"} 1')
   })
 
-  it('readyz says which backend is missing, and why', async () => {
+  it('readyz shows which backend is unavailable, and why', async () => {
     const daemon = await daemonFixture({ backends: () => [] })
     const reply = await daemon.call('GET', '/readyz')
     expect([reply.status, reply.body]).toEqual([503, { status: 'not_ready', backends: [] }])

@@ -11,7 +11,7 @@ it.each([
   expect((await jsonBytes(reply)).toString()).toBe(JSON.stringify(reply))
 })
 
-it('gives others their turn while a long reply is encoded', async () => {
+it('lets other requests run while a long reply is encoded', async () => {
   let turns = 0
   let isOver = false
   const count = () => {

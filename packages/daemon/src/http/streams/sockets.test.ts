@@ -80,7 +80,7 @@ describe('a WebSocket to a process', () => {
     await until(() => daemon.context.live.get(id)?.holds === 0)
   })
 
-  it('passes signals on, and tells what it does not understand', async () => {
+  it('forwards signals, and reports an unknown channel', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const { pid } = (await daemon.call('POST', `/v1/sessions/${id}/processes`, { argv: ['sleep', '60'] })).body as { pid: number }
@@ -101,7 +101,7 @@ describe('a WebSocket to a process', () => {
     expect([code, reason, JSON.parse(told.text(CHANNELS.error)).code]).toEqual([1011, 'INVALID_REQUEST', 'INVALID_REQUEST'])
   })
 
-  it('gets 200 MB through a reader that stops now and then', async () => {
+  it('delivers 200 MB to a reader that pauses now and then', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const argv = ['head', '-c', '200000000', '/dev/zero']
@@ -125,7 +125,7 @@ describe('a WebSocket to a process', () => {
 })
 
 describe('a WebSocket to a shell', () => {
-  it('is a terminal: typed text runs, resize is seen, and the shell lives on after it', async () => {
+  it('is a terminal: typed text runs, the size changes, and the shell survives it', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const socket = dial(daemon, `/v1/sessions/${id}/shells/main/attach?cols=100&rows=30`)
@@ -143,7 +143,7 @@ describe('a WebSocket to a shell', () => {
 })
 
 describe('a WebSocket to a port', () => {
-  it('carries raw bytes both ways, and an empty message ends the client’s direction', async () => {
+  it('carries raw bytes in both directions, and an empty message ends the direction of the client', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const server = createServer({ allowHalfOpen: true }, socket => {
@@ -162,7 +162,7 @@ describe('a WebSocket to a port', () => {
     expect(got.bytes().equals(sent)).toBe(true)
   })
 
-  it('on which nothing listens is refused before the upgrade', async () => {
+  it('that is closed is refused before the upgrade', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     expect(await refusal(dial(daemon, `/v1/sessions/${id}/ports/1/dial`))).toEqual({ status: 502, code: 'PORT_CLOSED' })
@@ -184,7 +184,7 @@ describe('the handshake', () => {
     expect(socket.protocol).toBe(SOCKET_PROTOCOL)
   })
 
-  it('from another site needs the key as a protocol, whatever headers came along', async () => {
+  it('from another origin needs the key as a protocol, whatever its headers', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const path = `/v1/sessions/${id}/shells/main/attach`

@@ -30,7 +30,7 @@ const stream = (daemon: TestDaemon, id: string, body: object, signal?: AbortSign
   })
 
 describe('exec/stream', () => {
-  it('sends output as it comes, then the result', async () => {
+  it('sends output while the command runs, then the result', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const got: Event[] = []
@@ -52,7 +52,7 @@ describe('exec/stream', () => {
     expect(got.map(e => Number(e.id))).toEqual(got.map((_, i) => i + 1))
   })
 
-  it('refuses like exec does, with a plain reply', async () => {
+  it('refuses with a plain reply, as exec does', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     expect(await (await stream(daemon, id, { cmd: 'true', cwd: '/nowhere' })).json()).toMatchObject({
@@ -61,7 +61,7 @@ describe('exec/stream', () => {
     expect((await stream(daemon, 'sess_0000000000000000', { cmd: 'true' })).status).toBe(404)
   })
 
-  it('to a slow reader grows nothing in the daemon, and goes on when the reader does', async () => {
+  it('to a slow reader does not fill the memory of the daemon, and continues when the reader does', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const socket = connect(Number(new URL(daemon.url).port), '127.0.0.1')
@@ -93,7 +93,7 @@ describe('exec/stream', () => {
 })
 
 describe('events', () => {
-  it('of all sessions follow what happens, and go on after the last one seen', async () => {
+  it('of all sessions are followed, and resumed after the last event seen', async () => {
     const daemon = await daemonFixture()
     const leave = new AbortController()
     const first = events(await daemon.fetch('/v1/events', { signal: leave.signal }))
@@ -111,7 +111,7 @@ describe('events', () => {
     await again.return()
   })
 
-  it('of one session tell its whole history and end with it', async () => {
+  it('of one session have its whole history, and end with it', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     await daemon.create()
