@@ -65,14 +65,14 @@ it('an engine that dies during a start is named in the error', async () => {
 
 it('a writable root is refused', async () => {
   const backend = openDocker(options)
-  const wish = specOf(subject, { readonlyRootfs: false })
+  const spec = specOf(subject, { readonlyRootfs: false })
   const refusal = {
     code: 'UNSUPPORTED',
     message: expect.stringContaining('nobody is root'),
     hint: expect.stringContaining('oci'),
   }
-  await expect(backend.checkRequirements?.(wish)).rejects.toMatchObject(refusal)
-  await expect(backend.start(wish, soon())).rejects.toMatchObject(refusal)
+  await expect(backend.checkRequirements?.(spec)).rejects.toMatchObject(refusal)
+  await expect(backend.start(spec, soon())).rejects.toMatchObject(refusal)
   expect(await backend.residents()).toEqual([])
 })
 

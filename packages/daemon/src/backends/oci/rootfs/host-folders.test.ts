@@ -95,12 +95,12 @@ describe('a folder of the host', () => {
       expect((await run('cat /mnt/shared/open')).output).toBe('open')
       for (const who of [run, asRoot]) expect((await who('cat /mnt/shared/own')).output).toContain('Permission denied')
     })
-    const wish = specOf(subject, mount(source, '/mnt/shared', false))
-    await expect(backend.checkRequirements?.(wish)).rejects.toMatchObject({
+    const spec = specOf(subject, mount(source, '/mnt/shared', false))
+    await expect(backend.checkRequirements?.(spec)).rejects.toMatchObject({
       code: 'UNSUPPORTED',
       hint: expect.stringContaining('chown'),
     })
-    await expect(backend.start(wish, soon())).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    await expect(backend.start(spec, soon())).rejects.toMatchObject({ code: 'UNSUPPORTED' })
   })
 
   it('is mounted again after a stop, and unmounted with the machine', async () => {
