@@ -19,7 +19,7 @@ export type Replies = {
       /** the limit as the session had it */
       value: number
     } | null
-    /** ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed */
+    /** ephemeral: ends with its files when it expires; persistent: stops when it expires and keeps its files until it is removed */
     mode: 'ephemeral' | 'persistent'
     agentId: string | null
     /** working directory of the main shell after its last command */
@@ -28,31 +28,31 @@ export type Replies = {
     memoryMb: number
     diskMb: number
     pidsLimit: number
-    /** what the sandbox may reach: none is loopback only; bridge is a real interface, for docker and microvm where allow_bridge is set */
+    /** network of the sandbox: none has loopback only; bridge adds an interface on a bridge, on docker and microvm if allow_bridge is set */
     network: 'none' | 'bridge'
     readonlyRootfs: boolean
-    /** OCI runtime that was asked for; null for the choice of the configuration */
+    /** OCI runtime of the spec; null for the configured one */
     runtime: string | null
     nestedVirt: boolean
-    /** folders of the host, where they really are */
+    /** host folders, with links resolved */
     mounts: {
-      /** folder of the host */
+      /** host folder */
       source: string
-      /** where the sandbox sees it */
+      /** path in the sandbox */
       target: string
-      /** false makes it writable, where its files can be those of its owner */
+      /** false makes it writable, on backends that can map the owner of its files */
       readonly: boolean
     }[]
-    /** limits that this host cannot enforce and the configuration allows to go without */
+    /** limits that are not enforced: the host cannot, and the configuration allows it */
     unenforced: string[]
     /** names of the environment variables */
     envNames: string[]
-    /** their values, where reveal_env asks for them */
+    /** values of the environment variables, if reveal_env is set */
     env?: Record<string, string>
     labels: Record<string, string>
-    /** null: it does not expire */
+    /** null: the session does not expire */
     ttlSeconds: number | null
-    /** what happens when ttl_seconds have passed without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent end for an ephemeral session, stop for a persistent one */
+    /** action after ttl_seconds without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent: end for an ephemeral session, stop for a persistent one */
     onExpiry: 'end' | 'stop' | 'pause'
     timeoutSec: number | null
     /** UTC time, ISO 8601 with milliseconds */
@@ -60,7 +60,7 @@ export type Replies = {
     startedAt: string | null
     /** UTC time, ISO 8601 with milliseconds */
     lastActivityAt: string
-    /** when a running or paused session expires, or ends by its timeout_sec, if it is not used; null for never */
+    /** when a running or paused session expires without further use, or ends by its timeout_sec; null: never */
     expiresAt: string | null
     /** when a stopped or failed session is removed with its files; null in other states and for persistent sessions, except a stopped one with timeout_sec */
     keptUntil: string | null
@@ -80,7 +80,7 @@ export type Replies = {
       sessionName: string
       backend: string
       image: string
-      /** what is being done, for people */
+      /** description of the work, for users */
       step: string
       /** UTC time, ISO 8601 with milliseconds */
       startedAt: string
@@ -111,24 +111,24 @@ export type Replies = {
   }
   sessionLogs: unknown
   exec: {
-    /** the command's own; 128+n for a signal, 124 for a timeout */
+    /** exit code of the command; 128+n for signal n, 124 for a timeout */
     exitCode: number
-    /** the shell that it ran in */
+    /** shell that the command ran in */
     shell: string
-    /** folder of the shell afterwards */
+    /** working directory of the shell after the command */
     cwd: string
-    /** stdout and stderr as the terminal saw them; bytes that are not UTF-8 become U+FFFD */
+    /** stdout and stderr in the order of the terminal; bytes that are not UTF-8 become U+FFFD */
     output: string
     truncated: boolean
     timedOut: boolean
-    /** the timeout that applied; null for none */
+    /** timeout of the command; null for none */
     timeoutMs: number | null
-    /** false: it was ended while it waited for a busy shell, and never ran */
+    /** false: the command was ended while it waited for a busy shell, and never ran */
     started: boolean
-    /** the command ended its shell; the next exec starts a fresh one */
+    /** true: the command ended its shell; the next exec starts a new one */
     shellExited: boolean
     durationMs: number
-    /** limit that the session reached since its last failed command; null for none, and for a command that succeeded */
+    /** limit that the session reached since its last failed command; null for none and for a successful command */
     limitHit: {
       limit: 'memory_mb' | 'pids_limit' | 'disk_mb'
       /** the limit as the session had it */
@@ -140,22 +140,22 @@ export type Replies = {
     /** UTC time, ISO 8601 with milliseconds */
     timestamp: string
   } | {
-    /** the command's own; 128+n for a signal, 124 for a timeout */
+    /** exit code of the command; 128+n for signal n, 124 for a timeout */
     exitCode: number
-    /** the shell that it ran in */
+    /** shell that the command ran in */
     shell: string
-    /** folder of the shell afterwards */
+    /** working directory of the shell after the command */
     cwd: string
     truncated: boolean
     timedOut: boolean
-    /** the timeout that applied; null for none */
+    /** timeout of the command; null for none */
     timeoutMs: number | null
-    /** false: it was ended while it waited for a busy shell, and never ran */
+    /** false: the command was ended while it waited for a busy shell, and never ran */
     started: boolean
-    /** the command ended its shell; the next exec starts a fresh one */
+    /** true: the command ended its shell; the next exec starts a new one */
     shellExited: boolean
     durationMs: number
-    /** limit that the session reached since its last failed command; null for none, and for a command that succeeded */
+    /** limit that the session reached since its last failed command; null for none and for a successful command */
     limitHit: {
       limit: 'memory_mb' | 'pids_limit' | 'disk_mb'
       /** the limit as the session had it */
@@ -170,7 +170,7 @@ export type Replies = {
     name: string
     pid: number
     program: 'bash' | 'sh'
-    /** user inside the sandbox; root there is nobody outside */
+    /** user in the sandbox; root there has no rights on the host */
     user: 'sandbox' | 'root'
     cwd: string
     busy: boolean
@@ -194,7 +194,7 @@ export type Replies = {
     pid: number
     tag: string | null
     argv: string[]
-    /** user inside the sandbox; root there is nobody outside */
+    /** user in the sandbox; root there has no rights on the host */
     user: 'sandbox' | 'root'
     cwd: string
     running: boolean
@@ -202,9 +202,9 @@ export type Replies = {
     exitCode: number | null
     timedOut: boolean
     tty: boolean
-    /** input can be sent to it */
+    /** true: stdin is open */
     stdinOpen: boolean
-    /** it holds the lease of the session while it runs */
+    /** true: the process keeps the session alive while it runs */
     detached: boolean
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string
@@ -223,15 +223,15 @@ export type Replies = {
     items: {
       pid: number
       parentPid: number
-      /** sandbox, root, or the number of another user inside */
+      /** sandbox, root, or the id of another user in the sandbox */
       user: string
-      /** as ps shows it: R running, S and D waiting, T stopped, Z ended */
+      /** state letter as in ps: R running, S and D waiting, T stopped, Z ended */
       state: string
-      /** processor time so far */
+      /** cpu time so far */
       cpuMs: number
-      /** memory that is resident */
+      /** resident memory */
       memoryBytes: number
-      /** command line, or the name in brackets; a process chooses it itself */
+      /** command line, or the name in brackets; chosen by the process itself */
       command: string
       /** tag of a process that was started through the API */
       tag: string | null
@@ -240,7 +240,7 @@ export type Replies = {
       /** UTC time, ISO 8601 with milliseconds */
       createdAt: string
     }[]
-    /** there are more processes than are listed */
+    /** true: there are more processes than listed */
     truncated: boolean
   }
   getProcess: Replies['startProcess']
@@ -264,7 +264,7 @@ export type Replies = {
   fsList: {
     path: string
     items: {
-      /** U+FFFD stands for bytes that are not UTF-8; name_base64 has them as they are */
+      /** bytes that are not UTF-8 become U+FFFD; name_base64 has the original bytes */
       name: string
       nameBase64?: string
       path: string
@@ -281,7 +281,7 @@ export type Replies = {
     truncated: boolean
   }
   fsStat: {
-    /** U+FFFD stands for bytes that are not UTF-8; name_base64 has them as they are */
+    /** bytes that are not UTF-8 become U+FFFD; name_base64 has the original bytes */
     name: string
     nameBase64?: string
     path: string
@@ -332,13 +332,13 @@ export type Replies = {
     items: {
       /** digest of its configuration */
       id: string
-      /** names that lead to it, in full */
+      /** full names of the image */
       references: string[]
       /** sha256:… of the bytes */
       manifestDigest: string
       source: 'registry' | 'archive' | 'build'
       architecture: string
-      /** of its layers as they came; layers may be shared with other images */
+      /** total size of the layers as downloaded; other images may share layers */
       sizeBytes: number
       /** lowest first */
       layers: {
@@ -347,10 +347,10 @@ export type Replies = {
         /** digest of the uncompressed layer */
         diffId: string
         mediaType: string
-        /** as it came, compressed or not */
+        /** size as downloaded, compressed or not */
         sizeBytes: number
       }[]
-      /** what its configuration says about running it: Env, Cmd, Labels and so on; beyond 64 KiB the largest are left out */
+      /** settings for running the image, such as Env, Cmd and Labels; beyond 64 KiB the largest are left out */
       config: Record<string, unknown>
       /** UTC time, ISO 8601 with milliseconds */
       createdAt: string
@@ -365,13 +365,13 @@ export type Replies = {
   getImage: {
     /** digest of its configuration */
     id: string
-    /** names that lead to it, in full */
+    /** full names of the image */
     references: string[]
     /** sha256:… of the bytes */
     manifestDigest: string
     source: 'registry' | 'archive' | 'build'
     architecture: string
-    /** of its layers as they came; layers may be shared with other images */
+    /** total size of the layers as downloaded; other images may share layers */
     sizeBytes: number
     /** lowest first */
     layers: {
@@ -380,10 +380,10 @@ export type Replies = {
       /** digest of the uncompressed layer */
       diffId: string
       mediaType: string
-      /** as it came, compressed or not */
+      /** size as downloaded, compressed or not */
       sizeBytes: number
     }[]
-    /** what its configuration says about running it: Env, Cmd, Labels and so on; beyond 64 KiB the largest are left out */
+    /** settings for running the image, such as Env, Cmd and Labels; beyond 64 KiB the largest are left out */
     config: Record<string, unknown>
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string
@@ -392,9 +392,9 @@ export type Replies = {
   }
   deleteImage: {
     id: string
-    /** names that are gone */
+    /** removed names */
     references: string[]
-    /** false when the image stays under other names */
+    /** false: the image still has other names */
     removed: boolean
     freedBytes: number
   }
@@ -409,7 +409,7 @@ export type Replies = {
     step: number
     steps: number
     instruction: string
-    /** false until the engine says that it has the result of this step */
+    /** true once the engine reports that the step is cached */
     cached: boolean
   } | {
     /** whole lines */
@@ -422,7 +422,7 @@ export type Replies = {
     totalBytes: number
   } | {
     image: Replies['getImage']
-    /** true when nothing had to be built */
+    /** true: nothing had to be built */
     cached: boolean
     /** UTC time, ISO 8601 with milliseconds */
     builtAt: string
@@ -482,11 +482,11 @@ export type Replies = {
 /** What each call takes as its body. */
 export type Bodies = {
   createSession: {
-    /** human name, unique among sessions that have not ended; made up when absent */
+    /** name, unique among sessions that have not ended; generated when absent */
     name?: string
     /** image to start from; default_image when absent */
     image?: string
-    /** what makes the machine; auto picks the first of oci, docker and microvm that this host can run */
+    /** technology of the sandbox; auto picks the first of oci, docker and microvm that works on this host */
     backend?: 'auto' | 'oci' | 'docker' | 'microvm'
     /** cpu cores of a session */
     cpuCores?: number
@@ -496,36 +496,38 @@ export type Bodies = {
     diskMb?: number
     /** processes and threads in a session; the runner's own come on top */
     pidsLimit?: number
-    /** what the sandbox may reach: none is loopback only; bridge is a real interface, for docker and microvm where allow_bridge is set */
+    /** network of the sandbox: none has loopback only; bridge adds an interface on a bridge, on docker and microvm if allow_bridge is set */
     network?: 'none' | 'bridge'
-    /** read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. Without it, root inside reads what only root may read in the host’s /usr */
+    /** read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. false lets root in the sandbox read files in the host’s /usr that only root may read */
     readonlyRootfs?: boolean
-    /** OCI runtime: crun, runc or one that backends.oci.runtimes names, or for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the engine’s own */
+    /** OCI runtime: crun, runc or one of backends.oci.runtimes; for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the default of the engine */
     runtime?: string
-    /** hardware virtualisation inside; microvm alone. Where the host has none, a session that names microvm is made without, any other is refused */
+    /** hardware virtualisation in the sandbox; microvm only. On a host without it, a session with backend microvm is created without it, and any other is refused */
     nestedVirt?: boolean
-    /** folder of the host to show in the sandbox, below the configured mount_roots; read-only unless it says otherwise */
+    /** host folder to mount in the sandbox, below the configured mount_roots; read-only by default */
     mounts?: {
-      /** folder of the host */
+      /** host folder */
       source: string
-      /** where the sandbox sees it */
+      /** path in the sandbox */
       target: string
-      /** false makes it writable, where its files can be those of its owner */
+      /** false makes it writable, on backends that can map the owner of its files */
       readonly?: boolean
     }[]
-    /** seconds without use after which a session expires; every use starts them again; a persistent session may have none */
+    /** seconds without use after which a session expires; each use restarts the count; a persistent session may have none */
     ttlSeconds?: number | null
-    /** what happens when ttl_seconds have passed without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent end for an ephemeral session, stop for a persistent one */
+    /** action after ttl_seconds without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent: end for an ephemeral session, stop for a persistent one */
     onExpiry?: 'end' | 'stop' | 'pause'
     timeoutSec?: number | null
-    /** true is mode persistent: the files stay until the session is removed */
+    /** true: mode persistent */
     persist?: boolean
-    /** ephemeral: ends when it expires, and its files go; persistent: stops when it expires, and keeps its files until it is removed */
+    /** ephemeral: ends with its files when it expires; persistent: stops when it expires and keeps its files until it is removed */
     mode?: 'ephemeral' | 'persistent'
-    /** the caller's name for the agent that uses the session, stored and shown; the name of a persistent session when absent */
+    /** the caller's name for the agent that uses the session; stored and shown; when absent, the name of a persistent session */
     agentId?: string
     /** environment variables */
     env?: Record<string, string>
+    /** another name of env: give one of them */
+    envVars?: Record<string, string>
     /** your own labels, for filtering lists */
     labels?: Record<string, string>
     /** false creates the session stopped */
@@ -546,23 +548,25 @@ export type Bodies = {
   exec: {
     /** command line, evaluated in the shell: cd, export, functions and jobs persist */
     cmd: string
-    /** which shell; main when absent, made on first use */
+    /** name of the shell; main when absent; created on first use */
     shell?: string
-    /** user that runs the command, in a shell of that user's own: NAME@USER unless the named shell is that user's */
+    /** user that runs the command; another user than that of the shell gets a shell of its own, NAME@USER */
     user?: 'sandbox' | 'root'
-    /** folder of this command; the shell is back in its own folder afterwards */
+    /** working directory of this command only */
     cwd?: string
-    /** variables of this command, exported; the shell has its own back afterwards */
+    /** environment variables of this command only */
     env?: Record<string, string>
-    /** file or FIFO in the sandbox that the command reads as stdin; stdin is empty when absent */
+    /** another name of env: give one of them */
+    envVars?: Record<string, string>
+    /** file or FIFO in the sandbox to read as stdin; stdin is empty when absent */
     stdinPath?: string
-    /** the command is ended after this, the wait for a busy shell included; exec: 30,000 when absent, at most defaults.max_exec_timeout_ms; exec/stream: none when absent, and no maximum */
+    /** time after which the command is ended, including the wait for a busy shell; exec: 30,000 when absent, at most defaults.max_exec_timeout_ms; exec/stream: none when absent, no maximum */
     timeoutMs?: number
-    /** the command goes on when the client leaves; otherwise leaving interrupts it, then kills it */
+    /** true: the command keeps running when the client disconnects; otherwise it is interrupted, then killed */
     detach?: boolean
-    /** output kept; the middle is cut beyond it */
+    /** output that is kept; the middle of a longer output is cut */
     maxOutputBytes?: number
-    /** keep carriage returns and escape sequences as printed */
+    /** true: keep carriage returns and escape sequences */
     rawOutput?: boolean
   }
   execStream: Bodies['exec']
@@ -572,7 +576,9 @@ export type Bodies = {
     cwd?: string
     /** environment variables */
     env?: Record<string, string>
-    /** user inside the sandbox; root there is nobody outside */
+    /** another name of env: give one of them */
+    envVars?: Record<string, string>
+    /** user in the sandbox; root there has no rights on the host */
     user?: 'sandbox' | 'root'
     size?: {
       cols: number
@@ -580,40 +586,42 @@ export type Bodies = {
     }
   }
   startProcess: {
-    /** program and arguments; no shell in between */
+    /** program and arguments; run without a shell */
     argv: string[]
     /** path in the sandbox; a relative one starts at /workspace */
     cwd?: string
     /** environment variables */
     env?: Record<string, string>
-    /** user inside the sandbox; root there is nobody outside */
+    /** another name of env: give one of them */
+    envVars?: Record<string, string>
+    /** user in the sandbox; root there has no rights on the host */
     user?: 'sandbox' | 'root'
-    /** your own name for the process */
+    /** your name for the process */
     tag?: string
-    /** the process group is ended after this; none when absent */
+    /** time after which the process group is ended; none when absent */
     timeoutMs?: number
-    /** true keeps stdin open for the stdin call or an attached stream */
+    /** true: stdin stays open for the stdin route or an attached client */
     stdin?: boolean
-    /** run on a terminal of this size; stdout and stderr become one */
+    /** run on a terminal of this size; stderr is then part of stdout */
     tty?: {
       cols: number
       rows: number
     }
-    /** wait for the first attachment before dropping output that nobody has read */
+    /** true: pause the process instead of dropping output, until the first client attaches */
     holdOutput?: boolean
-    /** true holds the lease of the session until the process ends, with nobody attached */
+    /** true: the process keeps the session alive until it ends, also without an attached client */
     detach?: boolean
   }
   writeStdin: {
     text?: string
     contentBase64?: string
-    /** end of input after this */
+    /** true: close stdin afterwards */
     close?: boolean
   }
   signalProcess: {
     /** one of HUP, INT, QUIT, KILL, USR1, USR2, TERM, CONT, STOP, TSTP, WINCH; also with SIG in front, in lower case, or as a number */
     signal: string | number
-    /** true signals the whole group of the process, false the process alone; when absent the group of a process that was started through the API, and no other */
+    /** true: signal the process group, false: the process only; when absent: the group for a process that was started through the API, else the process only */
     group?: boolean
   }
   fsWrite: {
@@ -623,11 +631,11 @@ export type Bodies = {
     contentBase64?: string
     /** permission bits in octal */
     mode?: string
-    /** create missing directories above it; true when absent */
+    /** create missing parent directories; true when absent */
     makeParents?: boolean
-    /** answer after the data is on disk */
+    /** true: answer after the data is on disk */
     sync?: boolean
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   fsMkdir: {
@@ -636,7 +644,7 @@ export type Bodies = {
     parents?: boolean
     /** permission bits in octal */
     mode?: string
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   fsMove: {
@@ -645,14 +653,14 @@ export type Bodies = {
     /** path in the sandbox; a relative one starts at /workspace */
     to: string
     overwrite?: boolean
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   fsRemove: {
     /** path in the sandbox; a relative one starts at /workspace */
     path: string
     recursive?: boolean
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   pullImage: {
@@ -660,7 +668,7 @@ export type Bodies = {
     reference: string
   }
   putSecret: {
-    /** what is kept; it is never shown again */
+    /** the secret; it is never shown again */
     value: string
   }
 }
@@ -696,7 +704,7 @@ export type Queries = {
     rows?: number
   }
   processOutput: {
-    /** false ends after the output so far, with the event kept; true when absent */
+    /** false: ends with the event kept after the output so far; true when absent */
     follow?: boolean
   }
   fsRead: {
@@ -704,7 +712,7 @@ export type Queries = {
     path: string
     maxBytes?: number
     offset?: number
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   fsList: {
@@ -712,13 +720,13 @@ export type Queries = {
     path?: string
     recursive?: boolean
     maxEntries?: number
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   fsStat: {
     /** path in the sandbox; a relative one starts at /workspace */
     path: string
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   fsSearch: {
@@ -726,20 +734,20 @@ export type Queries = {
     path?: string
     /** shell pattern for file names, like *.py */
     name?: string
-    /** text that a line has to contain */
+    /** text that a line must contain */
     text?: string
     /** text is a regular expression (RE2) */
     regex?: boolean
     ignoreCase?: boolean
     maxMatches?: number
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   fsWatch: {
     /** path in the sandbox; a relative one starts at /workspace */
     path?: string
     recursive?: boolean
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   putFile: {
@@ -749,24 +757,24 @@ export type Queries = {
     mode?: string
     makeParents?: boolean
     sync?: boolean
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   getFile: Queries['fsStat']
   putArchive: {
     /** path in the sandbox; a relative one starts at /workspace */
     path?: string
-    /** make the directory new, once the whole archive is unpacked: FILE_EXISTS if it is there, and a failure leaves nothing */
+    /** true: create the directory after the whole archive is unpacked; FILE_EXISTS if it exists; a failure leaves nothing */
     atomic?: boolean
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   getArchive: {
     /** path in the sandbox; a relative one starts at /workspace */
     path: string
-    /** what an entry that cannot be read does: fail (the default) refuses the call; skip leaves the entry out, and a global pax header with the comment "unreadable: NAME: REASON" takes its place */
+    /** what to do with an entry that cannot be read: fail (the default) refuses the call; skip replaces the entry by a global pax header with the comment "unreadable: NAME: REASON" */
     onUnreadable?: 'fail' | 'skip'
-    /** sandbox when absent; root reaches all of the sandbox but /proc and /sys */
+    /** sandbox when absent; root reaches the whole sandbox except /proc and /sys */
     user?: 'sandbox' | 'root'
   }
   listImages: {
@@ -775,21 +783,21 @@ export type Queries = {
     cursor?: string
   }
   buildImage: {
-    /** name of the image; without one it is had by its id, until it is older than its age */
+    /** name of the image; an image without a name is addressed by its id, until it exceeds its maximum age */
     reference?: string
     /** path of the Dockerfile in the context; Dockerfile when absent */
     dockerfile?: string
-    /** path in the context of instructions that are built on top, with no context of their own; several images can have the same ones */
+    /** path in the context of a Dockerfile whose instructions are built on top, without a context; several images can share an overlay */
     overlay?: string
     /** stage to build; the last one when absent */
     target?: string
-    /** a result of the same content that is older is built again; images.max_image_age_seconds when absent */
+    /** maximum age of a cached result; images.max_image_age_seconds when absent */
     maxAgeSeconds?: number
-    /** build every step again, whatever is there */
+    /** true: build every step, without the cache */
     noCache?: boolean
   }
   importImage: {
-    /** name of the image; for an archive that has none, or another one, and one image */
+    /** name of the image, for an archive with one image; replaces the name in the archive */
     reference?: string
   }
   listSecrets: Queries['listImages']
