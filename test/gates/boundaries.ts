@@ -33,6 +33,7 @@ export const BOUNDARIES: Boundary[] = [
       `${DAEMON}/doctor/doctor.ts`,
       'node:',
       '@balena/dockerignore',
+      'tar-stream',
       'yaml',
       'zod',
     ],

@@ -1,7 +1,7 @@
 import { posix } from 'node:path'
 import { usage } from '../parser/parse.ts'
 import { type Copied, type Copying, namedBelow, type Remote } from './copying.ts'
-import { passOn } from './pass-on.ts'
+import { relayTar } from './read-tar.ts'
 import { look, lookAtSource, targetOf } from './remote.ts'
 
 /** Copies a file or folder of one session into another, or elsewhere in the same one. The bytes pass through here and are kept nowhere. */
@@ -33,7 +33,7 @@ async function relay<Reply>(
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>()
   const writer = writable.getWriter()
   let [sourceFailure, isPutOver]: [unknown, boolean] = [undefined, false]
-  const sending = passOn(tar, piece => writer.write(piece), copying).then(
+  const sending = relayTar(tar, piece => writer.write(piece), copying).then(
     () => writer.close(),
     async error => {
       if (!isPutOver) sourceFailure = error

@@ -7,7 +7,7 @@ import { saveTo } from '@sandglass/sdk/node'
 import { type Copied, type Copying, namedBelow, type Remote } from './copying.ts'
 import { wholeOrNone } from './half-made.ts'
 import { endsInSlash, nameOf } from './location.ts'
-import { passOn } from './pass-on.ts'
+import { relayTar } from './read-tar.ts'
 import { lookAtSource } from './remote.ts'
 import { requireRoom, withinRoom } from './room.ts'
 import { HERE } from './sides.ts'
@@ -45,7 +45,7 @@ export async function copyToStdout(from: Remote, copying: Copying): Promise<void
   const write = async (piece: Uint8Array) => {
     if (!process.stdout.write(piece)) await once(process.stdout, 'drain')
   }
-  await passOn(progress.through(archive), write, namedBelow(path, copying))
+  await relayTar(progress.through(archive), write, namedBelow(path, copying))
 }
 
 /** Written beside the target under a name that nobody else has, and moved there whole. */

@@ -1,4 +1,5 @@
-import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { mkdir, mkdtemp, rm, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
@@ -22,7 +23,7 @@ it('unreadable entries are skipped and reported to onUnreadable', async () => {
   // It has a file that nobody may read, not even root.
   const unreadable = '/proc/sys/vm'
   const told: string[] = []
-  const pieces: Buffer[] = []
+  const pieces: Uint8Array[] = []
   for await (const piece of pack(unreadable, () => undefined, { onUnreadable: what => told.push(what) })) pieces.push(piece)
   expect(told).toContain('/proc/sys/vm/compact_memory: permission denied')
   expect(Buffer.concat(pieces).toString('latin1')).toContain('swappiness')
@@ -30,4 +31,27 @@ it('unreadable entries are skipped and reported to onUnreadable', async () => {
     for await (const _ of pack(unreadable, () => undefined));
   }
   await expect(all()).rejects.toMatchObject({ code: 'EACCES' })
+})
+
+it('a file without any permission and a time after 2038 are packed as they are', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'pack-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  await writeFile(join(folder, 'closed'), '', { mode: 0 })
+  await utimes(join(folder, 'closed'), 1, new Date('2100-01-01T00:00:00Z'))
+  const pieces: Uint8Array[] = []
+  for await (const piece of pack(folder, () => undefined)) pieces.push(piece)
+  const list = execFileSync('tar', ['-tv', '--utc'], { input: Buffer.concat(pieces), encoding: 'utf8' })
+  expect(list).toMatch(/^---------- .* 2100-01-01 00:00 closed\n$/)
+})
+
+it('a reader that stops ends the packing', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'pack-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  for (let i = 0; i < 200; i++) await mkdir(join(folder, `folder-${i}`))
+  await writeFile(join(folder, 'big'), Buffer.alloc(2_000_000))
+  for (const count of [1, 3, 150]) {
+    let taken = 0
+    for await (const _ of pack(folder, () => undefined)) if (++taken === count) break
+    expect(taken).toBe(count)
+  }
 })

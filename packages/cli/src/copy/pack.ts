@@ -1,83 +1,94 @@
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, readdir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 import { SandglassError } from '@sandglass/contract/tables'
+import type { Header, Pack } from 'tar-stream'
 import { DeepPaths } from './deep-paths.ts'
-import { BLOCK, encodeHeader, padding, type TarEntry } from './tar-header.ts'
 
 export type PackOptions = {
-  /** Says of a path below the folder whether it is packed. What is in a folder that is not is looked at only where `entersAll`. */
+  /** Says whether a path below the folder is packed. The contents of a folder that is not packed are considered only with `entersAll`. */
   isPacked?: (path: string) => boolean
   entersAll?: boolean
-  /** Leaves out what cannot be read and gets its path and the reason, instead of stopping there. */
+  /** Gets the path of an unreadable entry and the reason; the entry is skipped. Without it, an unreadable entry is an error. */
   onUnreadable?: (what: string) => void
-  /** Files that are not in the folder. */
+  /** Files to add that are not in the folder. */
   more?: readonly { name: string; content: Buffer }[]
 }
 
-/** A tar of what is in a folder of this machine, as it is read. Sockets, pipes and devices are left out; `onSkip` gets kind and path. */
+/** A tar of a folder of this machine, made as it is read. Sockets, pipes and devices are skipped; `onSkip` gets their kind and path. */
 export async function* pack(
   folder: string,
   onSkip: (what: string) => void,
   options: PackOptions = {},
-): AsyncGenerator<Buffer, void, undefined> {
+): AsyncGenerator<Uint8Array, void, undefined> {
   await using paths = new DeepPaths(folder)
-  yield* packFolders({ folder, paths, onSkip, ...options })
-  for (const { name, content } of options.more ?? []) {
-    yield encodeHeader({ name, type: 'file', mode: 0o644, modifiedAt: 0, size: content.length })
-    yield Buffer.concat([content, Buffer.alloc(padding(content.length))])
+  const tar = new TarWriter((await import('tar-stream')).pack())
+  const filled = fill({ tar, folder, paths, onSkip, ...options }).catch((error: Error) => tar.fail(error))
+  try {
+    yield* tar.pieces()
+  } finally {
+    tar.fail()
+    await filled
   }
-  yield Buffer.alloc(2 * BLOCK)
 }
 
-type Packing = PackOptions & { folder: string; paths: DeepPaths; onSkip: (what: string) => void }
+type Packing = PackOptions & { tar: TarWriter; folder: string; paths: DeepPaths; onSkip: (what: string) => void }
 
-/** One folder after the other, those in it after what else is in it: however deep they lie, only one is open. */
-async function* packFolders(packing: Packing): AsyncGenerator<Buffer, void, undefined> {
-  const { isPacked = () => true, entersAll = false } = packing
+async function fill(packing: Packing): Promise<void> {
+  await packFolders(packing)
+  for (const { name, content } of packing.more ?? [])
+    await packing.tar.entry({ ...entryOf(name, { mode: 0o644, mtimeMs: 0 }), type: 'file' }, content)
+  packing.tar.end()
+}
+
+/** One folder after the other; the folders in it come after its other entries, so that only one is open at any depth. */
+async function packFolders(packing: Packing): Promise<void> {
+  const { isPacked = () => true, entersAll = false, tar } = packing
   const pending = ['']
   for (let prefix = pending.pop(); prefix !== undefined; prefix = pending.pop()) {
     const folder = prefix.slice(0, -1)
     const found = await attempt(packing, folder, async path => ({ stats: await lstat(path), names: await readdir(path) }))
     if (found === undefined) continue
-    if (folder !== '' && isPacked(folder)) yield encodeHeader({ ...entryOf(folder, found.stats), type: 'directory' })
+    if (folder !== '' && isPacked(folder)) await tar.entry({ ...entryOf(`${folder}/`, found.stats), type: 'directory' })
     const folders: string[] = []
     for (const name of found.names.map(name => prefix + name)) {
       const isIn = isPacked(name)
       if (!isIn && !entersAll) continue
       const stats = await attempt(packing, name, path => lstat(path))
       if (stats?.isDirectory()) folders.push(`${name}/`)
-      else if (stats && isIn) yield* packEntry(packing, name, stats)
+      else if (stats && isIn) await packEntry(packing, name, stats)
     }
     pending.push(...folders.reverse())
   }
 }
 
-/** What is no folder. */
-async function* packEntry(packing: Packing, name: string, stats: Stats): AsyncGenerator<Buffer, void, undefined> {
+/** Packs an entry that is not a folder. */
+async function packEntry(packing: Packing, name: string, stats: Stats): Promise<void> {
   if (stats.isSymbolicLink()) {
-    const target = await attempt(packing, name, path => readlink(path))
-    if (target !== undefined) yield encodeHeader({ ...entryOf(name, stats), type: 'symlink', target })
+    const linkname = await attempt(packing, name, path => readlink(path))
+    if (linkname !== undefined) await packing.tar.entry({ ...entryOf(name, stats), type: 'symlink', linkname })
     return
   }
   if (!stats.isFile()) {
     packing.onSkip(`${kindOf(stats)} ${join(packing.folder, name)}`)
     return
   }
-  // Not blocking, for a pipe that took its place meanwhile.
+  // O_NONBLOCK: a pipe may have replaced the file meanwhile.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
   const file = await attempt(packing, name, path => open(path, flags))
   if (file === undefined) return
   try {
     const { size } = await file.stat()
-    yield encodeHeader({ ...entryOf(name, stats), type: 'file', size })
-    yield* contents(file, join(packing.folder, name), size)
+    await packing.tar.file(entryOf(name, stats), size, contents(file, join(packing.folder, name), size))
   } finally {
     await file.close()
   }
 }
 
-/** Undefined for what is gone, and for what cannot be read where that is told. */
+/** Undefined for an entry that has gone, and for an unreadable one if onUnreadable takes it. */
 async function attempt<T>(packing: Packing, name: string, read: (path: string) => Promise<T>): Promise<T | undefined> {
   try {
     return await read(await packing.paths.to(name))
@@ -90,21 +101,80 @@ async function attempt<T>(packing: Packing, name: string, read: (path: string) =
 
 const REASONS: Readonly<Record<string, string>> = { EACCES: 'permission denied', EPERM: 'permission denied' }
 
-const entryOf = (name: string, { mode, mtimeMs }: Stats): Omit<TarEntry, 'type'> => ({ name, mode, modifiedAt: mtimeMs, size: 0 })
+type EntryHeader = Partial<Header> & Pick<Header, 'name'>
+
+/** The last second that tar-stream can write into a header; a later one goes into a pax record. */
+const MAX_HEADER_TIME = 2 ** 31 - 1
+
+function entryOf(name: string, { mode, mtimeMs }: Pick<Stats, 'mode' | 'mtimeMs'>): EntryHeader {
+  const seconds = Math.max(0, Math.floor(mtimeMs / 1000))
+  const mtime = new Date(Math.min(seconds, MAX_HEADER_TIME) * 1000)
+  // tar-stream replaces the mode 0, so the bit of a regular file, which it does not write, is set.
+  const header = { name, mode: constants.S_IFREG | (mode & 0o777), mtime }
+  return seconds > MAX_HEADER_TIME ? { ...header, pax: { mtime: String(seconds) } } : header
+}
 
 const kindOf = (stats: Stats) => (stats.isSocket() ? 'socket' : stats.isFIFO() ? 'pipe' : 'device')
 
 /** Exactly the bytes that the header promised: a file that grows is cut, and one that shrinks is an error. */
 async function* contents(file: FileHandle, path: string, size: number): AsyncGenerator<Buffer, void, undefined> {
-  let sent = 0
-  if (size > 0) {
-    for await (const piece of file.createReadStream({ end: size - 1, highWaterMark: 256 * 1024, autoClose: false })) {
-      sent += piece.length
+  for (let at = 0; at < size; ) {
+    const piece = Buffer.allocUnsafe(Math.min(MAX_PIECE, size - at))
+    const { bytesRead } = await file.read(piece, 0, piece.length, at)
+    if (bytesRead === 0)
+      throw new SandglassError('SOURCE_FAILED', { path, why: `it became shorter meanwhile, ${at} bytes of ${size}` })
+    at += bytesRead
+    yield piece.subarray(0, bytesRead)
+  }
+}
+
+const MAX_PIECE = 256 * 1024
+/** Files up to this size are read whole, which takes less time than a stream. */
+const MAX_WHOLE = 64 * 1024
+/** Whole entries that may wait for the reader: tar-stream applies backpressure only to a body that is streamed. */
+const MAX_WAITING = 64
+
+/** tar-stream's writer with backpressure for every entry. */
+class TarWriter {
+  readonly #archive: Pack
+  #waiting = 0
+  #onRead: () => void = () => undefined
+
+  constructor(archive: Pack) {
+    this.#archive = archive
+  }
+
+  async *pieces(): AsyncGenerator<Uint8Array, void, undefined> {
+    for await (const piece of this.#archive as AsyncIterable<Uint8Array>) {
+      this.#waiting = Math.max(0, this.#waiting - 1)
+      this.#onRead()
       yield piece
     }
   }
-  if (sent < size) {
-    throw new SandglassError('SOURCE_FAILED', { path, why: `it became shorter meanwhile, ${sent} bytes of ${size}` })
+
+  async entry(header: EntryHeader, body = new Uint8Array()): Promise<void> {
+    while (this.#waiting >= MAX_WAITING)
+      await new Promise<void>(resolve => {
+        this.#onRead = resolve
+      })
+    this.#waiting++
+    this.#archive.entry(header, body)
   }
-  if (padding(size) > 0) yield Buffer.alloc(padding(size))
+
+  async file(header: EntryHeader, size: number, body: AsyncIterable<Buffer>): Promise<void> {
+    if (size <= MAX_WHOLE) return this.entry({ ...header, type: 'file' }, await buffer(body))
+    const sink = this.#archive.entry({ ...header, type: 'file', size })
+    await pipeline(Readable.from(body), sink as unknown as NodeJS.WritableStream)
+  }
+
+  end(): void {
+    this.#archive.finalize()
+  }
+
+  /** Ends the reader with an error, or both sides when the reader has stopped. */
+  fail(error?: Error): void {
+    this.#archive.destroy(error)
+    this.#waiting = 0
+    this.#onRead()
+  }
 }

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { pack } from './pack.ts'
-import { BLOCK, checksum, encodeHeader, padding, type TarEntry } from './tar-header.ts'
 import { unpack } from './unpack.ts'
 
 let root: string
@@ -17,25 +16,57 @@ beforeEach(async () => {
   onTestFinished(() => rm(root, { recursive: true, force: true }))
 })
 
-type Raw = Partial<TarEntry> & { name: string; content?: string; typeFlag?: string }
+type Raw = {
+  name: string
+  /** One character, as in the header: 0 is a file, 2 a symbolic link, 5 a folder. */
+  typeFlag?: string
+  content?: string
+  size?: number
+  mode?: number
+  target?: string
+}
 
-/** An archive with whatever names and types it is told to have. */
+const BLOCK = 512
+
+/** An archive with whatever names and types it is told to have, most of which tar-stream does not write. */
 function archive(...entries: Raw[]): AsyncIterable<Uint8Array> {
-  const blocks = entries.flatMap(({ content = '', typeFlag, ...entry }) => {
-    const header = encodeHeader({
-      type: 'file',
-      mode: 0o644,
-      modifiedAt: 1_700_000_000_000,
-      size: Buffer.byteLength(content),
-      ...entry,
-    })
-    const last = header.subarray(header.length - BLOCK)
-    if (typeFlag) last.write(typeFlag, 156)
-    if (entry.mode) last.write(`${entry.mode.toString(8).padStart(7, '0')}\0`, 100)
-    last.write(`${checksum(last).toString(8).padStart(6, '0')}\0`, 148)
-    return [header, Buffer.from(content), Buffer.alloc(padding(Buffer.byteLength(content)))]
-  })
-  return inPieces(Buffer.concat([...blocks, Buffer.alloc(2 * BLOCK)]))
+  return inPieces(Buffer.concat([...entries.flatMap(blocksOf), Buffer.alloc(2 * BLOCK)]))
+}
+
+function blocksOf({
+  name,
+  typeFlag = '0',
+  content = '',
+  size = Buffer.byteLength(content),
+  mode = 0o644,
+  target = '',
+}: Raw): Buffer[] {
+  const path = Buffer.from(name)
+  const pax = path.length > 100 ? blocksOf({ name: 'PaxHeader', typeFlag: 'x', content: paxRecord('path', name) }) : []
+  const header = Buffer.alloc(BLOCK)
+  const octal = (at: number, width: number, value: number) =>
+    header.write(`${value.toString(8).padStart(width - 1, '0')}\0`, at, 'latin1')
+  path.copy(header, 0, 0, 100)
+  octal(100, 8, mode)
+  if (size <= 0o77777777777) octal(124, 12, size)
+  else header.writeBigUInt64BE(BigInt(size), header.writeUInt32BE(0x80000000, 124))
+  octal(136, 12, 1_700_000_000)
+  header.write(typeFlag, 156)
+  header.write(target, 157)
+  header.write('ustar\x0000', 257, 'latin1')
+  octal(148, 7, checksumOf(header))
+  const body = Buffer.from(content)
+  return [...pax, header, body, Buffer.alloc((BLOCK - (body.length % BLOCK)) % BLOCK)]
+}
+
+/** Sum of the header's bytes with its own field taken as spaces. */
+const checksumOf = (header: Buffer) => header.reduce((sum, byte, i) => sum + (i >= 148 && i < 156 ? 0x20 : byte), 0)
+
+/** `LENGTH key=value\n`, where the length counts its own digits. */
+function paxRecord(key: string, value: string): string {
+  const rest = ` ${key}=${value}\n`
+  const length = [1, 2, 3, 4].map(digits => digits + Buffer.byteLength(rest)).find((total, i) => String(total).length === i + 1)
+  return `${length}${rest}`
 }
 
 async function allOf(source: AsyncIterable<Uint8Array>): Promise<Uint8Array[]> {
@@ -48,13 +79,13 @@ async function* inPieces(bytes: Buffer, size = 700) {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
 }
 
-const link = (name: string, to: string): Raw => ({ name, type: 'symlink', target: to })
+const link = (name: string, to: string): Raw => ({ name, typeFlag: '2', target: to })
 
 test('files, folders and links inside come out with their modes, without set-id bits', async () => {
   const long = `${'d'.repeat(90)}/${'f'.repeat(90)}`
   const count = await unpack(
     archive(
-      { name: 'bin', type: 'directory', mode: 0o755 },
+      { name: 'bin', typeFlag: '5', mode: 0o755 },
       { name: 'bin/run', content: 'x', mode: 0o4755 },
       { name: long, content: 'long' },
       link('bin/again', 'run'),
@@ -82,8 +113,8 @@ test.each<[string, Raw[]]>([
   ['is a device', [{ name: 'dev', typeFlag: '4' }]],
   ['is a pipe', [{ name: 'fifo', typeFlag: '6' }]],
   ['is a special file', [{ name: 'odd', typeFlag: 'Z' }]],
-  ['a hard link to something', [{ name: 'h', type: 'symlink', target: 'passwd', typeFlag: '1' }]],
-  ['its name is absolute', [{ name: 'h', type: 'symlink', target: '/etc/passwd', typeFlag: '1' }]],
+  ['a hard link to something', [{ name: 'h', target: 'passwd', typeFlag: '1' }]],
+  ['its name is absolute', [{ name: 'h', target: '/etc/passwd', typeFlag: '1' }]],
 ])('an entry is refused when %s', async (reason, entries) => {
   await expect(unpack(archive({ name: 'a/keep', content: '' }, ...entries), target)).rejects.toMatchObject({
     code: 'ARCHIVE_UNSAFE',
@@ -115,7 +146,7 @@ test('an existing file that others link to is replaced and not written into', as
 })
 
 test('hard links to files of the archive are made', async () => {
-  await unpack(archive({ name: 'a', content: 'same' }, { name: 'b', type: 'symlink', target: 'a', typeFlag: '1' }), target)
+  await unpack(archive({ name: 'a', content: 'same' }, { name: 'b', target: 'a', typeFlag: '1' }), target)
   expect(await readFile(join(target, 'b'), 'utf8')).toBe('same')
 })
 
@@ -156,6 +187,38 @@ test('an archive that is cut short, damaged or absurd is an error', async () => 
   await expect(unpack(archive({ name: 'PaxHeader', content: '99 path=x\n', typeFlag: 'x' }), target)).rejects.toThrow(
     'damaged header',
   )
+})
+
+test('an archive that is cut between two entries is an error, also after a file that ends in zeros', async () => {
+  const [first, second] = [
+    { name: 'first', content: 'x' },
+    { name: 'zeros', content: '\0'.repeat(1024) },
+  ]
+  for (const entries of [[first], [first, second]]) {
+    const cut = Buffer.concat(entries.flatMap(blocksOf))
+    await expect(unpack(inPieces(cut), target)).rejects.toThrow('ends too early')
+  }
+})
+
+test('an archive without entries is empty', async () => {
+  expect(await unpack(archive(), target)).toBe(0)
+})
+
+test('a sparse file and a name that is not UTF-8 are refused, and a sparse file can be left out', async () => {
+  const sparse: Raw[] = [
+    { name: 'PaxHeader', typeFlag: 'x', content: paxRecord('GNU.sparse.major', '1') },
+    { name: 'sparse', content: 'map' },
+  ]
+  const [header = Buffer.alloc(0)] = blocksOf({ name: 'caf?' })
+  header[3] = 0xe9
+  header.write(`${checksumOf(header).toString(8).padStart(6, '0')}\0`, 148)
+  const latin1 = Buffer.concat([header, Buffer.alloc(2 * BLOCK)])
+  await expect(unpack(archive(...sparse), target)).rejects.toThrow('sparse')
+  await expect(unpack(inPieces(latin1), target)).rejects.toThrow('is not UTF-8')
+  const refused: string[] = []
+  await unpack(archive(...sparse, { name: 'good', content: 'y' }), target, { onSkip: error => refused.push(error.detail.entry) })
+  expect(refused).toEqual(['sparse'])
+  expect(await readdir(target)).toEqual(['good'])
 })
 
 test('what is packed here is read by tar, and what tar packs is unpacked here', async () => {
@@ -203,10 +266,7 @@ test('a file that breaks off is not left half written', async () => {
 test('the umask holds for what is unpacked', async () => {
   const umask = process.umask(0o077)
   onTestFinished(() => void process.umask(umask))
-  await unpack(
-    archive({ name: 'open', type: 'directory', mode: 0o777 }, { name: 'open/file', content: 'x', mode: 0o666 }),
-    target,
-  )
+  await unpack(archive({ name: 'open', typeFlag: '5', mode: 0o777 }, { name: 'open/file', content: 'x', mode: 0o666 }), target)
   expect(((await lstat(join(target, 'open'))).mode & 0o777).toString(8)).toBe('700')
   expect(((await lstat(join(target, 'open/file'))).mode & 0o777).toString(8)).toBe('600')
 })

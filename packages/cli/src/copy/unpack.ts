@@ -11,17 +11,17 @@ import { SandglassError } from '@sandglass/sdk'
 import { saveTo } from '@sandglass/sdk/node'
 import { DeepPaths } from './deep-paths.ts'
 import { wholeOrNone } from './half-made.ts'
+import { type OmissionCallbacks, readTar, type TarEntry, unsafe } from './read-tar.ts'
 import { requireRoom } from './room.ts'
-import { type ArchiveNotes, type ReadEntry, tarEntries, unsafe } from './unpack-entries.ts'
 
-export type UnpackOptions = ArchiveNotes & {
+export type UnpackOptions = OmissionCallbacks & {
   /** Leaves out entries that are refused, and names them, instead of stopping at the first. */
   onSkip?: ((error: SandglassError<'ARCHIVE_UNSAFE'>) => void) | undefined
 }
 
 /** `folder` exists. Gives the number of entries. */
 export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, options: UnpackOptions = {}): Promise<number> {
-  const { onSkip, ...notes } = options
+  const { onSkip, ...callbacks } = options
   await using unpacking = new Unpacking(folder)
   let count = 0
   const attempt = async (work: () => Promise<void>) => {
@@ -32,7 +32,7 @@ export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, 
       onSkip(error)
     }
   }
-  for await (const entry of tarEntries(source, notes)) {
+  for await (const entry of readTar(source, callbacks)) {
     if (posix.normalize(entry.name).replace(/\/$/, '') === '.') continue
     await attempt(async () => {
       await unpacking.add(entry)
@@ -50,7 +50,7 @@ class Unpacking implements AsyncDisposable {
   readonly #folder: string
   readonly #paths: DeepPaths
   readonly #files = new Set<string>()
-  readonly #folders = new Map<string, Pick<ReadEntry, 'mode' | 'modifiedAt'>>()
+  readonly #folders = new Map<string, Pick<TarEntry, 'mode' | 'modifiedAt'>>()
   /** The folder that was looked at last. Nothing of the archive can replace it or one above it. */
   #entered: string[] = []
 
@@ -59,22 +59,23 @@ class Unpacking implements AsyncDisposable {
     this.#paths = new DeepPaths(folder)
   }
 
-  async add(entry: ReadEntry): Promise<void> {
+  async add(entry: TarEntry): Promise<void> {
     const name = safeName(entry.name)
     this.links.delete(name)
-    if (entry.typeFlag === '5') {
+    if (entry.type === 'directory') {
       await this.#enter(name)
       this.#folders.set(name, { mode: entry.mode, modifiedAt: entry.modifiedAt })
       return
     }
-    if (entry.typeFlag === '2') {
+    if (entry.type === 'symlink') {
       this.links.set(name, safeTarget(name, entry.target))
       return
     }
-    if (entry.typeFlag !== '0' && entry.typeFlag !== '7' && entry.typeFlag !== '1')
-      throw unsafe(entry.name, `is a ${KINDS[entry.typeFlag] ?? 'special file'}`)
+    if (entry.type !== 'file' && entry.type !== 'contiguous-file' && entry.type !== 'link')
+      throw unsafe(entry.name, `is a ${KINDS[entry.type ?? ''] ?? 'special file'}`)
+    if (entry.isSparse) throw unsafe(entry.name, 'is a sparse file in a form that is not supported')
     const path = await this.#freePath(name)
-    if (entry.typeFlag === '1') {
+    if (entry.type === 'link') {
       const original = safeName(entry.target)
       if (!this.#files.has(original)) throw unsafe(entry.name, 'is a hard link to something that is not in the archive')
       await this.#makeHardLink(original, name)
@@ -95,7 +96,7 @@ class Unpacking implements AsyncDisposable {
     for (const [name, { mode, modifiedAt }] of [...this.#folders].reverse()) {
       const path = await this.#paths.to(name)
       await chmod(path, (mode & ~process.umask()) | 0o700)
-      await utimes(path, new Date(), new Date(modifiedAt))
+      await utimes(path, new Date(), modifiedAt)
     }
   }
 
@@ -140,15 +141,15 @@ class Unpacking implements AsyncDisposable {
   }
 }
 
-const KINDS: Record<string, string> = { '3': 'device', '4': 'device', '6': 'pipe' }
+const KINDS: Record<string, string> = { 'character-device': 'device', 'block-device': 'device', fifo: 'pipe' }
 
-async function writeFile(path: string, entry: ReadEntry): Promise<void> {
+async function writeFile(path: string, entry: TarEntry): Promise<void> {
   const make = () => open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
   await wholeOrNone(path, make, async made => {
     await using file = made
     await saveTo(file, entry.body)
     await file.chmod(entry.mode & ~process.umask())
-    await file.utimes(new Date(), new Date(entry.modifiedAt))
+    await file.utimes(new Date(), entry.modifiedAt)
   })
 }
 

@@ -9,7 +9,7 @@ export type BuildContext = {
   /** Paths in the tar. */
   dockerfile: string
   overlay: string | undefined
-  tar: AsyncGenerator<Buffer, void, undefined>
+  tar: AsyncIterable<Uint8Array>
 }
 
 /** What these are called when they are not among the files of the build; the daemon keeps them out of what a step can copy. */
