@@ -35,7 +35,7 @@ export type Command = {
   about?: string
   options: Readonly<Record<string, Flag>>
   /** What its arguments are, for completion: one session, any number of them, a session and processes of it, the ends of a copy, or one of these words. */
-  completes?: 'session' | 'sessions' | 'processes' | 'locations' | readonly string[]
+  completes?: 'session' | 'sessions' | 'processes' | 'endpoints' | readonly string[]
   /** What happens to the sessions: completion offers those that it can happen to. */
   event?: SessionEvent
   /** Of the words in `completes`, those that one image or any number of them follow. */

@@ -52,7 +52,7 @@ async function argument(
     return unused(known, earlier, current)
   }
   if (completes === undefined) return { words: [] }
-  if (completes === 'locations') return locations(current, context)
+  if (completes === 'endpoints') return locations(current, context)
   const [session] = earlier
   if (completes === 'processes' && session !== undefined) {
     const known = await processNames(session, context)

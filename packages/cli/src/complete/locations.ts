@@ -1,5 +1,5 @@
 import type { Context } from '../command.ts'
-import { parseLocation } from '../copy/location.ts'
+import { parseEndpoint } from '../copy/endpoint.ts'
 import { printable } from '../output/printable.ts'
 import type { Candidates } from './complete.ts'
 import { askQuietly, sessionNames } from './sessions.ts'
@@ -9,7 +9,7 @@ const MAX_ENTRIES = 1000
 
 /** A source or the target of a copy: files here, NAME: of a session, or files in it. */
 export async function locations(current: string, context: Context): Promise<Candidates> {
-  const here = parseLocation(current)
+  const here = parseEndpoint(current)
   if (here.kind === 'sandbox') return { words: await remoteFiles(here.session, current, context) }
   const words = (await sessionNames(context)).map(name => ({ word: `${name}:` })).filter(({ word }) => word.startsWith(current))
   return { words, hasFiles: true }

@@ -1,24 +1,24 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 
-/** Characters of at most three bytes each. The system takes 4095 bytes of a path at once, and every name in it costs time. */
+/** In characters, of at most three bytes each. The kernel accepts paths of 4095 bytes, and long paths are slow to resolve. */
 const MAX_PATH = 1000
 const MAX_PIECE = 500
 
 /**
- * Paths of any length below a folder. One that is too long for the system begins at an open folder on the way, which Linux shows below
- * /proc/self/fd; elsewhere it stays too long.
+ * Paths of any length below a folder. A path that is too long for the kernel starts at an open descriptor of a folder on the way, as
+ * /proc/self/fd/N; this works on Linux only.
  */
 export class DeepPaths implements AsyncDisposable {
   readonly #folder: string
-  /** The folders on the way to the last long path, from the top. */
+  /** The open folders on the way to the last long path, from the top. */
   #open: { piece: string; handle: FileHandle }[] = []
 
   constructor(folder: string) {
     this.#folder = folder
   }
 
-  /** Good until the next call. Every folder above `name` is a real one, which the caller has made sure of. */
+  /** The result is valid until the next call. The caller has checked that every folder above `name` is a real folder, not a link. */
   async to(name: string): Promise<string> {
     const path = name === '' ? this.#folder : `${this.#folder}/${name}`
     if (process.platform !== 'linux' || path.length <= MAX_PATH) return path
@@ -51,7 +51,7 @@ export class DeepPaths implements AsyncDisposable {
   }
 }
 
-/** As many whole names in each as fit, so that neighbours have all but the last in common. */
+/** Splits a path into pieces of whole names, as long as possible, so that neighbours share all pieces but the last. */
 function piecesOf(name: string): string[] {
   const pieces: string[] = []
   let rest = name

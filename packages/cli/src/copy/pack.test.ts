@@ -11,7 +11,7 @@ it('a file that becomes shorter while its folder is packed is named', async () =
   const path = join(folder, 'log')
   await writeFile(path, Buffer.alloc(1_000_000))
   const pieces = pack(folder, () => undefined)
-  await pieces.next() // its header, which has promised the length
+  await pieces.next() // the header, which states the length
   await truncate(path, 1000)
   const rest = async () => {
     for await (const _ of pieces);
@@ -20,7 +20,7 @@ it('a file that becomes shorter while its folder is packed is named', async () =
 })
 
 it('unreadable entries are skipped and reported to onUnreadable', async () => {
-  // It has a file that nobody may read, not even root.
+  // This folder has a file that not even root may read.
   const unreadable = '/proc/sys/vm'
   const told: string[] = []
   const pieces: Uint8Array[] = []

@@ -152,7 +152,7 @@ class TarWriter {
     }
   }
 
-  async entry(header: EntryHeader, body = new Uint8Array()): Promise<void> {
+  async entry(header: EntryHeader, body: Uint8Array = new Uint8Array()): Promise<void> {
     while (this.#waiting >= MAX_WAITING)
       await new Promise<void>(resolve => {
         this.#onRead = resolve

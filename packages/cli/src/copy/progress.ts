@@ -4,13 +4,13 @@ import { printable } from '../output/printable.ts'
 
 const SHOW_AFTER_MS = 1000
 const EVERY_MS = 200
-/** The rate is that of the last draws. */
+/** The rate is measured over this many draws. */
 const DRAWS = 15
-const BAR = 24
+const BAR_WIDTH = 24
 
-/** A line on stderr that is drawn again in place, for a copy that takes longer than a second and a person who watches. */
+/** A progress line on stderr that is redrawn in place. It is shown only on a terminal, and only after a second. */
 export class Progress implements Disposable {
-  /** Of all sources together. */
+  /** The total of all sources. */
   bytes = 0
   readonly #timer: NodeJS.Timeout | undefined
   readonly #started = performance.now()
@@ -24,7 +24,7 @@ export class Progress implements Disposable {
     if (process.stderr.isTTY === true && !options.isQuiet) this.#timer = setInterval(() => this.#draw(), EVERY_MS).unref()
   }
 
-  /** Turns to the next source; `total` where its length is known. */
+  /** Starts the next source. `total` is its size in bytes, if known. */
   begin(name: string, total?: number): void {
     this.#name = name
     this.#total = total
@@ -35,7 +35,7 @@ export class Progress implements Disposable {
     this.bytes += count
   }
 
-  /** The same bytes, counted. */
+  /** Passes the bytes on and counts them. */
   async *through(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const piece of source) {
       this.add(piece.length)
@@ -43,7 +43,7 @@ export class Progress implements Disposable {
     }
   }
 
-  /** Takes the line away, for another to be written there. */
+  /** Erases the line, so that other output can be written in its place. */
   clear(): void {
     if (this.#isDrawn) process.stderr.write('\r\x1b[K')
     this.#isDrawn = false
@@ -74,22 +74,22 @@ export class Progress implements Disposable {
 
 type Shown = { name: string; bytes: number; total: number | undefined; bytesPerSecond: number; columns: number }
 
-/** NAME [====    ] 45%  12.3 MiB of 27.0 MiB  8.1 MiB/s  2 s left; without what needs the total where that is unknown. */
+/** `NAME [====    ] 45%  12.3 MiB of 27.0 MiB  8.1 MiB/s  2 s left`; with an unknown total, the name, bytes and rate alone. */
 export function progressLine({ name, bytes, total, bytesPerSecond, columns }: Shown): string {
   const rate = `${bytesText(Math.round(bytesPerSecond))}/s`
   const parts = [bytesText(bytes), rate]
   if (total !== undefined && total > 0) {
     const done = Math.min(1, bytes / total)
-    const full = Math.floor(BAR * done)
-    parts[0] = `[${'='.repeat(full)}${' '.repeat(BAR - full)}] ${Math.floor(100 * done)}%  ${bytesText(bytes)} of ${bytesText(total)}`
+    const full = Math.floor(BAR_WIDTH * done)
+    parts[0] = `[${'='.repeat(full)}${' '.repeat(BAR_WIDTH - full)}] ${Math.floor(100 * done)}%  ${bytesText(bytes)} of ${bytesText(total)}`
     if (bytesPerSecond > 0 && bytes < total) parts.push(`${timeText((total - bytes) / bytesPerSecond)} left`)
   }
   const detail = parts.join('  ')
-  const room = columns - 1 - detail.length - 2
-  return room < 8 ? detail.slice(0, columns - 1) : `${shortened(stripVTControlCharacters(printable(name)), room)}  ${detail}`
+  const width = columns - 1 - detail.length - 2
+  return width < 8 ? detail.slice(0, columns - 1) : `${shortened(stripVTControlCharacters(printable(name)), width)}  ${detail}`
 }
 
-const shortened = (name: string, room: number) => (name.length > room ? `…${name.slice(name.length - room + 1)}` : name)
+const shortened = (name: string, width: number) => (name.length > width ? `…${name.slice(name.length - width + 1)}` : name)
 
 function timeText(seconds: number): string {
   const whole = Math.ceil(seconds)

@@ -1,15 +1,17 @@
-// What is at a path of a session, and where a copy goes that is put there.
+// Finds out what exists at a path in a session, and which path a copy into it gets.
 import { posix } from 'node:path'
 import { type FileInfo, SandglassError } from '@sandglass/sdk'
-import type { Copying, Remote } from './copying.ts'
-import { endsInSlash, nameOf } from './location.ts'
-import { inSession } from './sides.ts'
+import type { CopyContext, RemotePath } from './copy-context.ts'
+import { endsInSlash, inSession, nameOf } from './endpoint.ts'
 
-/** `real` is the path of a folder with every link followed. */
+/** `real` is the path of the folder with all links resolved. */
 export type Found = { kind: 'folder'; real: string } | { kind: 'file'; info: FileInfo }
 
-/** Undefined for what is not there. A link is followed inside the sandbox, so what it leads to decides. */
-export async function look({ session, path }: Omit<Remote, 'name'>, { user }: Pick<Copying, 'user'>): Promise<Found | undefined> {
+/** Undefined if nothing exists there. Links are resolved inside the sandbox. */
+export async function findRemote(
+  { session, path }: Omit<RemotePath, 'name'>,
+  { user }: Pick<CopyContext, 'user'>,
+): Promise<Found | undefined> {
   try {
     const info = await session.files.stat(path, user)
     if (info.type === 'directory') return { kind: 'folder', real: info.path }
@@ -27,27 +29,32 @@ export async function look({ session, path }: Omit<Remote, 'name'>, { user }: Pi
 }
 
 /** Throws FILE_NOT_FOUND if the source does not exist. */
-export async function lookAtSource(remote: Remote, copying: Copying): Promise<Found> {
-  const found = await look(remote, copying)
+export async function requireRemote(remote: RemotePath, copy: CopyContext): Promise<Found> {
+  const found = await findRemote(remote, copy)
   if (!found) throw new SandglassError('FILE_NOT_FOUND', { path: remote.path, where: inSession(remote.name) })
   return found
 }
 
-/** Where a file or folder called `from` goes: into a folder that is there under its own name, else under the name that was given. */
+/** The path that a copy gets. */
 export type Target = {
   path: string
-  /** The folder is there already, and what is copied joins what is in it. */
+  /** The folder exists already, and the copy is merged into it. */
   exists: boolean
 }
 
-export async function targetOf(remote: Remote, from: { path: string; isFolder: boolean }, copying: Copying): Promise<Target> {
+/** A copy into an existing folder keeps its own name; otherwise it gets the name of the target. */
+export async function resolveTarget(
+  remote: RemotePath,
+  from: { path: string; isFolder: boolean },
+  copy: CopyContext,
+): Promise<Target> {
   const { session, path } = remote
-  const found = await look(remote, copying)
+  const found = await findRemote(remote, copy)
   if (found?.kind !== 'folder') {
     if (endsInSlash(path) && !from.isFolder) throw new SandglassError('FILE_NOT_FOUND', { path, where: inSession(remote.name) })
     return { path, exists: found !== undefined }
   }
   if (from.isFolder && from.path.endsWith('/.')) return { path, exists: true }
   const inside = posix.join(path, nameOf(from.path))
-  return { path: inside, exists: (await look({ session, path: inside }, copying)) !== undefined }
+  return { path: inside, exists: (await findRemote({ session, path: inside }, copy)) !== undefined }
 }

@@ -1,21 +1,20 @@
 import { stat } from 'node:fs/promises'
 import { SandglassError } from '@sandglass/sdk'
 import { fileBody } from '@sandglass/sdk/node'
-import type { Copied, Copying, Remote } from './copying.ts'
-import { endsInSlash } from './location.ts'
+import type { CopyContext, CopyResult, RemotePath } from './copy-context.ts'
+import { endsInSlash, HERE } from './endpoint.ts'
 import { pack } from './pack.ts'
-import { look, targetOf } from './remote.ts'
-import { HERE } from './sides.ts'
+import { findRemote, resolveTarget } from './remote.ts'
 
-/** Copies a file or folder of this machine into a sandbox. */
-export async function copyToSandbox(from: string, to: Remote, copying: Copying): Promise<Copied> {
-  const { progress, user, onLeftOut, onUnreadable } = copying
+/** Copies a file or folder of this machine into a session. */
+export async function copyToSandbox(from: string, to: RemotePath, copy: CopyContext): Promise<CopyResult> {
+  const { progress, user, onLeftOut, onUnreadable } = copy
   const found = await stat(from).catch(error => {
     if (error.code === 'ENOENT') throw new SandglassError('FILE_NOT_FOUND', { path: from, where: HERE })
     throw error
   })
   if (!found.isDirectory() && !found.isFile()) throw new SandglassError('NOT_A_FILE', { path: from })
-  const target = await targetOf(to, { path: from, isFolder: found.isDirectory() }, copying)
+  const target = await resolveTarget(to, { path: from, isFolder: found.isDirectory() }, copy)
   if (found.isDirectory()) {
     progress.begin(from)
     const body = progress.through(pack(from, onLeftOut, { onUnreadable }))
@@ -28,11 +27,11 @@ export async function copyToSandbox(from: string, to: Remote, copying: Copying):
   return { entries: 1, target: target.path }
 }
 
-/** stdin as a file. */
-export async function copyFromStdin(to: Remote, copying: Copying): Promise<Copied> {
-  const { progress, user } = copying
+/** Writes stdin to a file in a session. */
+export async function copyFromStdin(to: RemotePath, copy: CopyContext): Promise<CopyResult> {
+  const { progress, user } = copy
   const { session, path } = to
-  if (endsInSlash(path) || (await look(to, copying))?.kind === 'folder') throw new SandglassError('IS_A_DIRECTORY', { path })
+  if (endsInSlash(path) || (await findRemote(to, copy))?.kind === 'folder') throw new SandglassError('IS_A_DIRECTORY', { path })
   progress.begin('stdin')
   await session.files.upload(path, progress.through(process.stdin), user)
   return { entries: 1, target: path }

@@ -1,25 +1,25 @@
-// Unpacks a tar from a sandbox into a folder of this machine. SECURITY: the archive is hostile. What holds:
-//   nothing is written outside the folder: no absolute name, no `..`, no component that is a symbolic link, whoever made it;
-//   links are made last, so no entry can pass through one that came before it, and only if they lead to inside the folder;
-//   a file is made new (O_EXCL, O_NOFOLLOW) after what had its name is removed, so no existing link or file is written through;
-//   devices, pipes, sockets and hard links to anything but files of this archive are refused; set-id bits are dropped,
-//   and modes are cut by the umask, as for every file that one makes.
+// Unpacks a tar from a sandbox into a folder of this machine. SECURITY: the archive is hostile. These rules hold:
+//   Nothing is written outside the folder: no absolute name, no `..`, no path component that is a symbolic link, whoever created it.
+//   Symbolic links are created last, so that no entry can be written through one, and only if they point to inside the folder.
+//   An existing file or link of the same name is removed and the file is created with O_EXCL and O_NOFOLLOW, so nothing is written through it.
+//   Devices, pipes, sockets and hard links to anything but files of this archive are refused. Set-id bits are dropped, and the umask
+//   applies to modes, as for every new file.
 import { constants } from 'node:fs'
 import { chmod, link, lstat, mkdir, open, rm, symlink, utimes } from 'node:fs/promises'
 import { posix } from 'node:path'
 import { SandglassError } from '@sandglass/sdk'
 import { saveTo } from '@sandglass/sdk/node'
+import { createAtomically } from './atomic-create.ts'
 import { DeepPaths } from './deep-paths.ts'
-import { wholeOrNone } from './half-made.ts'
+import { requireFreeSpace } from './free-space.ts'
 import { type OmissionCallbacks, readTar, type TarEntry, unsafe } from './read-tar.ts'
-import { requireRoom } from './room.ts'
 
 export type UnpackOptions = OmissionCallbacks & {
-  /** Leaves out entries that are refused, and names them, instead of stopping at the first. */
+  /** Gets each refused entry; the others are unpacked. Without it, the first refused entry is an error. */
   onSkip?: ((error: SandglassError<'ARCHIVE_UNSAFE'>) => void) | undefined
 }
 
-/** `folder` exists. Gives the number of entries. */
+/** `folder` must exist. Returns the number of entries. */
 export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, options: UnpackOptions = {}): Promise<number> {
   const { onSkip, ...callbacks } = options
   await using unpacking = new Unpacking(folder)
@@ -45,13 +45,13 @@ export async function unpack(source: AsyncIterable<Uint8Array>, folder: string, 
 }
 
 class Unpacking implements AsyncDisposable {
-  /** Made last. */
+  /** Targets of symbolic links by name; created last. */
   readonly links = new Map<string, string>()
   readonly #folder: string
   readonly #paths: DeepPaths
   readonly #files = new Set<string>()
   readonly #folders = new Map<string, Pick<TarEntry, 'mode' | 'modifiedAt'>>()
-  /** The folder that was looked at last. Nothing of the archive can replace it or one above it. */
+  /** The components of the folder that was checked last. No entry of the archive can replace it or a folder above it. */
   #entered: string[] = []
 
   constructor(folder: string) {
@@ -80,18 +80,18 @@ class Unpacking implements AsyncDisposable {
       if (!this.#files.has(original)) throw unsafe(entry.name, 'is a hard link to something that is not in the archive')
       await this.#makeHardLink(original, name)
     } else {
-      await requireRoom(this.#folder, name, entry.size)
+      await requireFreeSpace(this.#folder, name, entry.size)
       await writeFile(path, entry)
     }
     this.#files.add(name)
   }
 
-  /** When every folder is in place and none can be replaced by it any more. */
+  /** Called when all folders exist, so that a link cannot take the place of one. */
   async makeLink(name: string, target: string): Promise<void> {
     await symlink(target, await this.#freePath(name))
   }
 
-  /** Deepest first: a folder that is not writable could not have taken what is in it. */
+  /** Sets modes and times at the end, deepest folder first: entries could not have been created in a read-only folder. */
   async finishFolders(): Promise<void> {
     for (const [name, { mode, modifiedAt }] of [...this.#folders].reverse()) {
       const path = await this.#paths.to(name)
@@ -105,7 +105,7 @@ class Unpacking implements AsyncDisposable {
     await link(await others.to(original), await this.#paths.to(name))
   }
 
-  /** Makes the folders of a path one by one; each must be a real folder. */
+  /** Creates the folders of a path one by one; an existing one must be a real folder. */
   async #enter(name: string): Promise<void> {
     const parts = name === '.' ? [] : name.split('/')
     const common = parts.findIndex((part, i) => part !== this.#entered[i])
@@ -126,7 +126,7 @@ class Unpacking implements AsyncDisposable {
     }
   }
 
-  /** The path of an entry whose folder is made and whose name nothing has any more: a file or link is removed; a folder is in the way. */
+  /** Prepares the path of an entry: creates its folder and removes an existing file or link. An existing folder is an error. */
   async #freePath(name: string): Promise<string> {
     await this.#enter(posix.dirname(name))
     const path = await this.#paths.to(name)
@@ -144,28 +144,28 @@ class Unpacking implements AsyncDisposable {
 const KINDS: Record<string, string> = { 'character-device': 'device', 'block-device': 'device', fifo: 'pipe' }
 
 async function writeFile(path: string, entry: TarEntry): Promise<void> {
-  const make = () => open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
-  await wholeOrNone(path, make, async made => {
-    await using file = made
+  const create = () => open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
+  await createAtomically(path, create, async created => {
+    await using file = created
     await saveTo(file, entry.body)
     await file.chmod(entry.mode & ~process.umask())
     await file.utimes(new Date(), entry.modifiedAt)
   })
 }
 
-/** Relative, without `..`, in plain form. */
+/** Returns the name in normal form. Throws if it is absolute or contains `..`. */
 function safeName(name: string): string {
   if (name.startsWith('/')) throw unsafe(name, 'its name is absolute')
   if (name.includes('\0')) throw unsafe(name, 'its name has a NUL')
   if (name.split('/').includes('..')) throw unsafe(name, 'its name leads out of the folder')
-  const plain = posix.normalize(name).replace(/\/$/, '')
-  if (plain === '' || plain === '.') throw unsafe(name, 'has no name')
-  return plain
+  const normal = posix.normalize(name).replace(/\/$/, '')
+  if (normal === '' || normal === '.') throw unsafe(name, 'has no name')
+  return normal
 }
 
 /**
- * Where a link may lead: up by at most as many folders as it stands in, then down. A `..` after a name is refused as well: the name may be
- * another link, and from where that leads the way up could end outside.
+ * A link target may start with at most as many `..` as the link has folders above it. A `..` after a name is refused: the name may be another
+ * link, and the `..` would then lead up from where that one points.
  */
 function safeTarget(name: string, target: string): string {
   const parts = target.split('/').filter(part => part !== '' && part !== '.')

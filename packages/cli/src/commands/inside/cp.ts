@@ -1,13 +1,12 @@
 import type { SandboxClient } from '@sandglass/sdk'
 import type { Command, Context } from '../../command.ts'
 import { copyBetween } from '../../copy/between.ts'
-import type { Copied, Copying, Remote } from '../../copy/copying.ts'
+import type { CopyContext, CopyResult, RemotePath } from '../../copy/copy-context.ts'
+import { type Endpoint, HERE, inSession, nameOf, parseEndpoint, withEndpoint } from '../../copy/endpoint.ts'
 import { copyFromSandbox, copyToStdout, isHostFolder } from '../../copy/from-sandbox.ts'
-import { type Location, nameOf, parseLocation } from '../../copy/location.ts'
-import { CopyNotes } from '../../copy/notes.ts'
+import { Omissions } from '../../copy/omissions.ts'
 import { Progress } from '../../copy/progress.ts'
-import { look } from '../../copy/remote.ts'
-import { HERE, inSession, withSide } from '../../copy/sides.ts'
+import { findRemote } from '../../copy/remote.ts'
 import { copyFromStdin, copyToSandbox } from '../../copy/to-sandbox.ts'
 import { printable, printableJson } from '../../output/printable.ts'
 import { usage } from '../../parser/parse.ts'
@@ -38,36 +37,36 @@ entries that would leave the target folder (absolute names, .., links that lead 
       about: 'out of a session: leave out entries that are refused and say so, instead of stopping',
     },
   },
-  completes: 'locations',
+  completes: 'endpoints',
   async run({ args, rest, flags }, context) {
-    const sources = [...args, ...(rest ?? [])].map(parseLocation)
+    const sources = [...args, ...(rest ?? [])].map(parseEndpoint)
     const target = sources.pop()
     if (target === undefined || sources.length === 0) throw usage('cp takes one or more sources and a target')
-    refuseEnds(sources, target)
+    refuseEndpoints(sources, target)
     using progress = new Progress({ isQuiet: context.quiet })
-    const notes = new CopyNotes(progress, context)
-    const { onLeftOut, onUnreadable } = notes
-    const copying: Copying = {
+    const omissions = new Omissions(progress, context)
+    const { onLeftOut, onUnreadable } = omissions
+    const copy: CopyContext = {
       progress,
-      user: flags.user === undefined ? {} : ({ user: flags.user } as Copying['user']),
+      user: flags.user === undefined ? {} : ({ user: flags.user } as CopyContext['user']),
       onLeftOut,
       onUnreadable,
       onSkip: flags['skip-unsafe'] === true ? error => onLeftOut(`${error.detail.entry}: ${error.detail.issue}`) : undefined,
     }
-    const { copied, code } = await copyAll(sources, target, copying, context)
+    const { copied, code } = await copyAll(sources, target, copy, context)
     if (copied && context.json) {
       const { entries, target } = copied
       context.print(
-        `${printableJson({ entries, bytes: progress.bytes, target, left_out: notes.leftOut, unreadable: notes.unreadable })}\n`,
+        `${printableJson({ entries, bytes: progress.bytes, target, left_out: omissions.leftOut, unreadable: omissions.unreadable })}\n`,
       )
     }
     progress.clear()
-    notes.requireAll(flags.user !== 'root' && sources.some(({ kind }) => kind === 'sandbox'))
+    omissions.requireNoneUnreadable(flags.user !== 'root' && sources.some(({ kind }) => kind === 'sandbox'))
     return code
   },
 }
 
-function refuseEnds(sources: readonly Location[], target: Location): void {
+function refuseEndpoints(sources: readonly Endpoint[], target: Endpoint): void {
   if (target.kind !== 'sandbox' && sources.some(({ kind }) => kind !== 'sandbox'))
     throw usage('a source or the target must be NAME:PATH, in a session')
   if (sources.length === 1) return
@@ -78,61 +77,61 @@ function refuseEnds(sources: readonly Location[], target: Location): void {
   if (twice !== undefined) throw usage(`two sources are called ${printable(twice)}: one would replace the other`)
 }
 
-/** Of several sources, one that fails does not keep the others; its failure decides the exit code. */
+/** With several sources, a failed one does not stop the others; its error decides the exit code. */
 async function copyAll(
-  sources: readonly Location[],
-  target: Location,
-  copying: Copying,
+  sources: readonly Endpoint[],
+  target: Endpoint,
+  copy: CopyContext,
   context: Context,
-): Promise<{ copied: Copied | undefined; code: number }> {
+): Promise<{ copied: CopyResult | undefined; code: number }> {
   const client = await context.connect()
   const [only, ...others] = sources
-  if (only !== undefined && others.length === 0) return { copied: await copyOne(client, only, target, copying), code: 0 }
-  const folder = await requireFolder(client, target, copying)
+  if (only !== undefined && others.length === 0) return { copied: await copyOne(client, only, target, copy), code: 0 }
+  const folder = await requireFolder(client, target, copy)
   let [entries, code] = [0, 0]
   for (const source of sources) {
     try {
-      entries += (await copyOne(client, source, target, copying))?.entries ?? 0
+      entries += (await copyOne(client, source, target, copy))?.entries ?? 0
     } catch (error) {
-      copying.progress.clear()
+      copy.progress.clear()
       code = await context.report(error)
     }
   }
   return { copied: { entries, target: folder }, code }
 }
 
-async function requireFolder(client: SandboxClient, target: Location, copying: Copying): Promise<string> {
+async function requireFolder(client: SandboxClient, target: Endpoint, copy: CopyContext): Promise<string> {
   if (target.kind === 'stdio') return '-'
   const { path } = target
   const where = target.kind === 'host' ? HERE : inSession(target.session)
   try {
     const isFolder =
-      target.kind === 'host' ? await isHostFolder(path) : (await look(remote(client, target), copying))?.kind === 'folder'
+      target.kind === 'host' ? await isHostFolder(path) : (await findRemote(remote(client, target), copy))?.kind === 'folder'
     if (isFolder) return path
   } catch (error) {
-    throw target.kind === 'sandbox' ? withSide(error, target.session) : withSide(error, '')
+    throw target.kind === 'sandbox' ? withEndpoint(error, target.session) : withEndpoint(error, '')
   }
   throw usage(`with several sources the target must be an existing folder ${where}: ${path}`)
 }
 
-async function copyOne(client: SandboxClient, from: Location, to: Location, copying: Copying): Promise<Copied | undefined> {
+async function copyOne(client: SandboxClient, from: Endpoint, to: Endpoint, copy: CopyContext): Promise<CopyResult | undefined> {
   try {
     if (to.kind === 'sandbox') {
       const target = remote(client, to)
-      if (from.kind === 'stdio') return await copyFromStdin(target, copying)
-      if (from.kind === 'host') return await copyToSandbox(from.path, target, copying)
-      return await copyBetween(remote(client, from), target, copying)
+      if (from.kind === 'stdio') return await copyFromStdin(target, copy)
+      if (from.kind === 'host') return await copyToSandbox(from.path, target, copy)
+      return await copyBetween(remote(client, from), target, copy)
     }
     if (from.kind !== 'sandbox') return undefined
-    if (to.kind === 'host') return await copyFromSandbox(remote(client, from), to.path, copying)
-    await copyToStdout(remote(client, from), copying)
+    if (to.kind === 'host') return await copyFromSandbox(remote(client, from), to.path, copy)
+    await copyToStdout(remote(client, from), copy)
     return undefined
   } catch (error) {
-    throw withSide(error, to.kind === 'sandbox' ? to.session : from.kind === 'sandbox' ? from.session : '')
+    throw withEndpoint(error, to.kind === 'sandbox' ? to.session : from.kind === 'sandbox' ? from.session : '')
   }
 }
 
-const remote = (client: SandboxClient, { session, path }: Extract<Location, { kind: 'sandbox' }>): Remote => ({
+const remote = (client: SandboxClient, { session, path }: Extract<Endpoint, { kind: 'sandbox' }>): RemotePath => ({
   session: client.session(session),
   name: session,
   path,

@@ -125,15 +125,15 @@ function unlessGone(error: unknown): void {
 }
 
 async function copyIn(session: Session, context: Context): Promise<void> {
-  const [{ copyToSandbox }, { CopyNotes }, { Progress }] = await Promise.all([
+  const [{ copyToSandbox }, { Omissions }, { Progress }] = await Promise.all([
     import('../../copy/to-sandbox.ts'),
-    import('../../copy/notes.ts'),
+    import('../../copy/omissions.ts'),
     import('../../copy/progress.ts'),
   ])
   using progress = new Progress({ isQuiet: context.quiet })
-  const notes = new CopyNotes(progress, context)
-  const { onLeftOut, onUnreadable } = notes
+  const omissions = new Omissions(progress, context)
+  const { onLeftOut, onUnreadable } = omissions
   const target = { session, name: session.name, path: '/workspace' }
   await copyToSandbox('./.', target, { progress, user: {}, onLeftOut, onUnreadable, onSkip: undefined })
-  notes.requireAll()
+  omissions.requireNoneUnreadable()
 }

@@ -1,15 +1,15 @@
 import { statfs } from 'node:fs/promises'
 import { SandglassError } from '@sandglass/sdk'
 
-/** Shorter files are not asked about: each call costs more than it could save. */
-const ASK_FROM_BYTES = 1024 * 1024
+/** Smaller files are not checked: the call costs more than it could save. */
+const CHECK_FROM_BYTES = 1024 * 1024
 
 /**
- * Refuses a file that the disk under `folder` cannot hold, before its first byte. SECURITY: a sparse file of terabytes costs a sandbox
- * nothing, and would fill this machine.
+ * Throws TARGET_FULL if a file of `bytes` does not fit on the disk of `folder`. SECURITY: a sparse file of terabytes costs a sandbox nothing
+ * and would fill this machine.
  */
-export async function requireRoom(folder: string, path: string, bytes: number): Promise<void> {
-  if (bytes < ASK_FROM_BYTES) return
+export async function requireFreeSpace(folder: string, path: string, bytes: number): Promise<void> {
+  if (bytes < CHECK_FROM_BYTES) return
   const { bavail, bsize } = await statfs(folder)
   const free = bavail * bsize
   if (bytes > free) throw new SandglassError('TARGET_FULL', { path, bytes, free })
@@ -17,8 +17,8 @@ export async function requireRoom(folder: string, path: string, bytes: number): 
 
 const STEP_BYTES = 16 * 1024 * 1024
 
-/** The same bytes. Those beyond `announced`, of a file that grew or that a link leads to, come only while there is room for more. */
-export async function* withinRoom(
+/** Passes the bytes on. Beyond `announced` (the file grew, or is behind a link) it throws TARGET_FULL before the disk is full. */
+export async function* withinFreeSpace(
   source: AsyncIterable<Uint8Array>,
   folder: string,
   path: string,

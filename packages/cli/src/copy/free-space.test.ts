@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { withinRoom } from './room.ts'
+import { withinFreeSpace } from './free-space.ts'
 
 async function* endless(pieces: number) {
   for (let i = 0; i < pieces; i++) yield new Uint8Array(1024 * 1024)
@@ -11,14 +11,14 @@ async function* endless(pieces: number) {
 
 async function taken(announced: number, pieces: number, folder: string): Promise<number> {
   let bytes = 0
-  for await (const piece of withinRoom(endless(pieces), folder, 'bomb', announced)) bytes += piece.length
+  for await (const piece of withinFreeSpace(endless(pieces), folder, 'bomb', announced)) bytes += piece.length
   return bytes
 }
 
-const mayMount = process.getuid?.() === 0 // only root can make a small disk
+const mayMount = process.getuid?.() === 0 // only root can mount a small disk
 
-test.runIf(mayMount)('a file that is longer than it said is stopped while there is room left', async () => {
-  const small = mkdtempSync(join(tmpdir(), 'room-'))
+test.runIf(mayMount)('a file that is longer than announced is stopped before the disk is full', async () => {
+  const small = mkdtempSync(join(tmpdir(), 'free-space-'))
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', small])
   onTestFinished(() => {
     execFileSync('umount', [small])
@@ -28,6 +28,6 @@ test.runIf(mayMount)('a file that is longer than it said is stopped while there 
   expect(await taken(2 ** 22, 4, small)).toBe(2 ** 22)
 })
 
-test('where there is room everything comes', async () => {
+test('with enough free space every byte is passed on', async () => {
   expect(await taken(0, 40, tmpdir())).toBe(40 * 2 ** 20)
 })
