@@ -67,7 +67,7 @@ test('detaching leaves the shell running and gives the terminal back as it was',
   await deadline('the other screen is on', () => tmux.value('alternate_on') === '1')
   tmux.key('Enter')
   tmux.text('~.')
-  await tmux.shows(/detached; the shell goes on/)
+  await tmux.shows(/detached; the shell keeps running/)
   tmux.line('stty -g > "$HOME/after"; echo do"ne"')
   await tmux.shows(/^done$/m)
   expect(await readFile(join(cli.home, 'after'), 'utf8')).toBe(await readFile(join(cli.home, 'before'), 'utf8'))

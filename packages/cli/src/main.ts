@@ -1,15 +1,13 @@
-// One run of the command line: find the command, read its flags, run it, turn what went wrong into a line and an exit code.
+// One run of the command line: finds the command, parses its flags, runs it, and turns an error into a message and an exit code.
 import type { Command, Context, Input } from './command.ts'
 import { isCommand, loadCommand } from './commands.ts'
-import { once } from './once.ts'
-import { optionsOf } from './parser/options-of.ts'
-import { parseInput, splitCommand, text, unknownCommand } from './parser/parse.ts'
+import { optionsOf, parseInput, splitCommand, text, unknownCommand } from './parser/parse.ts'
 
-/** What a failure is told about: the command that ran, once it is known. */
+/** The command that runs, for error messages; undefined until it is known. */
 type Named = { name: string; command: Command; argv: readonly string[] } | undefined
 
 export async function main(): Promise<void> {
-  leaveQuietlyOnBrokenPipe(process.stdout)
+  exitOnBrokenPipe(process.stdout)
   const argv = process.argv.slice(2)
   const { name, rest } = splitCommand(argv)
   let named: Named
@@ -30,12 +28,12 @@ async function run(named: NonNullable<Named>, env: Context['env']): Promise<numb
   const { name, command, argv } = named
   const input = parseInput(argv, optionsOf(command, argv))
   if (input.flags.help) return showHelp(command, name, input.args[0])
-  return runNoting(command, input, context(env, input.flags, named))
+  return runWithNote(command, input, context(env, input.flags, named))
 }
 
-/** Tells of a configuration that the daemon has not read: when it is asked for a change, or refuses something. */
-async function runNoting(command: Command, input: Input, self: Context): Promise<number> {
-  const note = once(async () => (await import('./daemon/outdated-note.ts')).noteOutdated(self))
+/** Notes that the daemon runs with an older configuration, before a change and after an error of the daemon. */
+async function runWithNote(command: Command, input: Input, self: Context): Promise<number> {
+  const note = lazy(async () => (await import('./daemon/running-daemon.ts')).noteOutdated(self))
   const isChange = command.changes === true || command.changes?.includes(input.args[0] ?? '')
   const connect: Context['connect'] = async () => {
     const client = await self.connect()
@@ -45,13 +43,13 @@ async function runNoting(command: Command, input: Input, self: Context): Promise
   try {
     return (await command.run(input, { ...self, connect })) ?? 0
   } catch (error) {
-    const { isFromDaemon } = await import('./daemon/outdated-note.ts')
+    const { isFromDaemon } = await import('./daemon/running-daemon.ts')
     if (isFromDaemon(error)) await note()
     throw error
   }
 }
 
-/** No command: --version, or help. */
+/** Runs without a command: --version, or help. */
 async function runBare(rest: readonly string[], env: Context['env']): Promise<number> {
   const { flags } = parseInput(rest, { version: { type: 'boolean', about: '' } })
   const command = await loadCommand(flags.version ? 'version' : 'help')
@@ -71,8 +69,8 @@ async function showHelp(command: Command, name: string, action = ''): Promise<nu
 async function fail(error: unknown, named: Named, options: { env: Context['env']; isJson: boolean }): Promise<number> {
   const [{ report }, { withHelp }] = await Promise.all([import('./output/report.ts'), import('./output/next-step.ts')])
   errorStream()
-  const told = named ? await withHelp(error, named, options.env) : error
-  return report(told, { isDebug: Boolean(options.env.SANDGLASS_DEBUG), isJson: options.isJson })
+  const explained = named ? await withHelp(error, named, options.env) : error
+  return report(explained, { isDebug: Boolean(options.env.SANDGLASS_DEBUG), isJson: options.isJson })
 }
 
 function context(env: Context['env'], flags: Record<string, unknown>, named: Named): Context {
@@ -84,7 +82,7 @@ function context(env: Context['env'], flags: Record<string, unknown>, named: Nam
     json: isJson,
     quiet,
     configPath,
-    settings: once(async () => (await import('./daemon/settings.ts')).loadSettings(configPath, env)),
+    settings: lazy(async () => (await import('./daemon/settings.ts')).loadSettings(configPath, env)),
     connect: async () => (await import('./daemon/connect.ts')).connect(self),
     print: output => void process.stdout.write(output),
     say: line => {
@@ -95,18 +93,27 @@ function context(env: Context['env'], flags: Record<string, unknown>, named: Nam
   return self
 }
 
+/** Calls `load` at the first call, and returns the same promise at every call. */
+function lazy<T>(load: () => Promise<T>): () => Promise<T> {
+  let loaded: Promise<T> | undefined
+  return () => {
+    loaded ??= load()
+    return loaded
+  }
+}
+
 const beforeDashes = (argv: readonly string[]) => (argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv)
 
-/** `sandglass ls | head -1`: the reader has what it wanted. 141 is what a shell shows for SIGPIPE. */
-function leaveQuietlyOnBrokenPipe(stream: NodeJS.WriteStream): void {
+/** Exits without an error message when the reader has gone, as in `sandglass ls | head -1`. 141 is a shell's code for SIGPIPE. */
+function exitOnBrokenPipe(stream: NodeJS.WriteStream): void {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error
     process.exit(141)
   })
 }
 
-/** Made on first use: a stream that nothing is written to costs time for nothing. */
+/** Opens stderr at its first use, since opening it takes time. */
 function errorStream(): NodeJS.WriteStream {
-  if (process.stderr.listenerCount('error') === 0) leaveQuietlyOnBrokenPipe(process.stderr)
+  if (process.stderr.listenerCount('error') === 0) exitOnBrokenPipe(process.stderr)
   return process.stderr
 }

@@ -1,8 +1,8 @@
-/** The known word with the smallest edit distance to a mistyped one; null if none is within `maxEdits`. */
+/** The known word that `word` is most likely a typing error of; null if none is within `maxEdits`. Free of zod, for the command line. */
 export function nearest(
   word: string,
   known: readonly string[],
-  maxEdits = Math.max(2, Math.ceil(word.length / 2)),
+  maxEdits = Math.max(1, Math.floor(word.length / 3)),
 ): string | null {
   let best: { word: string; distance: number } | null = null
   for (const candidate of known) {
@@ -12,15 +12,18 @@ export function nearest(
   return best !== null && best.distance <= maxEdits ? best.word : null
 }
 
+/** Counts insertions, deletions, replacements and swaps of neighbours. */
 function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)]
+  const at = (i: number, j: number) => rows[i]?.[j] ?? Number.POSITIVE_INFINITY
   for (let i = 1; i <= a.length; i++) {
-    const next = [i]
+    const row = [i]
+    rows.push(row)
     for (let j = 1; j <= b.length; j++) {
-      const substituted = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(substituted, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+      const replaced = at(i - 1, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      const isSwap = a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      row.push(Math.min(at(i - 1, j) + 1, at(i, j - 1) + 1, replaced, isSwap ? at(i - 2, j - 2) + 1 : Number.POSITIVE_INFINITY))
     }
-    row = next
   }
-  return row[b.length] ?? 0
+  return at(a.length, b.length)
 }

@@ -1,16 +1,9 @@
-// Candidates for the shell: `sandglass __complete WORD...`, the last word being the one under the cursor. One candidate a line, with its
-// explanation behind a tab; `:files` on a line of its own asks the shell to offer files of this machine as well.
+// Prints candidates for the shell: `sandglass __complete WORD...`, where the last word is the one under the cursor. Each line is a candidate,
+// with its explanation after a tab; a line `:files` asks the shell to offer files of this machine as well.
 import type { Command, Context, Flag } from '../command.ts'
 import { COMMAND_NAMES, GLOBAL_FLAGS, isCommand, loadCommand } from '../commands.ts'
-import { optionsOf } from '../parser/options-of.ts'
-import { splitCommand } from '../parser/parse.ts'
-import { imageNames } from './images.ts'
-import { locations } from './locations.ts'
-import { processNames } from './processes.ts'
-import { sessionNames } from './sessions.ts'
-
-export type Candidates = { words: readonly Candidate[]; hasFiles?: boolean }
-export type Candidate = { word: string; about?: string }
+import { optionsOf, splitCommand } from '../parser/parse.ts'
+import { type Candidate, type Candidates, endpoints, imageNames, processNames, sessionNames } from './candidates.ts'
 
 export async function complete(words: readonly string[], context: Context): Promise<number> {
   const { words: found, hasFiles } = await candidates(words, context)
@@ -52,7 +45,7 @@ async function argument(
     return unused(known, earlier, current)
   }
   if (completes === undefined) return { words: [] }
-  if (completes === 'endpoints') return locations(current, context)
+  if (completes === 'endpoints') return endpoints(current, context)
   const [session] = earlier
   if (completes === 'processes' && session !== undefined) {
     const known = await processNames(session, context)

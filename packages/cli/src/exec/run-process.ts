@@ -11,60 +11,52 @@ import {
 import type { Context } from '../command.ts'
 import { toJson } from '../output/show-session.ts'
 import { runTerminal } from '../terminal/attach-terminal.ts'
-import { BROKEN_PIPE, onBrokenPipe } from './broken-pipe.ts'
-import { Collected } from './collected.ts'
-import { type Farewell, forwardInterrupts, INTERRUPTED, leave, TERMINATED } from './interrupts.ts'
+import { BoundedOutput } from './bounded-output.ts'
+import { BROKEN_PIPE, INTERRUPTED, TERMINATED } from './exit-codes.ts'
+import { type EarlyExit, exitEarly, forwardInterrupts } from './interrupts.ts'
 import { limitNote, timeoutNote } from './notes.ts'
-import { safeSink } from './safe-sink.ts'
-import { sendStdin } from './send-stdin.ts'
+import { onBrokenPipe, safeSink } from './output.ts'
+import { sendStdin } from './stdin.ts'
 
-type ProcessRun = ProcessOptions & Pick<Join, 'isRaw' | 'leaving' | 'name'>
+type ProcessRun = ProcessOptions & Pick<AttachOptions, 'isRaw' | 'earlyExit' | 'onAttached' | 'name'>
 
-/** Runs a program with its own stdin, stdout and stderr joined to ours, or with all it printed in one reply at the end. */
+/** Runs a program with its stdin, stdout and stderr connected to ours; with --json, prints one reply at the end. */
 export async function runProcess(
   session: Session,
   argv: string[],
-  { isRaw, leaving, name, ...options }: ProcessRun,
+  { isRaw, earlyExit, onAttached, name, ...options }: ProcessRun,
   context: Context,
 ): Promise<number> {
   const started = await startProcess(session, argv, { ...options, holdOutput: true }, context)
   if (typeof started === 'number') return started
-  return joinProcess(
-    session,
-    started,
-    { isRaw, leaving, name, sendsStdin: options.stdin === true, timeoutMs: options.timeoutMs, size: options.tty },
-    context,
-  )
+  const { timeoutMs, tty: size } = options
+  const attach = { isRaw, earlyExit, onAttached, name, sendsStdin: options.stdin === true, timeoutMs, size }
+  return attachProcess(session, started, attach, context)
 }
 
-export type Join = {
+export type AttachOptions = {
   isRaw: boolean
   sendsStdin: boolean
-  /** The timeout it was started with, for the note about it. */
+  /** The timeout that the process was started with, for the note about it. */
   timeoutMs?: number | undefined
-  /** The size that its terminal has. */
+  /** The current size of the terminal inside. */
   size?: TerminalSize | undefined
-  /** What notes call the session, or null for a session that is removed afterwards. */
+  /** The name of the session for notes; null for a session that is removed afterwards. */
   name: string | null
-  /** What becomes of a process that the user leaves before it ends; it is killed when absent. */
-  leaving?: Leaving | undefined
+  /** How we exit before the process has ended; when absent, the process is killed. */
+  earlyExit?: EarlyExit | undefined
+  /** Called when signals are forwarded to the process from then on. */
+  onAttached?: (() => void) | undefined
 }
 
-export type Leaving = Farewell & {
-  /** What the third Ctrl-C does, as in "Ctrl-C once more kills it". */
-  third: string
-  /** Called when signals go to the process from here on. */
-  onJoin?(): void
-}
+/** How long the request to kill may take. */
+const KILL_TIMEOUT_MS = 3000
 
-/** How long the kill may take to get on its way. */
-const PATIENCE_MS = 3000
-
-/** Joins the streams of a process to ours until it ends, and gives its exit code. */
-export async function joinProcess(
+/** Connects the streams of a process to ours until it ends, and returns its exit code. */
+export async function attachProcess(
   session: Session,
   started: ProcessInfo,
-  { isRaw, sendsStdin, timeoutMs, size, name, leaving }: Join,
+  { isRaw, sendsStdin, timeoutMs, size, name, earlyExit, onAttached }: AttachOptions,
   context: Context,
 ): Promise<number> {
   const since = performance.now()
@@ -72,29 +64,29 @@ export async function joinProcess(
   if (started.tty) {
     const code = await runTerminal(attached, size)
     if (code === 'detached') {
-      context.say(`${(leaving?.end && leaving.farewell) ?? `detached; process ${started.pid} goes on`}\n`)
+      context.say(`${(earlyExit?.cleanUp && earlyExit.message) ?? `detached; process ${started.pid} keeps running`}\n`)
       return 0
     }
     const { limitHit } = await attached.exit
     if (limitHit) context.say(limitNote(name, limitHit))
     return code
   }
-  const left = leaving ?? { third: 'kills it', end: () => kill(attached) }
-  const leaveWith = (code: number) => void leave(code, left, context)
+  const early = earlyExit ?? { effect: 'kills it', cleanUp: () => kill(attached) }
+  const exit = (code: number) => void exitEarly(code, early, context)
   using _interrupts = forwardInterrupts(
-    { send: () => signal(attached, 'INT'), third: left.third, leave: () => leaveWith(INTERRUPTED) },
+    { send: () => signal(attached, 'INT'), effect: early.effect, exit: () => exit(INTERRUPTED) },
     context,
   )
-  using _signals = forwardSignals(attached, () => leaveWith(TERMINATED))
-  leaving?.onJoin?.()
+  using _signals = forwardSignals(attached, () => exit(TERMINATED))
+  onAttached?.()
   if (sendsStdin) void sendStdin(attached, context.report)
-  const ended = context.json ? await collect(attached, started, since, context) : await carry(attached, isRaw)
+  const ended = context.json ? await collect(attached, started, since, context) : await show(attached, isRaw)
   if (ended.timedOut) context.say(timeoutNote(timeoutMs ?? 0))
   if (ended.limitHit && !context.json) context.say(limitNote(name, ended.limitHit))
   return process.stdout.errored ? BROKEN_PIPE : ended.exitCode
 }
 
-/** Starts a program that runs on with nobody attached, and prints its pid. */
+/** Starts a program without attaching to it, and prints its pid. */
 export async function startDetached(
   session: Session,
   argv: string[],
@@ -107,7 +99,7 @@ export async function startDetached(
   return 0
 }
 
-/** A program that is not there or may not be run ends with the code a shell would give. */
+/** Returns the exit code of a shell, 127 or 126, for a program that does not exist or may not be executed. */
 async function startProcess(
   session: Session,
   argv: string[],
@@ -126,7 +118,7 @@ async function startProcess(
 
 const FORWARDED = { SIGTERM: 'TERM', SIGHUP: 'HUP', SIGQUIT: 'QUIT', SIGUSR1: 'USR1', SIGUSR2: 'USR2' } as const
 
-/** A program may ignore the request to end, and a sandbox may not pass it on: at the second one the user leaves. */
+/** A program may ignore SIGTERM, and a sandbox may not deliver it, so the second SIGTERM calls `onSecond`. */
 function forwardSignals(attached: Attachment, onSecond: () => void): Disposable {
   let requests = 0
   const handlers = (Object.keys(FORWARDED) as (keyof typeof FORWARDED)[]).map(name => {
@@ -144,15 +136,15 @@ function forwardSignals(attached: Attachment, onSecond: () => void): Disposable 
   }
 }
 
-/** Whatever becomes of the connection. */
+/** Resolves even if the connection is lost. */
 const kill = (attached: Attachment) =>
-  Promise.race([attached.signal('KILL').catch(() => undefined), setTimeout(PATIENCE_MS, undefined, { ref: false })])
+  Promise.race([attached.signal('KILL').catch(() => undefined), setTimeout(KILL_TIMEOUT_MS, undefined, { ref: false })])
 
-/** A lost connection ends the reading of output, which tells it. */
+/** Ignores a lost connection, which the reader of the output reports. */
 const signal = (attached: Attachment, name: 'INT' | (typeof FORWARDED)[keyof typeof FORWARDED]) =>
   void attached.signal(name).catch(() => undefined)
 
-async function carry(attached: Attachment, isRaw: boolean): Promise<Exit> {
+async function show(attached: Attachment, isRaw: boolean): Promise<Exit> {
   const sinks = { stdout: safeSink(process.stdout, isRaw), stderr: safeSink(process.stderr, isRaw) }
   onBrokenPipe([process.stdout, process.stderr], () => signal(attached, 'TERM'))
   try {
@@ -163,9 +155,9 @@ async function carry(attached: Attachment, isRaw: boolean): Promise<Exit> {
   }
 }
 
-/** The reply of exec, with stdout and stderr also apart. */
+/** Prints the API's reply of exec, with stdout and stderr also apart. */
 async function collect(attached: Attachment, { cwd }: ProcessInfo, since: number, { print }: Context): Promise<Exit> {
-  const kept = { output: new Collected(), stdout: new Collected(), stderr: new Collected() }
+  const kept = { output: new BoundedOutput(), stdout: new BoundedOutput(), stderr: new BoundedOutput() }
   try {
     for await (const { stream, data } of attached) {
       kept.output.add(data)

@@ -1,9 +1,6 @@
 import { SandglassError, SESSION_ID, SESSION_NAME } from '@sandglass/contract/tables'
 import type { Command, Environment } from '../command.ts'
-import { nearest } from '../parser/nearest.ts'
-import { optionsOf } from '../parser/options-of.ts'
-import { parseInput, writtenFlag } from '../parser/parse.ts'
-import { UsageError } from '../parser/usage-error.ts'
+import { optionsOf, parseInput, suggestion, UsageError, writtenFlag } from '../parser/parse.ts'
 
 type Run = { name: string; command: Command; argv: readonly string[] }
 
@@ -46,11 +43,11 @@ async function withNearestSession(
 ): Promise<SandglassError> {
   const { config } = parseInput(argv, optionsOf(command, argv)).flags
   const [{ sessionNames }, { loadSettings }] = await Promise.all([
-    import('../complete/sessions.ts'),
+    import('../complete/candidates.ts'),
     import('../daemon/settings.ts'),
   ])
   const names = await sessionNames({ settings: () => loadSettings(typeof config === 'string' ? config : undefined, env) })
-  const meant = nearest(error.detail.id.toLowerCase(), names)
+  const meant = suggestion(error.detail.id.toLowerCase(), names)
   if (meant === undefined) return error
   return error.with({ next: `did you mean ${meant}? \`sandglass ls\` shows what there is` })
 }

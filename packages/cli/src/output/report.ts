@@ -1,6 +1,6 @@
 import { styleText } from 'node:util'
 import { SandglassError } from '@sandglass/contract/tables'
-import { UsageError } from '../parser/usage-error.ts'
+import { UsageError } from '../parser/parse.ts'
 import { printable, printableJson, printableLines } from './printable.ts'
 
 export type ReportOptions = { isDebug: boolean; isJson: boolean }

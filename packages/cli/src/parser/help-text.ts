@@ -2,7 +2,7 @@ import { styleText } from 'node:util'
 import type { Command, Flag } from '../command.ts'
 import { GLOBAL_FLAGS } from '../commands.ts'
 import { hanging, textWidth, wrapText } from '../output/wrap.ts'
-import { optionsOf } from './options-of.ts'
+import { optionsOf } from './parse.ts'
 
 /** Help of one command. */
 export function commandHelp(name: string, command: Command, stream: NodeJS.WriteStream): string {

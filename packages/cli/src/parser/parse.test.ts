@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { nearest } from './nearest.ts'
-import { oneArgument, parseInput, splitCommand, unknownCommand } from './parse.ts'
+import { oneArgument, parseInput, splitCommand, suggestion, unknownCommand } from './parse.ts'
 
 const OPTIONS = { all: { type: 'boolean', about: '' }, env: { type: 'string', multiple: true, about: '' } } as const
 
@@ -50,9 +49,9 @@ test('one name is one name', () => {
 })
 
 test('the nearest word is one that is near', () => {
-  expect(nearest('ls', ['rm', 'cp'])).toBeUndefined()
-  expect(nearest('pasue', ['pause', 'resume'])).toBe('pause')
-  expect(nearest('insp', ['inspect', 'init'])).toBe('inspect')
+  expect(suggestion('ls', ['rm', 'cp'])).toBeUndefined()
+  expect(suggestion('pasue', ['pause', 'resume'])).toBe('pause')
+  expect(suggestion('insp', ['inspect', 'init'])).toBe('inspect')
 })
 
 test('words of other tools lead to the command that does it', () => {

@@ -1,9 +1,9 @@
-import type { Flag, Input } from '../command.ts'
+// Reads the words of a command line by the flags of its command. Loaded by every run, so it imports little.
+import { nearest } from '@sandglass/contract/nearest'
+import type { Command, Flag, Input } from '../command.ts'
 import { COMMAND_NAMES, GLOBAL_FLAGS } from '../commands.ts'
-import { nearest } from './nearest.ts'
-import { UsageError } from './usage-error.ts'
 
-/** Splits the command off its arguments. Global flags may stand in front of it. */
+/** Separates the command from its arguments. Global flags may come before it. */
 export function splitCommand(argv: readonly string[]): { name: string | undefined; rest: string[] } {
   for (let i = 0; i < argv.length; i++) {
     const word = argv[i] ?? ''
@@ -14,13 +14,20 @@ export function splitCommand(argv: readonly string[]): { name: string | undefine
   return { name: undefined, rest: [...argv] }
 }
 
-/** Reads the arguments of a command by its flags. */
+/** The flags of a command in this call: those of its action, and those of no particular action. */
+export function optionsOf({ options, completes }: Command, argv: readonly string[]): Command['options'] {
+  const action = Array.isArray(completes) ? argv.find(word => completes.includes(word)) : undefined
+  const isTaken = (only: string | undefined) => only === undefined || only === action
+  return Object.fromEntries(Object.entries(options).filter(([, { only }]) => isTaken(only)))
+}
+
+/** Parses the arguments of a command. */
 export function parseInput(argv: readonly string[], options: Readonly<Record<string, Flag>>): Input {
   const known: Record<string, Flag> = { ...GLOBAL_FLAGS, ...options }
   const end = argv.indexOf('--')
   const own = end < 0 ? argv : argv.slice(0, end)
   try {
-    // An import would load all that util can do, in front of every command.
+    // An import of node:util would load all of it, at the start of every command.
     const { values, positionals } = process.getBuiltinModule('node:util').parseArgs({
       args: [...own],
       options: known,
@@ -38,13 +45,13 @@ function requireChoices(given: Input['flags'], known: Readonly<Record<string, Fl
   for (const [name, { choices }] of Object.entries(known)) {
     const wrong = texts(given[name]).find(value => choices?.includes(value) === false)
     if (choices === undefined || wrong === undefined) continue
-    const meant = nearest(wrong.toLowerCase(), choices)
+    const meant = suggestion(wrong.toLowerCase(), choices)
     const all = [choices.slice(0, -1).join(', '), choices.at(-1)].join(' or ')
     throw usage(`--${name} must be ${all}, not ${wrong}${meant ? `; did you mean ${meant}?` : ''}`)
   }
 }
 
-/** An alias counts as the flag that it stands for, and stays beside it: messages name what was written. */
+/** Sets the flag that an alias stands for. The alias stays, so that messages can name what was written. */
 function withAliases(given: Input['flags'], known: Readonly<Record<string, Flag>>): Input['flags'] {
   const flags = { ...given }
   for (const [name, { aliasOf }] of Object.entries(known)) {
@@ -55,16 +62,27 @@ function withAliases(given: Input['flags'], known: Readonly<Record<string, Flag>
   return flags
 }
 
-/** The flag as it was written: its alias if that one was given. */
+/** The flag as the user wrote it: the alias, if that was given. */
 export function writtenFlag(flag: string, given: Input['flags'], known: Readonly<Record<string, Flag>>): string {
   return Object.keys(known).find(name => known[name]?.aliasOf === flag && given[name] !== undefined) ?? flag
 }
 
-/** Without a `next` of its own, the help of the command that runs is the next step. */
+/** A mistake in the use of the command line. It becomes USAGE of the contract's error table where it is reported, since that table loads slowly. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+  readonly next: string | undefined
+
+  constructor(issue: string, next?: string) {
+    super(issue)
+    this.next = next
+  }
+}
+
+/** Without `next`, the next step is the help of the command. */
 export const usage = (issue: string, next?: string) => new UsageError(issue, next)
 
-/** What people try who know other tools. */
-export const OTHER_WORDS: Readonly<Record<string, string>> = {
+/** Commands of other tools. */
+const OTHER_WORDS: Readonly<Record<string, string>> = {
   list: 'ls',
   delete: 'rm',
   destroy: 'rm',
@@ -74,12 +92,19 @@ export const OTHER_WORDS: Readonly<Record<string, string>> = {
   top: 'stats',
 }
 
+/** The known word that was probably meant: the command of another tool, a typing error, or a beginning. */
+export function suggestion(word: string, known: readonly string[]): string | undefined {
+  const other = OTHER_WORDS[word]
+  if (other !== undefined && known.includes(other)) return other
+  return nearest(word, known) ?? (word.length > 1 ? known.find(candidate => candidate.startsWith(word)) : undefined)
+}
+
 export function unknownCommand(name: string): UsageError {
-  const meant = OTHER_WORDS[name] ?? nearest(name, COMMAND_NAMES)
+  const meant = suggestion(name, COMMAND_NAMES)
   return usage(`unknown command ${name}${meant ? `; did you mean ${meant}?` : ''}`, '`sandglass help` lists the commands')
 }
 
-/** The one name that most commands take. */
+/** The only argument of a command that takes one. */
 export function oneArgument({ args, rest }: Pick<Input, 'args' | 'rest'>, what: string): string {
   const [first, ...others] = [...args, ...(rest ?? [])]
   if (first === undefined) throw usage(`${what} is missing`)
@@ -101,12 +126,12 @@ function usageError(error: unknown, argv: readonly string[], known: Readonly<Rec
   if (!code?.startsWith('ERR_PARSE_ARGS')) throw error
   const unknown = code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? /'(-[^']*)'/.exec(message)?.[1]?.replace(/=.*$/s, '') : undefined
   if (!unknown) return usage(message.split('. ')[0]?.replace(/\.$/, '') ?? message)
-  // Only resize has the limits of a session without its disk.
+  // resize is the command that has the limits of a session but no disk.
   if (known['pids-limit'] && /^--disk(-mb)?$/.test(unknown)) return usage('the disk of a session cannot change')
   const signal = known.signal && argv.find(word => /^-(\d+|[A-Z]{3,}\d?)$/.test(word))
   if (signal) return usage(`unknown flag ${signal}; a signal is written -s ${signal.slice(1)}`)
-  const meant = nearest(unknown, Object.entries(known).flatMap(spellings))
-  // Only exec and run have a program to run, whose own flags are easily taken for ours.
+  const meant = suggestion(unknown, Object.entries(known).flatMap(spellings))
+  // In exec and run, the flags of the program are easily written in front of --.
   const example = known.command ? 'exec NAME -- ls -la' : known['copy-in'] ? 'run -- ls -la' : undefined
   if (!meant && example) return usage(`unknown flag ${unknown}; a program and its flags go behind --: ${example}`)
   return usage(`unknown flag ${unknown}${meant ? `; did you mean ${meant}?` : ''}`)

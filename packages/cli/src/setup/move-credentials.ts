@@ -1,7 +1,7 @@
 import { CREDENTIALS, type CredentialKey } from '@sandglass/contract/tables'
 import type { Document } from 'yaml'
 import type { Context } from '../command.ts'
-import { noteOutdated } from '../daemon/outdated-note.ts'
+import { noteOutdated } from '../daemon/running-daemon.ts'
 import { readPrivate } from '../daemon/settings.ts'
 import { usage } from '../parser/parse.ts'
 import { type ConfigDocument, writePrivate } from './config-document.ts'

@@ -19,7 +19,7 @@ export async function attachTerminal(
   for (;;) {
     try {
       const code = await runTerminal(attached, size)
-      if (code === 'detached') say('\ndetached; the shell goes on\n')
+      if (code === 'detached') say('\ndetached; the shell keeps running\n')
       return code === 'detached' ? 0 : code
     } catch (error) {
       if (!isLost(error)) throw error

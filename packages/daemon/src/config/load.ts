@@ -152,7 +152,7 @@ function invalidIssue(
 }
 
 function refuse(source: string, name: string, known: readonly string[]): never {
-  const meant = nearest(name, known)
+  const meant = nearest(name, known, Math.max(2, Math.ceil(name.length / 2)))
   throw invalid(source, `unknown key ${name}${meant ? `; did you mean ${meant}?` : ''}`)
 }
 

@@ -1,6 +1,6 @@
 import type { Command } from '../../command.ts'
-import { askDaemon } from '../../daemon/entry.ts'
-import { noteOutdated } from '../../daemon/outdated-note.ts'
+import { runDaemonCommand } from '../../daemon/daemon-program.ts'
+import { noteOutdated } from '../../daemon/running-daemon.ts'
 import { printableJson } from '../../output/printable.ts'
 import { table } from '../../output/table.ts'
 import { noArguments } from '../../parser/parse.ts'
@@ -21,7 +21,7 @@ sandglass help serve explains the keys, and so does docs/reference/configuration
   async run(input, context) {
     const { configPath, json, print, say } = context
     noArguments(input)
-    const printed: Printed = JSON.parse(await askDaemon(['serve', '--print-config'], configPath))
+    const printed: Printed = JSON.parse(await runDaemonCommand(['serve', '--print-config'], configPath))
     const rows = Object.entries(printed).map(([key, { value, origin }]) => [key, shown(value), origin])
     print(json ? `${printableJson(printed, 2)}\n` : table(['KEY', 'VALUE', 'FROM'], rows, process.stdout))
     if (printed.listen?.origin === 'default') say(LISTEN_NOTE)

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util'
 import type { Command } from '../../command.ts'
-import { askDaemon } from '../../daemon/entry.ts'
+import { runDaemonCommand } from '../../daemon/daemon-program.ts'
 import { findDaemon, isOutdated } from '../../daemon/running-daemon.ts'
 import type { Settings } from '../../daemon/settings.ts'
 import { printable, printableJson } from '../../output/printable.ts'
@@ -25,7 +25,7 @@ Exit code 3 when no session can be created.`,
     noArguments(input)
     // A machine is booted to see whether KVM works.
     const slow = setTimeout(() => quiet || json || say('trying each backend, for some seconds…\n'), SLOW_MS)
-    const report: Report = JSON.parse(await askDaemon(['doctor'], configPath).finally(() => clearTimeout(slow)))
+    const report: Report = JSON.parse(await runDaemonCommand(['doctor'], configPath).finally(() => clearTimeout(slow)))
     report.checks.push(checkDaemon(await settings()))
     if (json) print(`${printableJson(report, 2)}\n`)
     else for (const check of report.checks) print(lines(check, process.stdout))

@@ -3,8 +3,7 @@ import type { Command } from '../../command.ts'
 import { COMMAND_GROUPS, COMMAND_NAMES, GLOBAL_FLAGS, isCommand, loadCommand } from '../../commands.ts'
 import { hanging, textWidth } from '../../output/wrap.ts'
 import { commandHelp, flagLines, partOf } from '../../parser/help-text.ts'
-import { nearest } from '../../parser/nearest.ts'
-import { unknownCommand, usage } from '../../parser/parse.ts'
+import { suggestion, unknownCommand, usage } from '../../parser/parse.ts'
 
 export const command: Command = {
   summary: 'Show help',
@@ -42,7 +41,7 @@ function meantBy(name: string, command: Command, [action, ...more]: readonly str
   if (part !== undefined && more.length === 0) return part
   if (part !== undefined || actions.length === 0)
     throw usage(`unexpected argument ${(part ? more : [action, ...more])[0]}: the command takes one COMMAND`)
-  const meant = nearest(action, actions)
+  const meant = suggestion(action, actions)
   const issue = `${name} is followed by ${actions.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`
   throw usage(issue, `\`sandglass help ${name}\` shows all of it`)
 }

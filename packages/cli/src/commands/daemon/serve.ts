@@ -1,5 +1,5 @@
 import type { Command, Environment } from '../../command.ts'
-import { daemonArgv } from '../../daemon/entry.ts'
+import { daemonArgv } from '../../daemon/daemon-program.ts'
 import { CONFIG_FLAGS } from '../../generated/config-flags.ts'
 import { noArguments } from '../../parser/parse.ts'
 

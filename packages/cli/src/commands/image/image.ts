@@ -1,6 +1,5 @@
 import type { Command, Context, Input } from '../../command.ts'
-import { nearest } from '../../parser/nearest.ts'
-import { OTHER_WORDS, usage } from '../../parser/parse.ts'
+import { suggestion, usage } from '../../parser/parse.ts'
 
 const ACTIONS = {
   pull: () => import('./pull.ts'),
@@ -68,6 +67,6 @@ IMAGE is a reference like debian:12, an id, or 12 or more characters of one.`,
 
 function unknownAction(action: string): Error {
   const actions = Object.keys(ACTIONS)
-  const meant = [OTHER_WORDS[action], nearest(action, actions)].find(word => word !== undefined && actions.includes(word))
+  const meant = suggestion(action, actions)
   return usage(`image is followed by ${actions.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`)
 }

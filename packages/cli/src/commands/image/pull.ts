@@ -1,4 +1,4 @@
-import type { ImageInfo, SandboxClient } from '@sandglass/sdk'
+import { type ImageInfo, type SandboxClient, SandglassError } from '@sandglass/sdk'
 import type { Context, Input } from '../../command.ts'
 import { printable } from '../../output/printable.ts'
 import { toJson } from '../../output/show-session.ts'
@@ -13,8 +13,19 @@ export async function run(input: Input, context: Context): Promise<number> {
   return 0
 }
 
-/** With a line for each layer, where a person watches. */
-export async function pull(client: SandboxClient, reference: string, { quiet, json }: Context): Promise<ImageInfo> {
+/** Pulls an image if the store does not have it, so that the user sees its progress before the session is created. */
+export async function pullIfMissing(client: SandboxClient, reference: string, context: Context): Promise<void> {
+  if (reference === 'host') return
+  try {
+    await client.images.get(reference)
+  } catch (error) {
+    if (!(error instanceof SandglassError) || !error.is('IMAGE_NOT_FOUND')) throw error
+    await pull(client, reference, context)
+  }
+}
+
+/** Shows one progress line per layer on a terminal. */
+async function pull(client: SandboxClient, reference: string, { quiet, json }: Context): Promise<ImageInfo> {
   using lines = new LayerLines({ quiet: quiet || json })
   return await client.images.pull(reference, { onProgress: layer => lines.show(layer) })
 }

@@ -1,7 +1,7 @@
 import type { Command } from '../../command.ts'
-import { execOutcome } from '../../exec/exec-outcome.ts'
-import { hasStdin } from '../../exec/has-stdin.ts'
-import { joinProcess } from '../../exec/run-process.ts'
+import { commandExitCode } from '../../exec/exit-codes.ts'
+import { attachProcess } from '../../exec/run-process.ts'
+import { hasStdin } from '../../exec/stdin.ts'
 import { oneArgument, text, usage } from '../../parser/parse.ts'
 import { attachTerminal, requireTerminal } from '../../terminal/attach-terminal.ts'
 import { pidOf } from './find-process.ts'
@@ -32,16 +32,16 @@ Exit code with --pid: that of the process, or 125 when Sandglass itself failed.`
       requireTerminal()
       return attachTerminal((await context.connect()).session(name), { name, shell }, context)
     }
-    return execOutcome(async () => {
+    return commandExitCode(async () => {
       const session = (await context.connect()).session(name)
       const found = await session.processes.get(await pidOf(session, given))
       if (found.tty) requireTerminal()
       const sendsStdin = found.stdinOpen && input.flags.stdin !== false && (process.stdin.isTTY || hasStdin())
-      const leaving = {
-        third: 'leaves it running inside and returns',
-        farewell: `left it alone; process ${found.pid} goes on in the session`,
+      const earlyExit = {
+        effect: 'leaves it running inside and returns',
+        message: `detached; process ${found.pid} keeps running in the session`,
       }
-      return joinProcess(session, found, { name, isRaw: input.flags.raw === true, sendsStdin, leaving }, context)
+      return attachProcess(session, found, { name, isRaw: input.flags.raw === true, sendsStdin, earlyExit }, context)
     }, context)
   },
 }

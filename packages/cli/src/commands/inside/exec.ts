@@ -1,14 +1,12 @@
-import type { ProcessOptions } from '@sandglass/sdk'
 import type { Command, Input } from '../../command.ts'
-import { execOutcome } from '../../exec/exec-outcome.ts'
-import { hasStdin } from '../../exec/has-stdin.ts'
-import { noteNoTerminal } from '../../exec/no-terminal-note.ts'
+import { commandExitCode } from '../../exec/exit-codes.ts'
+import { noteNoTerminal } from '../../exec/notes.ts'
+import { PROCESS_FLAGS, processSettings } from '../../exec/process-flags.ts'
 import { runInShell } from '../../exec/run-in-shell.ts'
 import { runProcess, startDetached } from '../../exec/run-process.ts'
-import { parseDuration } from '../../parser/duration.ts'
 import { text, texts, usage } from '../../parser/parse.ts'
 import { mapFrom } from '../../parser/spec-from-flags.ts'
-import { requireTerminal, terminalSize } from '../../terminal/attach-terminal.ts'
+import { requireTerminal } from '../../terminal/attach-terminal.ts'
 
 export const command: Command = {
   summary: 'Run a command in a session',
@@ -34,19 +32,14 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
   options: {
     command: { type: 'string', short: 'c', value: 'TEXT', about: 'command line to run in the shell' },
     shell: { type: 'string', value: 'SHELL', about: 'which shell, with -c; main when absent, made on first use' },
-    timeout: { type: 'string', value: 'DURATION', about: 'end it after this, like 30s or 5m; no limit when absent' },
-    tty: { type: 'boolean', short: 't', about: 'run the program on a terminal' },
-    user: { type: 'string', choices: ['sandbox', 'root'], about: 'user inside; with -c in a shell of its own' },
-    cwd: { type: 'string', value: 'PATH', about: 'working directory of this command' },
-    env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable of this command' },
+    ...PROCESS_FLAGS,
+    env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable of the command' },
     detach: { type: 'boolean', short: 'd', about: 'start the program, print its pid and return' },
     tag: {
       type: 'string',
       value: 'TAG',
       about: 'your own name for the program, with -- PROGRAM; ps, logs, attach and kill take it',
     },
-    raw: { type: 'boolean', about: 'output exactly as printed' },
-    stdin: { type: 'boolean', about: 'pass stdin on even when it is neither a pipe nor a file; --no-stdin: never' },
   },
   completes: 'session',
   async run(input, context) {
@@ -56,34 +49,21 @@ run, and 125 when Sandglass itself failed, as with a session that is not there o
     const mistake = misuse(input, context.json)
     if (mistake) throw usage(mistake)
     if (flags.tty && !flags.detach) requireTerminal()
-    const timeout = text(flags.timeout)
-    const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 's', '--timeout')
     const cmd = text(flags.command)
-    const isStdinPiped = typeof flags.stdin === 'boolean' ? flags.stdin : hasStdin()
-    const settings = {
-      timeoutMs,
-      env: mapFrom('env', texts(flags.env)),
-      user: text(flags.user) as ProcessOptions['user'],
-      cwd: text(flags.cwd),
-    }
-    return execOutcome(async () => {
+    const { timeoutMs, user, cwd, tty, hasStdin, isRaw } = processSettings(flags)
+    const settings = { timeoutMs, user, cwd, env: mapFrom('env', texts(flags.env)) }
+    return commandExitCode(async () => {
       const session = (await context.connect()).session(name)
       if (cmd !== undefined) {
-        const options = {
-          ...settings,
-          shell: text(flags.shell),
-          rawOutput: flags.raw === true || undefined,
-          isStdinPiped,
-        }
+        const options = { ...settings, shell: text(flags.shell), rawOutput: isRaw || undefined, isStdinPiped: hasStdin }
         return runInShell(session, cmd, options, context)
       }
-      const tty = flags.tty ? terminalSize() : undefined
-      const options = { ...settings, tty, tag: text(flags.tag), stdin: isStdinPiped || tty !== undefined }
+      const options = { ...settings, tty, tag: text(flags.tag), stdin: hasStdin || tty !== undefined }
       if (flags.detach) {
         return startDetached(session, [...(rest ?? [])], { ...options, stdin: flags.stdin === true }, context)
       }
       if (!options.stdin) noteNoTerminal(rest ?? [], context)
-      return runProcess(session, [...(rest ?? [])], { ...options, name, isRaw: flags.raw === true }, context)
+      return runProcess(session, [...(rest ?? [])], { ...options, name, isRaw }, context)
     }, context)
   },
 }

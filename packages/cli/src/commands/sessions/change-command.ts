@@ -1,8 +1,7 @@
 import type { SandboxClient, Session, SessionInfo } from '@sandglass/sdk'
 import type { Command, Context, Flag, Values } from '../../command.ts'
 import { showState } from '../../output/show-session.ts'
-import { usage } from '../../parser/parse.ts'
-import { UsageError } from '../../parser/usage-error.ts'
+import { UsageError, usage } from '../../parser/parse.ts'
 
 /** A command that moves sessions to another state, one after the other, and shows where they are. */
 export function changeCommand(

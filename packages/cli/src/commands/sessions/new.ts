@@ -26,7 +26,7 @@ Prints its name and id; with --shell the name alone, and then it opens a termina
     if (isShell && spec.start === false) throw usage('--shell needs a session that runs; leave out --no-start')
     if (isShell) requireTerminal()
     const client = await context.connect()
-    if (spec.image !== undefined) await (await import('../image/bring.ts')).bringImage(client, spec.image, context)
+    if (spec.image !== undefined) await (await import('../image/pull.ts')).pullIfMissing(client, spec.image, context)
     const session = await make(client, spec, context)
     noteDifferences(session.info, spec, context)
     if (!isShell || context.json) showSession(session.info, context)

@@ -1,19 +1,18 @@
-import { type ProcessOptions, type SandboxClient, SandglassError, type Session, type SessionOptions } from '@sandglass/sdk'
+import { type SandboxClient, SandglassError, type Session, type SessionOptions } from '@sandglass/sdk'
 import type { Command, Context, Input } from '../../command.ts'
-import { execOutcome } from '../../exec/exec-outcome.ts'
-import { hasStdin } from '../../exec/has-stdin.ts'
-import { INTERRUPTED, leave, TERMINATED } from '../../exec/interrupts.ts'
-import { noteNoTerminal } from '../../exec/no-terminal-note.ts'
-import { type Leaving, runProcess } from '../../exec/run-process.ts'
+import { commandExitCode, INTERRUPTED, TERMINATED } from '../../exec/exit-codes.ts'
+import { type EarlyExit, exitEarly } from '../../exec/interrupts.ts'
+import { noteNoTerminal } from '../../exec/notes.ts'
+import { PROCESS_FLAGS, processSettings } from '../../exec/process-flags.ts'
+import { runProcess } from '../../exec/run-process.ts'
 import { printable } from '../../output/printable.ts'
 import { createWithProgress } from '../../output/show-progress.ts'
 import { noteDifferences } from '../../output/show-session.ts'
-import { parseDuration } from '../../parser/duration.ts'
-import { text, usage } from '../../parser/parse.ts'
+import { usage } from '../../parser/parse.ts'
 import { SESSION_OPTIONS, specFromFlags } from '../../parser/spec-from-flags.ts'
-import { requireTerminal, terminalSize } from '../../terminal/attach-terminal.ts'
+import { requireTerminal } from '../../terminal/attach-terminal.ts'
 
-/** The session of a command line that was killed ends by itself after this: nobody is attached, and nothing holds its lease. */
+/** If this process is killed, nothing holds the lease of its session, and the session ends after this time. */
 const TTL_SECONDS = 60
 
 const { start: _, ...sessionOptions } = SESSION_OPTIONS
@@ -36,12 +35,7 @@ Exit code: the program's own; 128+n for a signal, which is 137 for a program tha
     },
     keep: { type: 'boolean', about: 'keep the session' },
     rm: { type: 'boolean', about: 'remove the session at the end (default)' },
-    timeout: { type: 'string', value: 'DURATION', about: 'end the program after this, like 30s or 5m' },
-    tty: { type: 'boolean', short: 't', about: 'run the program on a terminal' },
-    user: { type: 'string', choices: ['sandbox', 'root'], about: 'user inside' },
-    cwd: { type: 'string', value: 'PATH', about: 'working directory of the program' },
-    raw: { type: 'boolean', about: 'output exactly as printed' },
-    stdin: { type: 'boolean', about: 'pass stdin on even when it is neither a pipe nor a file; --no-stdin: never' },
+    ...PROCESS_FLAGS,
     ...sessionOptions,
     env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable' },
   },
@@ -54,25 +48,18 @@ Exit code: the program's own; 128+n for a signal, which is 137 for a program tha
     if (flags.keep && flags.rm) throw usage('give either --keep or --rm, not both')
     if (flags.tty && context.json) throw usage('a terminal has no one reply: leave out --json or -t')
     if (flags.tty) requireTerminal()
-    const tty = flags.tty ? terminalSize() : undefined
-    const timeout = text(flags.timeout)
-    const options = {
-      tty,
-      timeoutMs: timeout === undefined ? undefined : parseDuration(timeout, 's', '--timeout'),
-      user: text(flags.user) as ProcessOptions['user'],
-      cwd: text(flags.cwd),
-      stdin: tty !== undefined || (typeof flags.stdin === 'boolean' ? flags.stdin : hasStdin()),
-      isRaw: flags.raw === true,
-    }
-    return execOutcome(async () => {
+    const { hasStdin, ...settings } = processSettings(flags)
+    const stdin = hasStdin || settings.tty !== undefined
+    return commandExitCode(async () => {
       const client = await context.connect()
-      if (spec.image !== undefined) await (await import('../image/bring.ts')).bringImage(client, spec.image, context)
-      await using made = await makeSession(client, spec, flags.keep === true, context)
-      const { session, leaving } = made
+      if (spec.image !== undefined) await (await import('../image/pull.ts')).pullIfMissing(client, spec.image, context)
+      await using created = await createTemporary(client, spec, flags.keep === true, context)
+      const { session, earlyExit, release } = created
       noteDifferences(session.info, spec, context)
       if (flags['copy-in']) await copyIn(session, context)
-      if (!options.stdin) noteNoTerminal(rest, context)
-      return await runProcess(session, [...rest], { ...options, name: flags.keep ? spec.name : null, leaving }, context)
+      if (!stdin) noteNoTerminal(rest, context)
+      const options = { ...settings, stdin, name: flags.keep ? spec.name : null, earlyExit, onAttached: release }
+      return await runProcess(session, [...rest], options, context)
     }, context)
   },
 }
@@ -83,26 +70,37 @@ function specOf({ args, flags }: Input): SessionOptions & { name: string } {
   const spec = specFromFlags(flags)
   if (image !== undefined && spec.image !== undefined) throw usage('the image is given twice')
   if (flags.keep !== true && spec.ttlSeconds === undefined) spec.ttlSeconds = TTL_SECONDS
-  return { ...spec, ...(image === undefined ? {} : { image }), name: spec.name ?? madeUpName() }
+  return { ...spec, ...(image === undefined ? {} : { image }), name: spec.name ?? generatedName() }
 }
 
-/** Known before the session is there, so that it can be removed when the command line is interrupted meanwhile. */
-const madeUpName = () => `run-${crypto.randomUUID().slice(0, 8)}`
+/** The name is chosen here, so that the session can be removed if this process is interrupted while the session is created. */
+const generatedName = () => `run-${crypto.randomUUID().slice(0, 8)}`
 
-type Made = AsyncDisposable & { session: Session; leaving: Leaving | undefined }
+const KEPT = { earlyExit: undefined, release: undefined }
 
-/** A session that is removed at the end, however that comes, unless it is kept. */
-async function makeSession(
+type TemporarySession = AsyncDisposable & {
+  session: Session
+  /** Absent for a session that is kept, where the program is killed and the session stays. */
+  earlyExit: EarlyExit | undefined
+  /** Leaves signals to the program; absent for a session that is kept. */
+  release: (() => void) | undefined
+}
+
+/** Creates a session that is removed at the end, also after a failure or a signal, unless `isKept`. */
+async function createTemporary(
   client: SandboxClient,
   spec: SessionOptions & { name: string },
   isKept: boolean,
   context: Context,
-): Promise<Made> {
+): Promise<TemporarySession> {
   const shown = printable(spec.name)
   const remove = () => client.session(spec.name).destroy({ purge: true }).catch(unlessGone)
-  const left = isKept ? { farewell: `interrupted; the session ${shown} stays` } : { farewell: `removing ${shown}`, end: remove }
-  const onInterrupt = () => void leave(INTERRUPTED, left, context)
-  const onTerminate = () => void leave(TERMINATED, left, context)
+  const effect = 'ends it'
+  const early: EarlyExit = isKept
+    ? { effect, message: `interrupted; the session ${shown} stays` }
+    : { effect, message: `removing ${shown}`, cleanUp: remove }
+  const onInterrupt = () => void exitEarly(INTERRUPTED, early, context)
+  const onTerminate = () => void exitEarly(TERMINATED, early, context)
   process.once('SIGINT', onInterrupt).once('SIGTERM', onTerminate)
   const release = () => void process.off('SIGINT', onInterrupt).off('SIGTERM', onTerminate)
   try {
@@ -110,16 +108,16 @@ async function makeSession(
     const end = async () => {
       release()
       if (isKept) context.say(`kept the session ${shown}\n`)
-      else await remove().catch(context.report) // the exit code is the program's all the same
+      else await remove().catch(context.report) // the exit code stays the program's
     }
-    return { session, leaving: isKept ? undefined : { ...left, third: 'ends it', onJoin: release }, [Symbol.asyncDispose]: end }
+    return { session, ...(isKept ? KEPT : { earlyExit: early, release }), [Symbol.asyncDispose]: end }
   } catch (error) {
     release()
     throw error
   }
 }
 
-/** Somebody else removed it, or it was not made yet when the user left; then its ttl ends it. */
+/** The session was removed by someone else, or was not created yet at the interrupt; then its ttl ends it. */
 function unlessGone(error: unknown): void {
   if (!(error instanceof SandglassError) || !error.is('SESSION_NOT_FOUND')) throw error
 }

@@ -1,7 +1,7 @@
 import { LIMITS } from '@sandglass/contract/tables'
 
-/** The first and the last half of what is added, as exec's reply has it. */
-export class Collected {
+/** Keeps the first and the last half of the output and drops the middle, as the API's exec does. */
+export class BoundedOutput {
   readonly #half: number
   #head: Buffer[] = []
   #tail: Buffer[] = []
@@ -18,14 +18,14 @@ export class Collected {
   }
 
   add(data: Uint8Array): void {
-    const room = Math.min(data.length, this.#half - this.#headBytes)
-    if (room > 0) {
-      this.#head.push(Buffer.from(data.subarray(0, room)))
-      this.#headBytes += room
+    const headPart = Math.max(0, Math.min(data.length, this.#half - this.#headBytes))
+    if (headPart > 0) {
+      this.#head.push(Buffer.from(data.subarray(0, headPart)))
+      this.#headBytes += headPart
     }
-    if (room >= data.length) return
-    this.#tail.push(Buffer.from(data.subarray(Math.max(0, room))))
-    this.#tailBytes += data.length - Math.max(0, room)
+    if (headPart === data.length) return
+    this.#tail.push(Buffer.from(data.subarray(headPart)))
+    this.#tailBytes += data.length - headPart
     if (this.#tailBytes > 2 * this.#half) this.#cut()
   }
 
@@ -34,7 +34,7 @@ export class Collected {
     return Buffer.concat([...this.#head, ...this.#tail]).toString('utf8')
   }
 
-  /** Twice as much as is needed is let in before the rest is dropped, so that many small pieces do not copy it each time. */
+  /** The tail may grow to twice its limit before it is cut, so that not every small piece copies it. */
   #cut(): void {
     const kept = Buffer.concat(this.#tail).subarray(-this.#half)
     this.#tail = [kept]
