@@ -1,25 +1,18 @@
 import { SandglassError } from '@sandglass/contract/tables'
-import { connectSocket, SandboxClient } from '@sandglass/sdk/node'
+import { connectLocal, SandboxClient } from '@sandglass/sdk/node'
 import type { Context } from '../command.ts'
-import { readApiKey, type Settings } from './settings.ts'
+import { readApiKey } from './settings.ts'
 
-/** A client of the daemon. The daemon is started when the first call finds nobody listening, so that the usual call asks nothing first. */
+/** A client of the daemon. The daemon is started only if the first call finds none, so that the usual call needs no check before it. */
 export async function connect(context: Context): Promise<SandboxClient> {
   const settings = await context.settings()
-  if ('url' in settings.address) return remote(settings, settings.address.url)
-  const { socketPath } = settings.address
-  const start = async () => (await import('./start-daemon.ts')).startDaemon(settings, socketPath, context)
-  let apiKey = settings.apiKey ?? readApiKey(settings.dataDir)
-  if (apiKey === undefined) {
-    await start()
-    apiKey = readApiKey(settings.dataDir)
+  const { address, dataDir } = settings
+  const apiKey = settings.apiKey ?? readApiKey(dataDir)
+  if ('url' in address) {
+    if (apiKey === undefined) throw new SandglassError('UNAUTHORIZED', {})
+    return new SandboxClient({ baseUrl: address.url, apiKey })
   }
-  if (apiKey === undefined) throw new SandglassError('UNAUTHORIZED', {})
-  return connectSocket({ socketPath, apiKey, start })
-}
-
-function remote(settings: Settings, url: string): SandboxClient {
-  const apiKey = settings.apiKey ?? readApiKey(settings.dataDir)
-  if (apiKey === undefined) throw new SandglassError('UNAUTHORIZED', {})
-  return new SandboxClient({ baseUrl: url, apiKey })
+  const { socketPath } = address
+  const start = async () => (await import('./start-daemon.ts')).startDaemon(settings, socketPath, context)
+  return connectLocal({ dataDir, socketPath, start, ...(apiKey === undefined ? {} : { apiKey }) })
 }

@@ -1,20 +1,21 @@
-// What a client needs to know: where the daemon listens and the key. The daemon checks the rest of the configuration.
+// The part of the configuration that a client needs: the address of the daemon and the key. The daemon checks the rest.
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { DATA_FILES, makeConfigFile, ownConfigFile, SandglassError, yamlIssue } from '@sandglass/contract/tables'
+import { resolveDataDir } from '@sandglass/sdk/node'
 import type { Environment } from '../command.ts'
 
-/** Not imported, to be quick: see table.ts. */
+/** Not imported, since an import is slower: see output/table.ts. */
 const { closeSync, fstatSync, openSync, readFileSync } = process.getBuiltinModule('node:fs')
 
 export type Settings = {
   configPath: string
-  /** The configuration names addresses; without one, a daemon that is started from here gets the socket alone. */
+  /** The configuration has addresses. Without them, a daemon that is started from here listens on its socket only. */
   hasListen: boolean
   dataDir: string
-  /** A unix socket, or an address of a daemon that this command line does not start. */
+  /** A unix socket, or the URL of a daemon that the command line does not start. */
   address: { socketPath: string } | { url: string }
-  /** From the configuration; the daemon's own is in dataDir. */
+  /** The key of the configuration. Without one, the daemon has a key of its own in dataDir. */
   apiKey: string | undefined
 }
 
@@ -28,8 +29,7 @@ export async function loadSettings(flag: string | undefined, env: Environment): 
   if (text === undefined && named !== undefined)
     throw new SandglassError('CONFIG_INVALID', { source: configPath, issue: 'does not exist', next: makeConfigFile(configPath) })
   const file = text === undefined ? {} : await parseFile(configPath, text)
-  const given = env.SANDGLASS_DATA_DIR ?? string(file.data_dir)
-  const dataDir = given === undefined ? usualDataDir(env) : expanded(given, home)
+  const dataDir = resolveDataDir(env.SANDGLASS_DATA_DIR ?? string(file.data_dir), home)
   const listen = env.SANDGLASS_LISTEN?.split(',') ?? list(file.listen)
   return {
     configPath,
@@ -40,13 +40,8 @@ export async function loadSettings(flag: string | undefined, env: Environment): 
   }
 }
 
-/** Where a daemon keeps its files unless its configuration says otherwise. */
-export function usualDataDir(env: Environment): string {
-  const home = env.HOME || homedir()
-  return expanded(env.SANDGLASS_DATA_DIR ?? join(home, '.sandglass', 'data'), home)
-}
-
-const expanded = (path: string, home: string) => resolve(path === '~' || path.startsWith('~/') ? join(home, path.slice(1)) : path)
+/** The data folder of a daemon without a configuration file. */
+export const defaultDataDir = (env: Environment): string => resolveDataDir(env.SANDGLASS_DATA_DIR, env.HOME || homedir())
 
 /** The key of the daemon that uses this data folder; undefined before its first start. */
 export function readApiKey(dataDir: string): string | undefined {
@@ -61,7 +56,7 @@ function addressOf(listen: readonly string[], dataDir: string, socket: string | 
   return { url: `http://${first.replace(/^(0\.0\.0\.0|\[::\])(?=:)/, '127.0.0.1')}` }
 }
 
-/** SECURITY: the mode is that of the opened file, so it cannot be exchanged between the check and the read. */
+/** SECURITY: the mode is read from the opened file, so that the file cannot be replaced between the check and the read. */
 export function readPrivate(path: string): string | undefined {
   let fd: number
   try {
@@ -76,7 +71,7 @@ export function readPrivate(path: string): string | undefined {
   }
   try {
     const stats = fstatSync(fd)
-    // Before its mode: nobody is to be told to take the rights of a folder away.
+    // Checked before the mode, so that the user is not told to change the mode of a folder.
     if (stats.isDirectory()) throw new SandglassError('CONFIG_INVALID', { source: path, issue: 'is a folder, not a file' })
     const { mode } = stats
     if ((mode & 0o077) !== 0) throw new SandglassError('CONFIG_INSECURE', { path, mode: (mode & 0o777).toString(8) })
@@ -86,7 +81,7 @@ export function readPrivate(path: string): string | undefined {
   }
 }
 
-/** yaml is loaded only when there is a file. SECURITY: its messages quote the file, which holds keys, so they are not shown. */
+/** Loads yaml only if there is a file. SECURITY: messages of yaml quote the file, which holds keys, so they are not shown. */
 async function parseFile(path: string, text: string): Promise<FileKeys> {
   const { parse } = await import('yaml')
   try {

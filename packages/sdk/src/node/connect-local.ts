@@ -11,30 +11,36 @@ const { readFileSync } = process.getBuiltinModule('node:fs')
 export type LocalOptions = Partial<Omit<ClientOptions, 'baseUrl' | 'address' | 'fetch'>> & {
   /** The data_dir of the daemon; when absent SANDGLASS_DATA_DIR, else ~/.sandglass/data. */
   dataDir?: string
-  /** false: fail with DAEMON_UNREACHABLE if no daemon runs. */
-  start?: boolean
+  /** The daemon's socket; the one in its data_dir when absent. */
+  socketPath?: string
+  /** false: fail with DAEMON_UNREACHABLE where no daemon runs. A function starts the daemon in its own way. */
+  start?: boolean | (() => Promise<void>)
 }
 
 /**
  * A client of the daemon that the command line uses on this machine, over its unix socket and with its key. The first call connects, and
  * starts the daemon as the command line does if none runs. See `starting` for a daemon that stops later.
  */
-export function connectLocal({ dataDir: given, start = true, apiKey, ...options }: LocalOptions = {}): SandboxClient {
-  const dataDir = resolve(given ?? usualDataDir(process.env.SANDGLASS_DATA_DIR))
-  const socketPath = join(dataDir, DATA_FILES.socket)
-  const daemon = start
-    ? starting(async () =>
-        (await import('./start-daemon.ts')).startDaemon({ dataDir: given && dataDir, socketPath, env: process.env }),
-      )
-    : undefined
+export function connectLocal({
+  dataDir: given,
+  socketPath: socket,
+  start = true,
+  apiKey,
+  ...options
+}: LocalOptions = {}): SandboxClient {
+  const dataDir = resolveDataDir(given ?? process.env.SANDGLASS_DATA_DIR)
+  const socketPath = socket ?? join(dataDir, DATA_FILES.socket)
+  const byCommandLine = async () =>
+    (await import('./start-daemon.ts')).startDaemon({ dataDir: given && dataDir, socketPath, env: process.env })
+  const daemon = start === false ? undefined : starting(start === true ? byCommandLine : start)
   const key = apiKey ?? keyIn(join(dataDir, DATA_FILES.apiKey), socketPath, daemon)
   return connectSocket({ ...options, socketPath, apiKey: key, start: daemon })
 }
 
-/** The same rule as in the command line. */
-function usualDataDir(variable: string | undefined): string {
-  if (variable === undefined) return join(homedir(), '.sandglass', 'data')
-  return variable === '~' || variable.startsWith('~/') ? join(homedir(), variable.slice(1)) : variable
+/** The data folder of a daemon: `given`, where ~ is the home folder, or the default. */
+export function resolveDataDir(given: string | undefined, home = homedir()): string {
+  if (given === undefined) return join(home, '.sandglass', 'data')
+  return resolve(given === '~' || given.startsWith('~/') ? join(home, given.slice(1)) : given)
 }
 
 /** Reads the key at the first call: the daemon creates it at its first start. */
@@ -52,7 +58,7 @@ function keyIn(path: string, socketPath: string, daemon: Starting | undefined): 
       path,
       socketPath,
       'although a daemon runs',
-      'pass connectLocal the dataDir of the daemon, or the apiKey of its configuration',
+      'use the data_dir of that daemon, or the api_key of its configuration',
     )
   }
 }

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { Command, Context } from '../../command.ts'
 import { findDaemon, type RunningDaemon } from '../../daemon/running-daemon.ts'
-import { type Settings, usualDataDir } from '../../daemon/settings.ts'
+import { defaultDataDir, type Settings } from '../../daemon/settings.ts'
 import { noArguments, usage } from '../../parser/parse.ts'
 
 const DEADLINE_MS = 30_000
@@ -30,17 +30,17 @@ A daemon that systemd runs is stopped with systemctl.`,
 }
 
 /**
- * A file that cannot be used does not keep a daemon from being stopped. SECURITY: nothing is taken from it; the daemon of the usual folder
- * is meant, if there is one.
+ * An invalid configuration file does not prevent the daemon from being stopped. SECURITY: nothing is read from such a file; the daemon in the
+ * default folder is stopped, if there is one.
  */
 async function dataDirOf({ settings, configPath, env }: Context): Promise<string> {
   try {
     return (await settings()).dataDir
   } catch (error) {
-    const usual = usualDataDir(env)
+    const folder = defaultDataDir(env)
     const isNamed = configPath !== undefined || env.SANDGLASS_CONFIG !== undefined
-    if (isNamed || findDaemon(usual) === undefined) throw error
-    return usual
+    if (isNamed || findDaemon(folder) === undefined) throw error
+    return folder
   }
 }
 
