@@ -34,6 +34,39 @@ test('new prints name and id, ls shows it, inspect tells all', async () => {
   expect(await run('inspect', 'nobody')).toMatchObject({ code: 4, stdout: '' })
 })
 
+test('ls --json and inspect --json carry the fields of sessions.json and sandboxes.json', async () => {
+  const flags = ['--timeout-sec', '1h', '--memory', '512', '--cpus', '1', '--persist', '--no-start']
+  expect(await run('new', 'registered', ...flags)).toMatchObject({ code: 0 })
+  const inspected = JSON.parse((await run('inspect', 'registered', '--json')).stdout)
+  const listed: { name: string }[] = JSON.parse((await run('ls', '--json')).stdout)
+  expect(listed.find(({ name }) => name === 'registered')).toEqual(inspected)
+  expect(inspected).toMatchObject({
+    id: expect.stringMatching(/^sess_/),
+    agent: null,
+    prompt: null,
+    status: 'stopped',
+    created_at: expect.stringMatching(/Z$/),
+    timeout: 3600,
+    name: 'registered',
+    project_path: null,
+    backend: 'oci',
+    started_at: null,
+    ports: null,
+  })
+  expect(inspected.config).toEqual({
+    memory: 512,
+    vcpus: 1,
+    nested_virt: false,
+    network: 'none',
+    sync_mode: null,
+    sync_idle_seconds: null,
+    env_files: null,
+    persist: true,
+  })
+  expect((await run('inspect', 'registered')).stdout).not.toMatch(/^(config|timeout) /m)
+  await run('rm', '-f', 'registered')
+})
+
 test('lifecycle commands show the state they led to', async () => {
   expect((await run('new', 'other', '--no-start', '--json')).stdout).toContain('"status": "stopped"')
   expect(await run('start', 'other')).toMatchObject({ code: 0, stdout: 'other  running\n' })

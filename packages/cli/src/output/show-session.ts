@@ -41,18 +41,10 @@ export function showState(
 
 const EXPIRY = { end: 'ends', stop: 'stops', pause: 'pauses' } as const
 
-/** What becomes of a session that is not used, and when; null for nothing. */
-export function expiryOf({
-  expiresAt,
-  keptUntil,
-  timeoutSec,
-  createdAt,
-  onExpiry,
-}: SessionInfo): { verb: string; at: string } | null {
+/** What happens to the session if it is not used, and when; null for nothing. */
+export function expiryOf({ expiresAt, expiryAction, keptUntil }: SessionInfo): { verb: string; at: string } | null {
   if (keptUntil !== null) return { verb: 'is removed', at: keptUntil }
-  if (expiresAt === null) return null
-  const isHardEnd = timeoutSec !== null && Date.parse(expiresAt) >= Date.parse(createdAt) + timeoutSec * 1000
-  return { verb: EXPIRY[isHardEnd ? 'end' : onExpiry], at: expiresAt }
+  return expiresAt === null || expiryAction === null ? null : { verb: EXPIRY[expiryAction], at: expiresAt }
 }
 
 function shortExpiry(info: SessionInfo): string {

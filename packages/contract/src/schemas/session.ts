@@ -106,6 +106,13 @@ export const SessionSpec = withEnvAlias(
 )
 export type SessionSpec = Omit<z.infer<typeof SessionSpec>, 'env_vars'>
 
+/** A record, since `config` is a field whose keys are never converted. */
+const SandboxConfig = z
+  .record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.array(z.string()), z.null()]))
+  .describe(
+    'settings under their names in sandboxes.json: memory (MiB), vcpus, nested_virt, network, persist, and sync_mode, sync_idle_seconds, env_files, which are null without a project',
+  )
+
 export const Session = z.object({
   id: SessionId,
   name: SessionName,
@@ -136,12 +143,19 @@ export const Session = z.object({
   ttl_seconds: z.int().nullable().describe('null: the session does not expire'),
   on_expiry: OnExpiry,
   timeout_sec: z.int().nullable(),
+  timeout: z.int().nullable().describe('timeout_sec, under its name in sessions.json'),
+  agent: z.string().nullable().describe('coding agent that runs in the session; null for none'),
+  prompt: z.string().nullable().describe('prompt of the agent; null for none'),
+  project_path: z.string().nullable().describe('git repository on the host that the session works on; null for none'),
+  ports: z.record(z.string(), z.int()).nullable().describe('ports of the host that lead to the session, by name; null for none'),
+  config: SandboxConfig,
   created_at: Timestamp,
   started_at: Timestamp.nullable(),
   last_activity_at: Timestamp,
   expires_at: Timestamp.nullable().describe(
     'when a running or paused session expires without further use, or ends by its timeout_sec; null: never',
   ),
+  expiry_action: OnExpiry.nullable().describe('what happens at expires_at: end if timeout_sec comes first, else on_expiry'),
   kept_until: Timestamp.nullable().describe(
     'when a stopped or failed session is removed with its files; null in other states and for persistent sessions, except a stopped one with timeout_sec',
   ),

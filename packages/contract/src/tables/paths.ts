@@ -70,4 +70,4 @@ export const PATHS = {
 export type RouteName = keyof typeof PATHS
 
 /** Fields whose keys are the user's own data. The SDK does not convert their case. */
-export const OPAQUE_FIELDS = ['env', 'env_vars', 'labels', 'detail', 'config'] as const
+export const OPAQUE_FIELDS = ['env', 'env_vars', 'labels', 'detail', 'config', 'ports'] as const

@@ -4,6 +4,7 @@ import type { Logger } from '../log.ts'
 import { unsealEnv } from '../secrets/seal.ts'
 import type { EventRow } from '../store/tables.ts'
 import type { SessionContext } from './context.ts'
+import { hardEnd } from './lease/lease.ts'
 import type { SessionRecord } from './session-record.ts'
 
 /** SECURITY: each field is named, so that one that is added to a record is not shown by accident. */
@@ -37,14 +38,43 @@ export function showSession(record: SessionRecord): Session {
     ttl_seconds: record.ttl_seconds,
     on_expiry: record.on_expiry,
     timeout_sec: record.timeout_sec,
+    ...registryFields(record),
     created_at: iso(record.created_at),
     started_at: isoOrNull(record.started_at),
     last_activity_at: iso(record.last_activity_at),
     expires_at: isoOrNull(record.status === 'stopped' ? null : record.expires_at),
+    expiry_action: expiryAction(record),
     kept_until: isoOrNull(keptUntil(record)),
     terminated_at: isoOrNull(record.terminated_at),
     delete_at: isoOrNull(record.delete_at),
   }
+}
+
+/** The fields of the specs' sessions.json and sandboxes.json that have other names here, or that agents and projects will fill. */
+function registryFields(record: SessionRecord): Pick<Session, 'timeout' | 'agent' | 'prompt' | 'project_path' | 'ports' | 'config'> {
+  return {
+    timeout: record.timeout_sec,
+    agent: null,
+    prompt: null,
+    project_path: null,
+    ports: null,
+    config: {
+      memory: record.memory_mb,
+      vcpus: record.cpu_cores,
+      nested_virt: record.nested_virt,
+      network: record.network,
+      sync_mode: null,
+      sync_idle_seconds: null,
+      env_files: null,
+      persist: record.mode === 'persistent',
+    },
+  }
+}
+
+function expiryAction(record: SessionRecord): Session['expiry_action'] {
+  if (record.status === 'stopped' || record.expires_at === null) return null
+  const end = hardEnd(record)
+  return end !== null && record.expires_at >= end ? 'end' : record.on_expiry
 }
 
 function keptUntil({ status, expires_at, delete_at }: SessionRecord): number | null {

@@ -1,4 +1,4 @@
-import { toSnake } from '@sandglass/sdk'
+import { type SessionInfo, toSnake } from '@sandglass/sdk'
 import type { Command } from '../../command.ts'
 import { printable } from '../../output/printable.ts'
 import { toJson } from '../../output/show-session.ts'
@@ -15,11 +15,14 @@ export const command: Command = {
     const { info } = await (await connect()).getSession(oneArgument(input, 'NAME'), { revealEnv })
     if (json) print(toJson(info))
     else
-      for (const [field, value] of Object.entries(toSnake(info) as object))
+      for (const [field, value] of Object.entries(toSnake(withoutDuplicates(info)) as object))
         print(hanging(field.padEnd(18), shown(value), resultWidth(process.stdout)))
     return 0
   },
 }
+
+/** `timeout` and `config` repeat other fields under the names of the specs, for programs. */
+const withoutDuplicates = ({ timeout: _, config: __, ...info }: SessionInfo) => info
 
 type Mount = { source: string; target: string; readonly: boolean }
 const isMount = (item: unknown): item is Mount => typeof item === 'object' && item !== null && 'source' in item

@@ -44,6 +44,17 @@ describe('when its ttl ends', () => {
     if (expiry !== 'end') expect(await readAfter(daemon, id, expiry === 'stop' ? 'start' : 'resume')).toBe('kept\n')
   })
 
+  it('expiry_action says whether the ttl or the hard end comes first', async () => {
+    const { daemon, pass } = await clocked()
+    const { id } = await daemon.create({ ttl_seconds: 60, timeout_sec: 90, on_expiry: 'stop' })
+    expect(await get(daemon, id)).toMatchObject({ expires_at: '2030-01-01T00:01:00.000Z', expiry_action: 'stop' })
+    await pass(50)
+    await post(daemon, id, 'renew')
+    expect(await get(daemon, id)).toMatchObject({ expires_at: '2030-01-01T00:01:30.000Z', expiry_action: 'end' })
+    await post(daemon, id, 'stop')
+    expect(await get(daemon, id)).toMatchObject({ expires_at: null, expiry_action: null })
+  })
+
   it.each([
     ['end', 'timeout'],
     ['stop', 'stopped'],
