@@ -33,7 +33,7 @@ describe('the candidates', () => {
     expect(await candidates('completion', '')).toEqual(['bash', 'zsh', 'fish'])
   })
 
-  test('behind a session, kill and logs offer its processes', async () => {
+  test('after a session, kill and logs offer its processes', async () => {
     await cli.run(['exec', '-d', 'box', '--tag', 'web', '--', 'sleep', '1000'])
     expect(await candidates('kill', 'b')).toEqual(['box'])
     expect(await candidates('kill', 'box', '')).toEqual([expect.stringMatching(/^\d+$/), 'web'])
@@ -54,7 +54,7 @@ describe('the candidates', () => {
     expect(await candidates('new', '--nested')).toEqual(['--nested-virt'])
   })
 
-  test('a copy offers sessions, what is in them, and files of this machine for every source and the target', async () => {
+  test('cp offers sessions, files in them and files of this machine, for each source and the target', async () => {
     expect(await candidates('cp', '')).toEqual(['box:', ':files'])
     expect(await candidates('cp', 'box:s')).toEqual(['box:src/'])
     expect(await candidates('cp', 'box:/workspace/src/')).toEqual(['box:/workspace/src/main.ts'])
@@ -62,14 +62,14 @@ describe('the candidates', () => {
     expect(await candidates('cp', './x', './y', '')).toEqual(['box:', ':files'])
   })
 
-  test('without a daemon there are none, and none is started', async () => {
+  test('without a daemon nothing is offered, and no daemon is started', async () => {
     const HOME = join(cli.home, 'nobody')
     const asked = await cli.run(['__complete', 'exec', ''], { env: { HOME } })
     expect(asked).toMatchObject({ code: 0, stdout: '', stderr: '' })
   })
 })
 
-/** Lines before Tab and after it. The last character typed shows where the cursor went: a space follows what is complete. */
+/** Lines before and after Tab. The last typed character shows where the cursor is: a space follows a complete word. */
 const LINES = [
   ['sandglass new --backend mic', 'sandglass new --backend microvm .'],
   ['sandglass new --backend=mic', 'sandglass new --backend=microvm .'],
@@ -99,7 +99,7 @@ const SHELLS = {
 } as const
 
 describe.each(Object.keys(SHELLS) as (keyof typeof SHELLS)[])('Tab in %s', name => {
-  test('completes what is typed, as far as it is known', { timeout: 120_000 }, async () => {
+  test('completes the typed word as far as it is unique', { timeout: 120_000 }, async () => {
     const { load, prompt } = SHELLS[name]
     const PATH = `${dirname(SANDGLASS)}:${cli.env.PATH}`
     using tmux = new Tmux({ ...cli.env, PATH }, { cols: 100, rows: 30 })

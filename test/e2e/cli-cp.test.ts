@@ -19,7 +19,7 @@ afterAll(() => cli.close())
 const run = (...args: string[]) => cli.run(args)
 const sh = (text: string) => cli.run(['exec', 'box', '-c', text])
 
-test('files and folders go in and come out the same', async () => {
+test('files and folders are the same after a copy into a session and back', async () => {
   const folder = join(cli.home, 'tree')
   await mkdir(join(folder, 'sub'), { recursive: true })
   await writeFile(join(folder, 'sub/file'), 'content', { mode: 0o750 })
@@ -36,7 +36,7 @@ test('files and folders go in and come out the same', async () => {
   })
 })
 
-test('symbolic links go into a session and between sessions as they are, wherever they point', async () => {
+test('symbolic links are copied unchanged into a session and between sessions, wherever they point', async () => {
   const folder = join(cli.home, 'venv')
   await mkdir(join(folder, 'bin'), { recursive: true })
   await symlink('/usr/bin/python3', join(folder, 'bin/python3'))
@@ -52,7 +52,7 @@ test('symbolic links go into a session and between sessions as they are, whereve
   })
 })
 
-test.each(['-r', '-R', '-a', '-aR'])('cp %s copies a folder as cp without it does', async flag => {
+test.each(['-r', '-R', '-a', '-aR'])('cp %s copies a folder as cp without the flag does', async flag => {
   const folder = join(cli.home, 'flagged')
   await mkdir(folder, { recursive: true })
   await writeFile(join(folder, 'file'), flag)
@@ -66,7 +66,7 @@ test('- is stdin and stdout', async () => {
   expect((await run('cp', 'box:/tmp/piped', '-')).stdout.length).toBe(5_000_000)
 })
 
-test('a file that this machine cannot hold is refused, and a copy that is given up leaves nothing', async () => {
+test('a file larger than the free space is refused, and an interrupted copy leaves nothing', async () => {
   await sh('mkdir -p /workspace/sparse && truncate -s 15T /workspace/sparse/bomb; truncate -s 2G /workspace/long')
   const target = join(cli.home, 'room')
   await mkdir(target)
@@ -85,7 +85,7 @@ test('a file that this machine cannot hold is refused, and a copy that is given 
 test.each([
   ['a file', 'short:tree/long'],
   ['a folder', 'short:tree'],
-])('a copy of %s whose session is stopped meanwhile says so, and leaves no half of it', async (_, source) => {
+])('a copy of %s fails with the reason when the session is stopped, and leaves no partial copy', async (_, source) => {
   const target = join(cli.home, 'cut')
   await mkdir(target, { recursive: true })
   await run('new', 'short')
@@ -105,7 +105,7 @@ test.each([
   expect(await run('rm', '--force', 'short')).toMatchObject({ code: 0 })
 })
 
-test('sockets and pipes are left out and named, both ways, and that is no failure', async () => {
+test('sockets and pipes are left out and named in both directions, without an error', async () => {
   const make = 'import os, socket; os.mkfifo("fifo"); s = socket.socket(socket.AF_UNIX); s.bind("in/sock")'
   await sh(`mkdir -p /workspace/odd/in && cd /workspace/odd && echo x > file && python3 -c '${make}'`)
   const target = join(cli.home, 'odd')
@@ -127,7 +127,7 @@ test('sockets and pipes are left out and named, both ways, and that is no failur
   })
 })
 
-test('on a terminal a copy that takes longer than a second shows how far it is, and leaves nothing of that', async () => {
+test('on a terminal a copy that takes longer than a second shows its progress, and erases it at the end', async () => {
   using screen = new Tmux(cli.env, { cols: 100, rows: 20 })
   execFileSync('mkfifo', [join(cli.home, 'slow')])
   screen.line(`${SANDGLASS} cp - box:/tmp/slow < ${cli.home}/slow; echo done`)
@@ -143,7 +143,7 @@ test('on a terminal a copy that takes longer than a second shows how far it is, 
   expect(screen.screen()).not.toContain('iB/s')
 })
 
-test('a missing file is said to be missing on its side', async () => {
+test('the error for a missing file says on which side it is missing', async () => {
   expect(await run('cp', 'box:nofile', cli.home)).toMatchObject({
     code: 4,
     stderr: 'sandglass: no such file or directory in session box: nofile\n',
@@ -158,7 +158,7 @@ test('a missing file is said to be missing on its side', async () => {
   })
 })
 
-test('an entry that cannot be read is named, the rest is copied, and the exit status tells', async () => {
+test('an unreadable entry is named, the others are copied, and the exit code is 3', async () => {
   await sh('cd /workspace && mkdir -p part/in && echo fine > part/fine && echo no > part/in/secret && chmod 0 part/in/secret')
   const target = join(cli.home, 'part')
   expect(await run('cp', 'box:part', target)).toMatchObject({
@@ -179,7 +179,7 @@ test('an entry that cannot be read is named, the rest is copied, and the exit st
   expect(await readFile(join(cli.home, 'part-root/in/secret'), 'utf8')).toBe('no\n')
 })
 
-test('a tree of 3,000 folders in each other goes out and in again', { timeout: 120_000 }, async () => {
+test('3,000 nested folders are copied out of a session and back', { timeout: 120_000 }, async () => {
   const deepen = 'import os\nfor _ in range(3000): os.mkdir("d"); os.chdir("d")\nopen("file", "w").write("deep")'
   const depth = 'import os\nn = 0\nwhile os.path.isdir("d"): os.chdir("d"); n += 1\nprint(n, open("file").read())'
   await sh(`mkdir /workspace/deep && cd /workspace/deep && python3 -c '${deepen}'`)
@@ -192,7 +192,7 @@ test('a tree of 3,000 folders in each other goes out and in again', { timeout: 1
   await sh('cd /workspace && rm -r deep deep-again')
 })
 
-test('a copy that fails leaves nothing that changes what the next one does', async () => {
+test('a failed copy leaves nothing that changes the next copy', async () => {
   await sh('mkdir -p /workspace/bad && cd /workspace/bad && echo fine > fine && ln -s /etc/passwd abs; mkdir -p /tmp/none')
   const target = join(cli.home, 'made/for/it')
   for (let attempt = 0; attempt < 2; attempt++) {
@@ -208,7 +208,7 @@ test('a copy that fails leaves nothing that changes what the next one does', asy
   expect((await sh('ls -A /tmp/none')).stdout).toBe('')
 })
 
-test('root reaches all of the sandbox but the files of its kernel, and the user does not', async () => {
+test('root can copy all files of the sandbox except kernel files, and the user sandbox cannot', async () => {
   const refused = await run('cp', 'box:/etc/hostname', cli.home)
   expect(refused).toMatchObject({
     code: 2,
@@ -221,7 +221,7 @@ test('root reaches all of the sandbox but the files of its kernel, and the user 
   expect(await run('cp', '--user', 'nobody', 'box:/etc/hostname', cli.home)).toMatchObject({ code: 2 })
 })
 
-test('a refused copy names what helps: another root filesystem, or memory for a full /tmp', async () => {
+test('the error of a refused copy names the remedy: a writable root filesystem, or more memory for a full /tmp', async () => {
   const file = join(cli.home, 'to-etc')
   await writeFile(file, 'x')
   expect(await run('cp', '--user', 'root', file, 'box:/etc/')).toMatchObject({
@@ -239,7 +239,7 @@ test('a refused copy names what helps: another root filesystem, or memory for a 
   expect(await full('box:much')).toContain('a larger disk_mb')
 })
 
-test('several sources go into a folder that is there, from this machine, from sessions and between them', async () => {
+test('several sources are copied into an existing folder, from this machine, from sessions and between them', async () => {
   expect(await run('new', 'other')).toMatchObject({ code: 0 })
   for (const name of ['one', 'two']) await writeFile(join(cli.home, name), name)
   await mkdir(join(cli.home, 'three/in'), { recursive: true })
@@ -254,7 +254,7 @@ test('several sources go into a folder that is there, from this machine, from se
   await mkdir(back)
   expect(await run('cp', 'box:many/two', 'other:three', 'other:one', back)).toMatchObject({ code: 0 })
   expect((await readdir(back)).sort()).toEqual(['one', 'three', 'two'])
-  // One that fails does not keep the others.
+  // A failed source does not stop the others.
   expect(await run('cp', 'box:nofile', 'box:many/one', 'other:/tmp')).toMatchObject({ code: 4 })
   expect((await cli.run(['exec', 'other', '-c', 'cat /tmp/one'])).stdout).toBe('one')
   for (const [refused, why] of [
@@ -269,7 +269,7 @@ test('several sources go into a folder that is there, from this machine, from se
   expect(await run('rm', '--force', 'other')).toMatchObject({ code: 0 })
 })
 
-test('what a sandbox made to break out is refused and writes nothing outside', async () => {
+test('hostile entries of a sandbox are refused, and nothing is written outside the target', async () => {
   await sh('mkdir -p /workspace/evil/in && ln -s /etc/passwd /workspace/evil/in/abs && echo fine > /workspace/evil/fine')
   const refused = await run('cp', 'box:evil', join(cli.home, 'evil'))
   expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('archive refused') })

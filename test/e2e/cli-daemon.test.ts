@@ -15,7 +15,7 @@ afterAll(() => cli.close())
 
 const run = (...args: string[]) => cli.run(args)
 
-test('two commands at once start one, with a key in a private file and no TCP port', async () => {
+test('two commands at once start one daemon, with a key in a private file and no TCP port', async () => {
   const runs = await Promise.all([run('ls'), run('ls'), run('ls', '--json')])
   expect(runs.map(r => r.code)).toEqual([0, 0, 0])
   expect(JSON.parse(runs[2]?.stdout ?? '')).toEqual([])
@@ -30,7 +30,7 @@ test('two commands at once start one, with a key in a private file and no TCP po
   expect(argvAndEnv.join()).not.toContain(key)
 })
 
-test('a daemon that cannot start says why', async () => {
+test('a daemon that cannot start reports the reason', async () => {
   const home = await mkdtemp(join(cli.home, 'broken-'))
   const file = join(home, 'config.yaml')
   await writeFile(file, 'no_such_key: 1\n', { mode: 0o600 })
@@ -58,7 +58,7 @@ test('a wrong key is refused', async () => {
   })
 })
 
-test('a daemon that was killed is started again and knows its sessions', async () => {
+test('a killed daemon is started again and finds its sessions', async () => {
   await run('new', 'box', '--env', 'GREETING=hello')
   const before = cli.daemonPid
   process.kill(before, 'SIGKILL')
@@ -67,7 +67,7 @@ test('a daemon that was killed is started again and knows its sessions', async (
   expect(cli.daemonPid).not.toBe(before)
 })
 
-test('compiled code is kept in the home of its user, and in no other', async () => {
+test('compiled code is cached only in a home folder that belongs to the user', async () => {
   const home = async (name: string) => {
     const HOME = join(cli.home, name)
     await mkdir(HOME)
@@ -83,7 +83,7 @@ test('compiled code is kept in the home of its user, and in no other', async () 
   expect(existsSync(foreign.kept)).toBe(false)
 })
 
-test('the script works through a link from another folder, and an old Node is told so', async () => {
+test('the script works through a link from another folder, and an old Node is refused with a message', async () => {
   const link = join(cli.home, 'sg')
   await symlink(SANDGLASS, link)
   expect(execFileSync(link, ['version'], { cwd: '/', env: cli.env }).toString()).toMatch(/^sandglass \d+\.\d+\.\d+\n$/)

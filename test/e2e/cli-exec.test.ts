@@ -21,7 +21,7 @@ test('a shell keeps its folder, variables and functions from one command to the 
   expect(await run('exec', 'box', '--shell', 'second', '-c', 'echo "[$A]"')).toMatchObject({ stdout: '[]\n' })
 })
 
-test('exit codes are passed on, and 125 is kept for Sandglass', async () => {
+test('the exit code is that of the command, and 125 when Sandglass fails', async () => {
   const code = async (...args: string[]) => (await run('exec', 'box', ...args)).code
   expect(await code('-c', '(exit 7)')).toBe(7)
   expect(await code('--', 'sh', '-c', 'exit 9')).toBe(9)
@@ -36,10 +36,10 @@ test('exit codes are passed on, and 125 is kept for Sandglass', async () => {
   expect(await code('--timeout', '1h', '-c', 'true')).toBe(0)
   expect(await code()).toBe(2)
   expect(await code('-c', 'true', '--', 'true')).toBe(2)
-  expect((await run('exec', 'box', 'ls', '-la')).stderr).toContain('go behind --')
+  expect((await run('exec', 'box', 'ls', '-la')).stderr).toContain('write -- before a program')
 })
 
-test('a command that the memory limit ended says so, with the limit and how to raise it', async () => {
+test('a command that the memory limit ended is reported with the limit and how to raise it', async () => {
   const [code, hog] = [137, 'b = bytearray(700 << 20)']
   const stderr = expect.stringMatching(
     /session box reached its memory limit of 512 MiB, and the kernel killed a process in it\n {2}next: sandglass resize box --memory 1g, or sandglass new --memory 1g\n/,
@@ -91,7 +91,7 @@ test('stdin is piped into a program and into a shell command, which keeps its st
   expect((await sh('ls -A /tmp | grep sandglass-stdin')).stdout).toBe('')
 })
 
-test('stdin that cannot be read is told, and does not keep a command waiting', async () => {
+test('unreadable stdin is reported, and the command does not wait for it', async () => {
   for (const command of [
     ['-c', 'cat; echo done'],
     ['--', 'sh', '-c', 'cat; echo done'],
@@ -102,7 +102,7 @@ test('stdin that cannot be read is told, and does not keep a command waiting', a
   }
 })
 
-test('output streams while the command runs, and is whole however much it is', async () => {
+test('output is printed while the command runs, and is complete at any size', async () => {
   let hadFirst = false
   const streamed = await cli.run(['exec', 'box', '-c', 'echo first; until [ -e /tmp/go ]; do sleep 0.05; done; echo last'], {
     onStdout: text => {
@@ -117,14 +117,14 @@ test('output streams while the command runs, and is whole however much it is', a
   expect(big.stdout.length).toBe(20_000_000)
 })
 
-test('escape sequences are cleaned from shell output unless --raw', async () => {
+test('escape sequences are removed from shell output unless --raw', async () => {
   const text = String.raw`printf '\033]52;c;aGk=\007\033[31mred\033[0m\n'`
   expect((await sh(text)).stdout).toBe('red\n')
   expect((await run('exec', 'box', '--raw', '-c', text)).stdout).toContain('\x1b[31mred')
 })
 
-test('Ctrl-C reaches a program and a shell command, and the shell lives on', async () => {
-  // Once each: the echo of the key is output too.
+test('Ctrl-C interrupts a program and a shell command, and the shell stays', async () => {
+  // The echo of the key is output too, so each is sent once.
   const interrupt = {
     onStdout: (text: string, kill: (signal: NodeJS.Signals) => void) => void (text === 'up\n' && kill('SIGINT')),
   }
@@ -139,7 +139,7 @@ const IGNORES = `trap 'echo int' INT; echo up; while :; do sleep 0.1; done`
 test.each([
   ['a program', ['--', 'sh', '-c', IGNORES]],
   ['a shell command', ['-c', `bash -c "${IGNORES}"`]],
-])('Ctrl-C a third time kills %s that ignores it, and the second says so', async (_, args) => {
+])('the third Ctrl-C kills %s that ignores it, and the second announces that', async (_, args) => {
   let sent = 0
   const ran = await cli.run(['exec', 'box', ...args], {
     onStdout: (text, kill) => {
@@ -153,7 +153,7 @@ test.each([
   expect((await sh('echo free')).stdout).toBe('free\n')
 })
 
-test('a second request to end kills a program that ignores the first', async () => {
+test('a second SIGTERM kills a program that ignores the first', async () => {
   const ran = await cli.run(['exec', 'box', '--', 'sh', '-c', `trap 'echo term' TERM; echo up; while :; do sleep 0.1; done`], {
     onStdout: (text, kill) => void ((text === 'up\n' || text.endsWith('term\n')) && kill('SIGTERM')),
   })
@@ -161,7 +161,7 @@ test('a second request to end kills a program that ignores the first', async () 
   await deadline('it is gone', async () => (await run('exec', 'box', '--', 'pgrep', '-f', 'trap .echo ter[m]')).code === 1)
 })
 
-test('a timeout is told with its length, and prints nothing else', async () => {
+test('a timeout is reported with its length, and nothing else is printed', async () => {
   expect(await run('exec', 'box', '--timeout', '1s', '--', 'sleep', '60')).toMatchObject({
     code: 124,
     stdout: '',
@@ -176,7 +176,7 @@ test('a timeout is told with its length, and prints nothing else', async () => {
   expect((await sh('echo; echo one; echo')).stdout).toBe('\none\n\n')
 })
 
-/** Keeps the shell busy until the file is there; resolves when the command has begun. */
+/** Keeps the shell busy until the file exists; resolves when the command has started. */
 async function occupy(shell: string, file: string): Promise<() => Promise<unknown>> {
   const text = `echo up; until [ -e ${file} ]; do sleep 0.05; done`
   const begun = Promise.withResolvers<void>()
@@ -188,7 +188,7 @@ async function occupy(shell: string, file: string): Promise<() => Promise<unknow
   }
 }
 
-test('the wait for a busy shell is shown, is part of the timeout, and Ctrl-C ends it', async () => {
+test('the wait for a busy shell is reported, counts towards the timeout, and ends at Ctrl-C', async () => {
   const free = await occupy('busy', '/tmp/free')
   const timedOut = await run('exec', 'box', '--shell', 'busy', '--timeout', '2s', '-c', 'touch /tmp/late')
   expect(timedOut).toMatchObject({
@@ -205,7 +205,7 @@ test('the wait for a busy shell is shown, is part of the timeout, and Ctrl-C end
   expect((await run('exec', 'box', '--', 'ls', '/tmp/late')).code).toBe(2)
 })
 
-test('a sandglass that is killed ends its command, and interrupt ends one by its shell', async () => {
+test('a killed sandglass ends its command, and interrupt ends the command of a shell', async () => {
   await cli.run(['exec', 'box', '-c', 'STAYS=yes; echo up; sleep 1000'], {
     onStdout: (text, kill) => void (text === 'up\n' && kill('SIGKILL')),
   })
@@ -213,7 +213,7 @@ test('a sandglass that is killed ends its command, and interrupt ends one by its
   const free = await occupy('second', '/tmp/second')
   expect(await run('interrupt', 'box', '--shell', 'second')).toMatchObject({ code: 0, stdout: 'box  second interrupted\n' })
   expect(await free()).toMatchObject({ code: 130 })
-  expect((await run('interrupt', 'box')).stdout).toBe('box  nothing runs in main\n')
+  expect((await run('interrupt', 'box')).stdout).toBe('box  no command is running in main\n')
   expect(JSON.parse((await run('interrupt', 'box', '--json')).stdout)).toEqual({ interrupted: false })
   expect((await run('interrupt', 'box', '--shell', 'nobody')).code).toBe(4)
 })
@@ -235,7 +235,7 @@ test('a command line has its own user, folder and variables, and the shell keeps
   })
 })
 
-test('stdin is empty without a pipe, and programs that ended are not jobs', async () => {
+test('stdin is empty without a pipe, and ended programs are not jobs of the shell', async () => {
   const script = `"$0" exec box -c 'read y; echo "$? [$y]"; cat; jobs' </dev/null`
   const ran = await promisify(execFile)('sh', ['-c', script, SANDGLASS], { env: cli.env, timeout: 30_000 })
   expect(ran.stdout).toBe('1 []\n')
@@ -243,7 +243,7 @@ test('stdin is empty without a pipe, and programs that ended are not jobs', asyn
   await sh('kill %1')
 })
 
-test('--json gives one reply with the exit code in it and passes that on', async () => {
+test('--json prints one reply with the exit code, and exits with it', async () => {
   const reply = async (...args: string[]) => {
     const { code, stdout, stderr } = await run('exec', 'box', '--json', ...args)
     expect(stderr).toBe('')
@@ -278,7 +278,7 @@ test('--json gives one reply with the exit code in it and passes that on', async
   expect(JSON.parse(piped.stdout).output).toBe('from stdin')
 })
 
-test('a reader that goes away ends what it read', async () => {
+test('a command ends when the reader of its output goes away', async () => {
   const first = execFileSync(
     'sh',
     ['-c', `"$0" exec box -- yes marker-1 | head -1; "$0" exec box -c "yes marker-2" </dev/null | head -1`, SANDGLASS],
@@ -291,7 +291,7 @@ test('a reader that goes away ends what it read', async () => {
   )
 })
 
-test('stdin reaches a command line of root, and one that empties /tmp', async () => {
+test('stdin reaches a command line of root, and a command line that empties /tmp', async () => {
   const asRoot = await cli.run(['exec', 'box', '--user', 'root', '-c', 'cat'], { input: 'for root' })
   expect(asRoot).toMatchObject({ code: 0, stdout: 'for root', stderr: '' })
   expect((await sh('ls -A /tmp')).stdout).not.toContain('sandglass-stdin')

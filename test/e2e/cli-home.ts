@@ -1,4 +1,4 @@
-// A home folder of its own for the command line: its daemon, its sessions, and everything gone at the end.
+// A private home folder for the command line, with its own daemon and sessions, which are all removed at the end.
 import { spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -7,11 +7,11 @@ import { join, resolve } from 'node:path'
 import { deadline } from './deadline.ts'
 
 export const SANDGLASS = resolve('sandglass')
-/** For doctor where KVM is not what a test is about: one that opens and boots nothing is tried for some seconds. */
+/** For tests of doctor that are not about KVM: a /dev/kvm that opens but boots nothing would be tried for some seconds. */
 export const WITHOUT_KVM = { SANDGLASS_BACKENDS_MICROVM_ACCEL: 'tcg' }
 
 export type Ran = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string }
-/** Gets all of an output so far, each time there is more. */
+/** Called with the whole output so far, each time there is more. */
 type Watch = (text: string, kill: (signal: NodeJS.Signals) => void) => void
 
 export type RunOptions = {
@@ -22,7 +22,7 @@ export type RunOptions = {
   onStderr?: Watch
 }
 
-/** What is run, and where it looks for programs. */
+/** The program to run, and the PATH in which it finds others. */
 export type Installation = { program: string; path: string }
 const CLONE: Installation = { program: SANDGLASS, path: process.env.PATH ?? '' }
 
@@ -44,7 +44,7 @@ export class CliHome {
       PATH: this.#installation.path,
       HOME: this.home,
       TERM: 'xterm-256color',
-      // Compiled code is kept in the home otherwise, and each test has a home of its own.
+      // Without this, each test would compile the code again into its own home folder.
       NODE_COMPILE_CACHE: resolve('.cache/compile'),
     }
   }
@@ -73,7 +73,7 @@ export class CliHome {
       ran.stderr += text
       onStderr?.(ran.stderr, signal => child.kill(signal))
     })
-    // A command that does not read its input may end first.
+    // A command that does not read its input may end before it is written.
     child.stdin?.on('error', () => undefined).end(input)
     const { promise, resolve: done, reject } = Promise.withResolvers<Ran>()
     child.once('error', reject)
@@ -95,7 +95,7 @@ export class CliHome {
   }
 }
 
-/** A process that ended and that nobody has waited for is none: in a container the first process may never do that. */
+/** A zombie counts as ended: in a container, pid 1 may never wait for it. */
 export function isAlive(pid: number): boolean {
   try {
     return !/^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'latin1'))

@@ -11,7 +11,7 @@ afterAll(() => cli.close())
 
 const run = (...args: string[]) => cli.run(args)
 
-test('mistakes are one line and a next step, with exit code 2', async () => {
+test('a usage error is one line and a next step, with exit code 2', async () => {
   expect(await run('lst')).toMatchObject({
     code: 2,
     stdout: '',
@@ -19,11 +19,11 @@ test('mistakes are one line and a next step, with exit code 2', async () => {
   })
   expect(await run('ls', '--al')).toMatchObject({
     code: 2,
-    stderr: 'sandglass: unknown flag --al; did you mean --all?\n  next: `sandglass help ls` shows how it is used\n',
+    stderr: 'sandglass: unknown flag --al; did you mean --all?\n  next: `sandglass help ls` shows its usage\n',
   })
   expect(await run('serve', '--listne', 'unix')).toMatchObject({
     code: 2,
-    stderr: 'sandglass: unknown flag --listne; did you mean --listen?\n  next: `sandglass help serve` shows how it is used\n',
+    stderr: 'sandglass: unknown flag --listne; did you mean --listen?\n  next: `sandglass help serve` shows its usage\n',
   })
   expect(await run('image', 'lss')).toMatchObject({ code: 2, stderr: expect.stringContaining('; did you mean ls?\n') })
   expect(await run('image', 'list')).toMatchObject({ code: 2, stderr: expect.stringContaining('; did you mean ls?\n') })
@@ -37,7 +37,7 @@ test('mistakes are one line and a next step, with exit code 2', async () => {
   expect((await run('help', 'exec')).stdout).toContain('125')
 })
 
-test('a copy from a place that the file API does not reach says what it reaches', async () => {
+test('a copy from a path outside the file API names the allowed paths', async () => {
   for (const path of ['/nope', '/etc/passwd'])
     expect(await run('cp', `box:${path}`, cli.home)).toMatchObject({
       code: 2,
@@ -47,7 +47,7 @@ test('a copy from a place that the file API does not reach says what it reaches'
     })
 })
 
-test('what the daemon refuses is told by the name of the flag', async () => {
+test('an error of the daemon names the flag instead of the field', async () => {
   expect(await run('new', '--memory-mb', '100000')).toMatchObject({
     code: 2,
     stderr:
@@ -55,7 +55,7 @@ test('what the daemon refuses is told by the name of the flag', async () => {
   })
 })
 
-test('a mistake is answered with what to write instead', async () => {
+test('a usage error says what to write instead', async () => {
   const mistake = (issue: string) => ({ code: 2, stderr: expect.stringContaining(issue) })
   expect(await run('exec', 'box', '-c', ' ')).toMatchObject(mistake('the command line behind -c is empty'))
   expect(await run('kill', 'box', 'web', '-15')).toMatchObject(mistake('a signal is written -s 15'))
@@ -64,27 +64,27 @@ test('a mistake is answered with what to write instead', async () => {
   await run('exec', 'box', '-c', 'true')
   expect(await run('interrupt', 'box', '--shell', 'nosuch')).toMatchObject({
     code: 4,
-    stderr: 'sandglass: no shell nosuch\n  next: the session has main: name one with --shell\n',
+    stderr: 'sandglass: no shell nosuch\n  next: the session has the shells main: give one with --shell\n',
   })
 })
 
-test('a name that cannot be one is answered with one that can', async () => {
+test('an invalid name is answered with a similar valid one', async () => {
   expect(await run('new', 'Foo')).toMatchObject({ code: 2, stderr: expect.stringContaining('did you mean foo?') })
   expect(await run('new', 'my_box')).toMatchObject({ code: 2, stderr: expect.stringContaining('did you mean my-box?') })
   expect((await run('new', '7')).stderr).not.toContain('did you mean')
 })
 
-test('a session that is not there is answered with the one that was probably meant', async () => {
+test('a mistyped session is answered with the most similar name', async () => {
   for (const name of ['bx', 'Box']) {
     expect(await run('inspect', name)).toMatchObject({
       code: 4,
-      stderr: `sandglass: no session ${name}\n  next: did you mean box? \`sandglass ls\` shows what there is\n`,
+      stderr: `sandglass: no session ${name}\n  next: did you mean box? \`sandglass ls\` lists the sessions\n`,
     })
   }
   expect((await run('exec', 'bxo', '--', 'true')).code).toBe(125)
 })
 
-test('with --json errors are JSON on stderr, and nothing else is', async () => {
+test('with --json, stderr has errors as JSON and nothing else', async () => {
   const failure = async (...args: string[]) => {
     const { stdout, stderr, code } = await run(...args)
     expect(stdout).toBe('')

@@ -15,7 +15,7 @@ const run = (...args: string[]) => cli.run(args)
 const terminal = () => new Tmux({ ...cli.env, SG: SANDGLASS }, { cols: 100, rows: 30 })
 const json = async (...args: string[]) => JSON.parse((await run(...args, '--json')).stdout)
 
-/** Starts a program with exec -d and gives its pid. */
+/** Starts a program with exec -d and returns its pid. */
 async function detached(flags: string[], ...argv: string[]): Promise<string> {
   const started = await run('exec', '-d', 'b', ...flags, '--', ...argv)
   expect(started).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\n$/), stderr: '' })
@@ -24,7 +24,7 @@ async function detached(flags: string[], ...argv: string[]): Promise<string> {
 
 const isRunning = async (pid: string) => ((await json('ps', 'b')) as { pid: number }[]).some(row => row.pid === Number(pid))
 
-test('exec -d prints a pid, and logs shows what the program printed, also after its end', async () => {
+test('exec -d prints a pid, and logs shows the output of the program, also after its end', async () => {
   const pid = await detached(['--tag', 'web'], 'sh', '-c', 'echo out; echo err >&2; read line; echo "got $line"; exit 3')
   await deadline('its end', async () => !(await isRunning(pid)))
   expect(await run('logs', 'b', pid)).toMatchObject({ code: 0, stdout: 'out\ngot \n', stderr: 'err\n' })
@@ -34,7 +34,7 @@ test('exec -d prints a pid, and logs shows what the program printed, also after 
   expect(JSON.parse(lines[0] ?? '')).toMatchObject({ stream: expect.any(String), data_base64: expect.any(String) })
 })
 
-test('a detached program that the memory limit ended says so in logs, attach and ps --all', async () => {
+test('logs, attach and ps --all report that the memory limit ended a detached program', async () => {
   const pid = await detached([], 'python3', '-c', 'b = bytearray(700 << 20)')
   const stderr = expect.stringMatching(
     /session b reached its memory limit of 512 MiB, .*\n {2}next: sandglass resize b --memory 1g, or/,
@@ -45,7 +45,7 @@ test('a detached program that the memory limit ended says so in logs, attach and
   expect((await run('ps', 'b', '--all')).stdout).toMatch(new RegExp(`^ *${pid} .*exited 137 \\(memory limit\\)`, 'm'))
 })
 
-test('logs shows the program that was started last and does not wait for one that runs; -f does', async () => {
+test('logs shows the program that was started last without waiting for its end; with -f it waits', async () => {
   await detached([], 'sh', '-c', 'echo older')
   const pid = await detached(['--stdin'], 'sh', '-c', 'echo first; read line; echo "then $line"')
   await run('exec', 'b', '--', 'echo', 'not detached')
@@ -58,7 +58,7 @@ test('logs shows the program that was started last and does not wait for one tha
   expect(await following).toMatchObject({ code: 0, stdout: 'first\nthen more\n' })
 })
 
-test('logs of a session where nothing was detached says where the boot log is', async () => {
+test('logs of a session without a detached program points to the boot log', async () => {
   expect(await run('new', 'c')).toMatchObject({ code: 0 })
   expect(await run('logs', 'c')).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('--boot') })
   expect(await run('logs', 'c', '--boot')).toMatchObject({ code: 0 })
@@ -66,7 +66,7 @@ test('logs of a session where nothing was detached says where the boot log is', 
   expect(await run('logs', 'c', '77', '--boot')).toMatchObject({ code: 2 })
 })
 
-test('ps lists every process with its shell or tag, and with --all those that have ended', async () => {
+test('ps lists all processes with their shell or tag, and with --all also ended ones', async () => {
   await run('exec', 'b', '-c', 'sleep 1001 &')
   const pid = await detached(['--tag', 'job'], 'sleep', '1002')
   const { stdout } = await run('ps', 'b')
@@ -80,7 +80,7 @@ test('ps lists every process with its shell or tag, and with --all those that ha
   expect((await run('ps', 'b', '-a')).stdout).toMatch(/^\d+ +sandbox +exited 7 +.* sh -c exit 7$/m)
 })
 
-test('what a process calls itself cannot harm the terminal that lists it', async () => {
+test('the command line of a process cannot harm the terminal that ps prints to', async () => {
   const pid = await detached([], 'bash', '-c', String.raw`exec -a $'\033]0;owned\007\nname' sleep 1003`)
   await deadline('its name', async () => (await run('ps', 'b')).stdout.includes('owned'))
   const line = (await run('ps', 'b')).stdout.split('\n').find(text => text.includes('owned'))
@@ -98,7 +98,7 @@ test.each([[[]], [['-s', 'TERM']], [['-s', 'SIGTERM']], [['--signal', 'term']], 
   },
 )
 
-test('kill takes tags and processes of a shell, and says what is wrong', async () => {
+test('kill takes tags and processes of a shell, and reports mistakes', async () => {
   await detached(['--tag', 'victim'], 'sleep', '1005')
   await run('exec', 'b', '-c', 'sleep 1006 & echo $! > pid')
   const job = (await run('exec', 'b', '--', 'cat', 'pid')).stdout.trim()
@@ -116,7 +116,7 @@ test('kill takes tags and processes of a shell, and says what is wrong', async (
   expect(await run('kill', 'b')).toMatchObject({ code: 2, stderr: expect.stringContaining('PID is missing') })
 })
 
-test('attach --pid shows the output so far, passes input on and gives the exit code', async () => {
+test('attach --pid prints the output so far, passes input on and exits with the code of the process', async () => {
   const pid = await detached(['--stdin', '--tag', 'sum'], 'sh', '-c', 'echo ready; read a b; exit $((a + b))')
   expect(await cli.run(['attach', 'b', '--pid', 'sum'], { input: '4 5\n' })).toMatchObject({
     code: 9,
@@ -127,7 +127,7 @@ test('attach --pid shows the output so far, passes input on and gives the exit c
   expect(await run('attach', 'b', '--pid', '4000000')).toMatchObject({ code: 125, stderr: expect.stringContaining('no process') })
 })
 
-test('attach without --pid is the shell, and with it a program on a terminal that ~. leaves running', async () => {
+test('attach opens the shell, and with --pid a program on a terminal, which ~. leaves running', async () => {
   using tmux = terminal()
   tmux.line('"$SG" attach b')
   await tmux.shows(/b:\S*\$$/m)
@@ -152,7 +152,7 @@ test('attach without --pid is the shell, and with it a program on a terminal tha
   await tmux.shows(/^code 6$/m)
 })
 
-test('stats prints the use of every session that runs, or of those that are named', async () => {
+test('stats prints the use of all running sessions, or of the named ones', async () => {
   const { code, stdout } = await run('stats')
   expect(code).toBe(0)
   expect(stdout).toMatch(/^NAME +CPU +MEM +PIDS +DISK +UPTIME$/m)
@@ -166,7 +166,7 @@ test('stats prints the use of every session that runs, or of those that are name
   })
 })
 
-test('stats on a terminal refreshes the table in its place until Ctrl-C', async () => {
+test('stats on a terminal refreshes the table in place until Ctrl-C', async () => {
   using tmux = terminal()
   const pid = await detached([], 'sh', '-c', 'while :; do :; done')
   tmux.line('"$SG" stats b')

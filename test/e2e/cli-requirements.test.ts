@@ -1,4 +1,4 @@
-// What a session asks of its machine: a runtime, folders of the host.
+// What a session requires of its machine: a runtime, and folders of the host.
 import { chownSync, mkdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => cli.close())
 
-test('a session is made with the runtime that it asks for, and inspect says which', async () => {
+test('a session gets the requested runtime, and inspect shows it', async () => {
   for (const runtime of ['runc', 'second']) {
     expect(await run('new', runtime, '--backend', 'oci', '--runtime', runtime)).toMatchObject({ code: 0 })
     expect((await run('exec', runtime, '-c', 'echo works')).stdout).toBe('works\n')
@@ -31,7 +31,7 @@ test('a session is made with the runtime that it asks for, and inspect says whic
   expect(await run('start', 'runc')).toMatchObject({ code: 0 })
 })
 
-test('a runtime that is not known or not there makes no session, and says what to do', async () => {
+test('an unknown or missing runtime creates no session, and the error says what to do', async () => {
   const unknown = await run('new', '--backend', 'oci', '--runtime', '/usr/sbin/runc')
   expect(unknown).toMatchObject({ code: 3, stderr: expect.stringContaining('there are crun, runc, second, absent') })
   const absent = await run('new', '--backend', 'oci', '--runtime', 'absent')
@@ -39,7 +39,7 @@ test('a runtime that is not known or not there makes no session, and says what t
   expect(JSON.parse((await run('ls', '--all', '--json')).stdout)).toHaveLength(2)
 })
 
-test('doctor lists every runtime with its version, and what is wrong with one', async () => {
+test('doctor lists every runtime with its version, or why it does not work', async () => {
   const { stdout } = await cli.run(['doctor', '--json'], { env: WITHOUT_KVM })
   expect(JSON.parse(stdout).checks).toEqual(
     expect.arrayContaining([
@@ -62,7 +62,7 @@ test('doctor lists every runtime with its version, and what is wrong with one', 
   )
 })
 
-test('a folder of the host is read, written only when asked, and shown by inspect as it was asked for', async () => {
+test('a mounted folder is readable, writable only with :rw, and inspect shows it as requested', async () => {
   const [reads, writes] = [`${shared}:/data`, `${shared}:/workspace/project:rw`]
   expect(await run('new', 'folders', '--backend', 'oci', '--mount', reads, '--mount', writes)).toMatchObject({ code: 0 })
   expect((await run('exec', 'folders', '-c', 'cat /data/hello; touch /data/x')).stdout).toMatch(
@@ -79,7 +79,7 @@ test('a folder of the host is read, written only when asked, and shown by inspec
   expect(beside).toMatchObject({ code: 3, stderr: expect.stringContaining('not below mount_roots') })
 })
 
-test('a link that was put in place of a folder keeps the session from starting again', async () => {
+test('a session does not start again when a link has replaced its mounted folder', async () => {
   await run('stop', 'folders')
   renameSync(shared, `${shared}.away`)
   symlinkSync(`${shared}.away`, shared)

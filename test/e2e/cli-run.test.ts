@@ -16,13 +16,13 @@ afterAll(() => cli.close())
 const sessions = async () =>
   JSON.parse((await cli.run(['ls', '--all', '--json'])).stdout) as { name: string; status: string; ttl_seconds: number }[]
 
-test('run passes output and exit code on, and nothing is left of the session', async () => {
+test('run passes on output and exit code, and removes the session', async () => {
   const ran = await cli.run(['run', '--', 'sh', '-c', 'echo out; echo err >&2; exit 7'])
   expect(ran).toMatchObject({ code: 7, stdout: 'out\n', stderr: 'err\n' })
   expect(await sessions()).toEqual([])
 })
 
-test('run takes stdin, the flags of new, an environment and a timeout', async () => {
+test('run takes stdin, the flags of new, environment variables and a timeout', async () => {
   const flags = ['--memory', '300', '--name', 'a', '-e', 'WHO=me', '--rm']
   const script = 'cat; echo "$WHO"; hostname'
   expect(await cli.run(['run', 'host', ...flags, '--', 'sh', '-c', script], { input: 'piped\n' })).toMatchObject({
@@ -38,7 +38,7 @@ test('run takes stdin, the flags of new, an environment and a timeout', async ()
   expect(await sessions()).toEqual([])
 })
 
-test('exit codes: 127 not found, 125 session not created, 2 usage', async () => {
+test('run exits with 127 for a missing program, 125 for a session that was not created, 2 for a usage error', async () => {
   expect(await cli.run(['run', '--', 'no-such-program'])).toMatchObject({ code: 127 })
   expect(await cli.run(['run', '--memory', '1', '--', 'true'])).toMatchObject({
     code: 125,
@@ -50,14 +50,14 @@ test('exit codes: 127 not found, 125 session not created, 2 usage', async () => 
   expect(await sessions()).toEqual([])
 })
 
-test('a program that the memory limit ended is told how to run with more', async () => {
+test('after a program reached the memory limit, run says how to give it more', async () => {
   expect(await cli.run(['run', '--', 'python3', '-c', 'b = bytearray(700 << 20)'])).toMatchObject({
     code: 137,
     stderr: expect.stringMatching(/the session reached its memory limit of 512 MiB, .*\n {2}next: sandglass run --memory 1g …\n/),
   })
 })
 
-test('--keep keeps the session and says its name', async () => {
+test('--keep keeps the session and prints its name', async () => {
   const { code, stderr } = await cli.run(['run', '--keep', '--', 'touch', 'made'])
   const [, name = ''] = /^kept the session (run-[0-9a-f]{8})$/m.exec(stderr) ?? []
   expect(code).toBe(0)
@@ -73,14 +73,14 @@ test('--copy-in copies the current folder first', async () => {
   expect(await cli.run(['run', '--copy-in', '--', 'cat', 'src/a.txt'], { cwd })).toMatchObject({ code: 0, stdout: 'content\n' })
 })
 
-test('--copy-in of a folder that cannot be read as a whole fails before the program runs', async () => {
-  // It has files that nobody may read, not even root.
+test('--copy-in of a folder with an unreadable file fails before the program runs', async () => {
+  // This folder has files that not even root may read.
   const ran = await cli.run(['run', '--copy-in', '--', 'echo', 'ran'], { cwd: '/proc/sys/vm' })
   expect(ran).toMatchObject({ code: 125, stdout: '', stderr: expect.stringMatching(/cannot read .*compact_memory.*not copied/s) })
   expect(await sessions()).toEqual([])
 })
 
-test('a signal goes to the program, and the session is removed', async () => {
+test('a signal is forwarded to the program, and the session is removed', async () => {
   const script = 'trap "echo caught; exit 4" TERM; echo ready; while :; do sleep 0.1; done'
   const ran = await cli.run(['run', '--', 'sh', '-c', script], {
     onStdout: (text, kill) => text === 'ready\n' && kill('SIGTERM'),
@@ -89,7 +89,7 @@ test('a signal goes to the program, and the session is removed', async () => {
   expect(await sessions()).toEqual([])
 })
 
-test('Ctrl-C interrupts the program, and three times ends a session whose program ignores it', async () => {
+test('Ctrl-C interrupts the program, and the third one ends the session of a program that ignores it', async () => {
   using tmux = new Tmux({ ...cli.env, SG: SANDGLASS }, { cols: 100, rows: 30 })
   tmux.line(`"$SG" run -- sh -c 'echo sta"rted"; exec sleep 1000'`)
   await tmux.shows(/^started$/m)
@@ -109,7 +109,7 @@ test('Ctrl-C interrupts the program, and three times ends a session whose progra
   await deadline('the session is gone', async () => (await sessions()).length === 0)
 })
 
-test('run -t runs the program on a terminal, and leaving it removes the session', async () => {
+test('run -t runs the program on a terminal, and detaching removes the session', async () => {
   using tmux = new Tmux({ ...cli.env, SG: SANDGLASS }, { cols: 100, rows: 30 })
   tmux.line('"$SG" run -t -- bash --norc --noprofile')
   await tmux.shows(/^bash-\S+[$#]/m)
@@ -121,7 +121,7 @@ test('run -t runs the program on a terminal, and leaving it removes the session'
   await deadline('the session is gone', async () => (await sessions()).length === 0)
 })
 
-test('the session of a run that was killed does not outlive its ttl, though its program runs', async () => {
+test('the session of a killed run ends after its ttl, although its program still runs', async () => {
   const ran = await cli.run(['run', '--ttl', '2', '--', 'sh', '-c', 'echo ready; exec sleep 1000'], {
     onStdout: (_, kill) => kill('SIGKILL'),
   })

@@ -13,7 +13,7 @@ afterAll(() => cli.close())
 
 const run = (...args: string[]) => cli.run(args)
 
-test('new prints name and id, ls shows it, inspect tells all', async () => {
+test('new prints name and id, ls lists the session, and inspect shows all of it', async () => {
   const made = await run('new', 'box', '--ttl-seconds', '1h', '--env', 'GREETING=hello', '--label', 'kind=test')
   expect(made).toMatchObject({ code: 0, stderr: expect.stringMatching(/^(starting the machine\n)?$/) })
   expect(made.stdout).toMatch(/^box {2}sess_[a-z0-9]{16}\n$/)
@@ -67,7 +67,7 @@ test('ls --json and inspect --json carry the fields of sessions.json and sandbox
   await run('rm', '-f', 'registered')
 })
 
-test('lifecycle commands show the state they led to', async () => {
+test('lifecycle commands print the new state', async () => {
   expect((await run('new', 'other', '--no-start', '--json')).stdout).toContain('"status": "stopped"')
   expect(await run('start', 'other')).toMatchObject({ code: 0, stdout: 'other  running\n' })
   expect(await run('pause', 'other')).toMatchObject({ code: 0, stdout: 'other  paused\n' })
@@ -100,7 +100,7 @@ test('lifecycle commands show the state they led to', async () => {
   expect((await run('ls')).stdout).not.toContain('other')
 })
 
-test('a session that is stopped or persistent has its files when its ttl is over', { timeout: 60_000 }, async () => {
+test('a stopped or persistent session keeps its files after its ttl', { timeout: 60_000 }, async () => {
   const made = {
     stopped: ['--on-expiry', 'end'],
     'stopped-persistent': ['--persist'],
@@ -139,7 +139,7 @@ test('a session that is stopped or persistent has its files when its ttl is over
   await run('rm', '-f', ...Object.keys(made))
 })
 
-test('a persistent session may go without a ttl', async () => {
+test('a persistent session may have no ttl', async () => {
   const { stdout } = await run('new', 'endless', '--persist', '--ttl-seconds', 'none', '--no-start', '--json')
   expect(JSON.parse(stdout)).toMatchObject({ ttl_seconds: null, on_expiry: 'stop', kept_until: null })
   expect(await run('renew', 'endless')).toMatchObject({ code: 0, stdout: 'endless  does not expire\n' })
@@ -158,7 +158,7 @@ test('a persistent session may go without a ttl', async () => {
   await run('rm', '-f', 'endless')
 })
 
-test('resize changes limits, and says what they are', async () => {
+test('resize changes limits and prints them', async () => {
   expect(await run('new', 'grows')).toMatchObject({ code: 0 })
   expect(await run('resize', 'grows', '--memory-mb', '1GB', '--cpu-cores', '1')).toMatchObject({
     code: 0,
@@ -174,7 +174,7 @@ test('sizes may have a unit', async () => {
   expect(JSON.parse(stdout)).toMatchObject({ memory_mb: 1024, disk_mb: 2048 })
 })
 
-test('logs shows the boot log, and -f goes on with state changes until the session ends', async () => {
+test('logs --boot shows the boot log, and with -f state changes until the session ends', async () => {
   await run('new', 'brief')
   expect((await run('logs', 'brief', '--boot')).code).toBe(0)
   expect(JSON.parse((await run('logs', '--json', '--boot', 'brief')).stdout)).toEqual({ log: expect.any(String) })
@@ -185,7 +185,7 @@ test('logs shows the boot log, and -f goes on with state changes until the sessi
   expect(followed.stdout).toMatch(/session\.terminated requested\n$/)
 })
 
-test('forward carries many connections at once, and ports lists what listens', async () => {
+test('forward carries many connections at once, and ports lists the listening ports', async () => {
   await run(
     'exec',
     'box',

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => cli.close())
 
-test('init writes a private file and keeps what is there; config says where values come from', async () => {
+test('init writes a private file and keeps its other keys; config shows the origin of each value', async () => {
   const env = { SANDGLASS_CONFIG: join(cli.home, 'made/config.yaml') }
   expect(await cli.run(['init', '--default-image', 'host'], { env })).toMatchObject({ code: 0, stdout: '' })
   expect(((await stat(env.SANDGLASS_CONFIG)).mode & 0o777).toString(8)).toBe('600')
@@ -27,7 +27,7 @@ test('init writes a private file and keeps what is there; config says where valu
   expect(await cli.run(['init', '--data-dir', ''], { env })).toMatchObject({ code: 2 })
 })
 
-test('what does nothing yet is neither asked for nor shown, and a file that has it is still good', async () => {
+test('keys without effect are neither asked for nor shown, and a file with them is still valid', async () => {
   const shown = (
     await Promise.all([['help', 'init'], ['help', 'new'], ['help', 'serve'], ['config']].map(args => cli.run(args)))
   ).map(({ code, stdout }) => ({ code, names: stdout.match(/agent|sprites|template/gi) }))
@@ -37,7 +37,7 @@ test('what does nothing yet is neither asked for nor shown, and a file that has 
   expect((await cli.run(['config'], { env })).stdout).toMatch(/^default_agent +codex +file$/m)
 })
 
-test('doctor tells what works, as text and as JSON', async () => {
+test('doctor prints what works, as text and as JSON', async () => {
   const told = await cli.run(['doctor'], { env: WITHOUT_KVM })
   expect(told).toMatchObject({ code: 0, stdout: expect.stringContaining('sessions can be created') })
   expect(JSON.parse((await cli.run(['doctor', '--json'], { env: WITHOUT_KVM })).stdout)).toMatchObject({ ok: true })

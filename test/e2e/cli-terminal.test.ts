@@ -30,17 +30,17 @@ test('a shell has the size of the terminal and follows it', async () => {
   await tmux.shows(/^resized$/m)
 })
 
-test('a shell that was started without -t ends at once, and a note says why', async () => {
+test('a shell that was started without -t ends at once, and a note explains it', async () => {
   using tmux = terminal()
   tmux.line('"$SG" exec box -- bash; echo en"ded"')
   await tmux.shows(/^note: stdin of bash is empty; use -t for a terminal\nended$/m)
 })
 
-test('Ctrl-C and Ctrl-Z go inside, and the exit code of the shell comes out', async () => {
+test('Ctrl-C and Ctrl-Z are sent to the session, and the exit code is that of the shell', async () => {
   using tmux = terminal()
   tmux.line('"$SG" shell box --shell keys')
   await tmux.shows(/box:\S*\$$/m)
-  // The program itself says that it runs: keys that come before it has the terminal go to the shell.
+  // Wait for the program's own output: keys that are typed before it has the terminal go to the shell.
   tmux.line(`bash -c 'echo start"ed"; exec sleep 1000'`)
   await tmux.shows(/^started$/m)
   tmux.key('C-c')
@@ -59,7 +59,7 @@ test('Ctrl-C and Ctrl-Z go inside, and the exit code of the shell comes out', as
   await tmux.shows(/^code 7$/m)
 })
 
-test('detaching leaves the shell running and gives the terminal back as it was', async () => {
+test('detaching leaves the shell running and restores the terminal', async () => {
   using tmux = terminal()
   tmux.line('stty -g > "$HOME/before"; "$SG" shell box --shell detach')
   await tmux.shows(/box:\S*\$$/m)
@@ -75,7 +75,7 @@ test('detaching leaves the shell running and gives the terminal back as it was',
   expect((await cli.run(['exec', 'box', '--shell', 'detach', '-c', 'echo $V'])).stdout).toBe('kept\n')
 })
 
-test.each(['TERM', 'HUP', 'INT', 'QUIT'])('SIG%s restores the terminal before it ends the command line', async signal => {
+test.each(['TERM', 'HUP', 'INT', 'QUIT'])('SIG%s restores the terminal before the command line ends', async signal => {
   using tmux = terminal()
   tmux.line('stty -g > "$HOME/before"; "$SG" shell box')
   await tmux.shows(/box:\S*\$$/m)
@@ -88,13 +88,13 @@ test.each(['TERM', 'HUP', 'INT', 'QUIT'])('SIG%s restores the terminal before it
   expect(await readFile(join(cli.home, 'after'), 'utf8')).toBe(await readFile(join(cli.home, 'before'), 'utf8'))
 })
 
-test('a program on a terminal has one of the right size', async () => {
+test('a program on a terminal gets the size of our terminal', async () => {
   using tmux = terminal()
   tmux.line('"$SG" exec box -t -- sh -c "stty size; tty; exit 4"; echo "code $?"')
   await tmux.shows(/^30 100\s+\/dev\/pts\/\d+\s+code 4$/m)
 })
 
-test('what a program prints to a terminal cannot set its title or leave it in another mode', async () => {
+test('output of a program cannot set the title of the terminal or leave it in another mode', async () => {
   using tmux = terminal()
   const before = tmux.value('pane_title')
   tmux.line(String.raw`"$SG" exec box -- printf '\033]0;owned\007\033[?1049h\033[31mred\033[0m end\n'`)
@@ -108,19 +108,19 @@ test('what a program prints to a terminal cannot set its title or leave it in an
 test.each([
   ['a program', (text: string) => `-- printf '${text}'`],
   ['a line in the shell', (text: string) => `-c "printf '${text}'"`],
-])('what %s prints to a terminal cannot change what its keys send or make it answer', async (_, command) => {
+])('output of %s cannot change what the keys of the terminal send or make it answer', async (_, command) => {
   const typescript = join(cli.home, 'typescript')
   const hostile = String.raw`a\005\033[>4;2m\033[?1h\033=\033[>1u\033[?4mb\n`
   await promisify(execFile)('script', ['-qec', `"${SANDGLASS}" exec box ${command(hostile)}`, typescript], { env: cli.env })
   expect(await readFile(typescript, 'latin1')).toContain('\nab\r\n')
 })
 
-test('a daemon that is killed under a shell is started again, and the shell goes on', async () => {
+test('a daemon that is killed while a shell is open is started again, and the shell continues', async () => {
   using tmux = terminal()
   tmux.line('"$SG" shell box --shell survivor')
   await tmux.shows(/box:\S*\$$/m)
   tmux.line('X=still-here; echo s""et')
-  // What was typed and has not arrived dies with the daemon.
+  // Keys that have not arrived are lost with the daemon.
   await tmux.shows(/^set$/m)
   process.kill(cli.daemonPid, 'SIGKILL')
   await tmux.shows(/attaching again/)
@@ -130,7 +130,7 @@ test('a daemon that is killed under a shell is started again, and the shell goes
   await tmux.shows(/^=still-here=$/m)
 })
 
-test('rm asks, and anything but yes keeps the session', async () => {
+test('rm asks for confirmation, and any answer but yes keeps the session', async () => {
   await cli.run(['new', 'doomed'])
   using tmux = terminal()
   tmux.line('"$SG" rm doomed')
@@ -143,7 +143,7 @@ test('rm asks, and anything but yes keeps the session', async () => {
   await tmux.shows(/^doomed$/m)
 })
 
-test('new with a shell says the name and leads into it', async () => {
+test('new --shell prints the name and opens a terminal in the session', async () => {
   using tmux = terminal()
   tmux.line('clear; "$SG" new direct --shell')
   await tmux.shows(/^attached to direct; ~\. at the start of a line detaches/m)
@@ -151,7 +151,7 @@ test('new with a shell says the name and leads into it', async () => {
   expect(tmux.screen()).not.toContain('sess_')
 })
 
-test('Ctrl-C pressed three times kills a program that ignores it and gives the terminal back', async () => {
+test('the third Ctrl-C kills a program that ignores it and restores the terminal', async () => {
   using tmux = terminal()
   tmux.line(`"$SG" exec box -- sh -c 'trap "echo no" INT; echo up; while :; do sleep 0.1; done'`)
   await tmux.shows(/^up$/m)
@@ -164,7 +164,7 @@ test('Ctrl-C pressed three times kills a program that ignores it and gives the t
   await tmux.shows(/^code 130$/m)
 })
 
-test('init asks for what is used, shows the defaults in brackets, and keeps them with Enter', async () => {
+test('init asks for the keys that have an effect, shows the defaults in brackets, and keeps them at Enter', async () => {
   using tmux = terminal()
   const file = join(cli.home, 'asked.yaml')
   const init = `SANDGLASS_CONFIG=${file} "$SG" init`

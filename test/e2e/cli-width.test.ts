@@ -13,7 +13,7 @@ afterAll(() => cli.close())
 
 const COMMANDS = ['help', 'help new', 'help serve', 'doctor', 'config', 'ls', `inspect ${LONG}`]
 
-test.each(COMMANDS)('%s fits a terminal of 80 columns', async command => {
+test.each(COMMANDS)('the output of %s fits a terminal of 80 columns', async command => {
   using tmux = new Tmux(
     { ...cli.env, ...WITHOUT_KVM, SG: SANDGLASS, SANDGLASS_BACKENDS_OCI_RUNTIME: '/no/such/runtime/anywhere' },
     { cols: 80, rows: 24 },
@@ -23,7 +23,7 @@ test.each(COMMANDS)('%s fits a terminal of 80 columns', async command => {
   expect(tmux.printedLines().filter(line => line.length > 80)).toEqual([])
 })
 
-test('a narrow table of sessions has whole names, and ids are in the wide one and in JSON', async () => {
+test('a narrow table of sessions shows whole names, and a wide one and --json also show ids', async () => {
   using tmux = new Tmux({ ...cli.env, SG: SANDGLASS }, { cols: 80, rows: 24 })
   tmux.line('clear; "$SG" ls; echo "en"d')
   await tmux.shows(/^end$/m)

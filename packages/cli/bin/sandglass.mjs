@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The entry. What runs before the version check has to run on an old Node too. An import of node:fs or node:util loads all that they can do,
-// which takes longer than the rest of this; getBuiltinModule does not.
+// The entry point. The code before the version check must run on an old Node. An import of node:fs or node:util takes longer than the rest of
+// this file; getBuiltinModule does not.
 const [major] = process.versions.node.split('.')
 if (Number(major) < 24) {
   process.stderr.write(
@@ -8,16 +8,16 @@ if (Number(major) < 24) {
   )
   process.exitCode = 2
 } else {
-  keepCompiled(process.env.HOME)
+  cacheCompiled(process.env.HOME)
   const { main } = await import('../src/main.ts')
   await main()
 }
 
 /**
- * SECURITY: what is kept is run as it is. Node's own choice is a folder in /tmp, where another user may have put something first; the home of
- * another user, as under sudo, is no better.
+ * SECURITY: cached code is run without a check. Node's default is a folder in /tmp, where another user may have put code; the home of another
+ * user, as under sudo, is no better.
  */
-function keepCompiled(home) {
+function cacheCompiled(home) {
   if (home && isOurs(home)) process.getBuiltinModule('node:module').enableCompileCache(`${home}/.cache/sandglass/compiled`)
 }
 
@@ -25,6 +25,6 @@ function isOurs(folder) {
   try {
     return process.getBuiltinModule('node:fs').statSync(folder).uid === process.geteuid()
   } catch {
-    return false // not there, or not for us to look at
+    return false // missing, or not accessible
   }
 }

@@ -1,48 +1,48 @@
-// What a command is: data that help, completion and the reference are made from, and one function.
+// The type of a command: data, from which help, completion and the reference are made, and one function.
 import type { SessionEvent } from '@sandglass/contract/tables'
 import type { SandboxClient } from '@sandglass/sdk'
 import type { Settings } from './daemon/settings.ts'
 
 export type Flag = {
   type: 'string' | 'boolean'
-  /** One letter; a flag of that name has no long form. */
+  /** One letter. A flag whose name is this letter has no long form. */
   short?: string
   multiple?: boolean
-  /** What stands for the value in help. */
+  /** The placeholder of the value in help. */
   value?: string
-  /** The values there are: others are refused, and help and completion show these. */
+  /** The allowed values, which help and completion show. */
   choices?: readonly string[]
-  /** Values that completion offers, where there may be others. */
+  /** Values that completion offers; others are allowed. */
   suggested?: readonly string[] | undefined
   /** The value is the name of an image, for completion. */
   isImage?: boolean
   /** The value is a path on this machine, for completion. */
   isPath?: boolean
-  /** On unless turned off, so help and completion show --no-NAME. */
+  /** The flag is on by default, so help and completion show --no-NAME. */
   isOn?: boolean
-  /** The first word of the command that it belongs to; with another it is not known. */
+  /** The action (first argument) that the flag belongs to; it is unknown with other actions. */
   only?: string
-  /** Another spelling of this flag of the same command; only one of them may be given. */
+  /** The flag of the same command that this one is another spelling of; only one of them may be given. */
   aliasOf?: string
   about: string
 }
 
 export type Command = {
   summary: string
-  /** The forms it takes, each without `sandglass VERB`. */
+  /** The forms of its usage, each without `sandglass COMMAND`. */
   usage: readonly string[]
-  /** More about it, under the usage. Paragraphs are wrapped; lines that begin with spaces stay as they are. */
+  /** Text below the usage. Paragraphs are wrapped; lines that begin with a space are kept as they are. */
   about?: string
   options: Readonly<Record<string, Flag>>
-  /** What its arguments are, for completion: one session, any number of them, a session and processes of it, the ends of a copy, or one of these words. */
+  /** The kind of its arguments, for completion: one session, several, a session and its processes, endpoints of a copy, or these actions. */
   completes?: 'session' | 'sessions' | 'processes' | 'endpoints' | readonly string[]
-  /** What happens to the sessions: completion offers those that it can happen to. */
+  /** The event that the command causes; completion offers the sessions whose state allows it. */
   event?: SessionEvent
-  /** Of the words in `completes`, those that one image or any number of them follow. */
+  /** The actions in `completes` that take one image or several. */
   imagesAfter?: Readonly<Record<string, 'one' | 'many'>>
-  /** It changes sessions, images or secrets: always, or with one of these as its first word. Such a command tells of a configuration that the daemon has not read. */
+  /** The command changes something, always or with these actions. It then notes if the daemon runs with an older configuration. */
   changes?: true | readonly string[]
-  /** Gives the exit code; 0 when it gives none. */
+  /** Returns the exit code; undefined is 0. */
   run(input: Input, context: Context): Promise<number | undefined>
 }
 
@@ -50,11 +50,11 @@ export type Values = Readonly<Record<string, string | boolean | (string | boolea
 
 export type Input = {
   flags: Values
-  /** What stands in front of `--`. */
+  /** The arguments before `--`. */
   args: readonly string[]
-  /** What follows `--`; undefined without one. */
+  /** The arguments after `--`; undefined without `--`. */
   rest: readonly string[] | undefined
-  /** All of it as it was written. */
+  /** All words as they were written. */
   argv: readonly string[]
 }
 
@@ -62,19 +62,19 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 export type Context = {
   env: Environment
-  /** --json: the contract's shapes, on stdout for results and on stderr for errors. */
+  /** --json: results on stdout and errors on stderr, in the shapes of the contract. */
   json: boolean
-  /** No talk on stderr but errors: --quiet, and --json, whose reader takes every line for JSON. */
+  /** Only errors on stderr: with --quiet, and with --json, whose reader expects every line to be JSON. */
   quiet: boolean
-  /** The file that --config names. */
+  /** The value of --config. */
   configPath: string | undefined
   settings(): Promise<Settings>
-  /** The daemon, which is started when none runs. */
+  /** A client of the daemon, which is started if none runs. */
   connect(): Promise<SandboxClient>
-  /** To stdout: data. */
+  /** Writes a result to stdout. */
   print(text: string): void
-  /** To stderr: talk. */
+  /** Writes a message for people to stderr, unless `quiet`. */
   say(text: string): void
-  /** Prints a failure that does not end the command, and gives its exit code. */
+  /** Prints an error that does not end the command, and returns its exit code. */
   report(error: unknown): Promise<number>
 }

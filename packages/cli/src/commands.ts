@@ -1,6 +1,6 @@
 import type { Command } from './command.ts'
 
-/** Every command under the title that help shows it under, in that order. A run loads one. */
+/** Every command, grouped and ordered as help shows them. A run loads only its own command. */
 const GROUPED = {
   Sessions: {
     new: () => import('./commands/sessions/new.ts'),
@@ -32,7 +32,7 @@ const GROUPED = {
     image: () => import('./commands/image/image.ts'),
     secret: () => import('./commands/secret/secret.ts'),
   },
-  'The daemon and this machine': {
+  'Daemon and host': {
     serve: () => import('./commands/daemon/serve.ts'),
     shutdown: () => import('./commands/daemon/shutdown.ts'),
     init: () => import('./commands/daemon/init.ts'),
@@ -48,12 +48,12 @@ const COMMANDS = {
   ...GROUPED.Sessions,
   ...GROUPED['Inside a session'],
   ...GROUPED['Images and secrets'],
-  ...GROUPED['The daemon and this machine'],
+  ...GROUPED['Daemon and host'],
 }
 
 export type CommandName = keyof typeof COMMANDS
 export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[]
-/** Titles and the names below them. */
+/** The titles of help and the commands below each. */
 export const COMMAND_GROUPS = Object.entries(GROUPED).map(([title, row]) => ({ title, names: Object.keys(row) as CommandName[] }))
 
 export const isCommand = (name: string): name is CommandName => Object.hasOwn(COMMANDS, name)
@@ -62,10 +62,10 @@ export async function loadCommand(name: CommandName): Promise<Command> {
   return (await COMMANDS[name]()).command
 }
 
-/** Understood after every command and in front of it. */
+/** Flags of every command; they may also come before the command. */
 export const GLOBAL_FLAGS = {
-  config: { type: 'string', value: 'FILE', isPath: true, about: 'configuration file; ~/.sandglass/config.yaml when absent' },
-  json: { type: 'boolean', about: 'print JSON in the shapes of the API: results on stdout, errors on stderr' },
-  quiet: { type: 'boolean', short: 'q', about: 'say nothing on stderr but errors' },
+  config: { type: 'string', value: 'FILE', isPath: true, about: 'configuration file; ~/.sandglass/config.yaml by default' },
+  json: { type: 'boolean', about: 'print JSON as the API has it: results on stdout, errors on stderr' },
+  quiet: { type: 'boolean', short: 'q', about: 'print nothing but errors on stderr' },
   help: { type: 'boolean', short: 'h', about: 'show help' },
 } as const satisfies Command['options']

@@ -38,7 +38,7 @@ async function candidates(...words: string[]): Promise<string[]> {
   return lines.map(line => line.trimEnd().split('\t')[0] ?? '')
 }
 
-test('a command that changes sessions offers those that it can change', async () => {
+test('a command that changes sessions offers those whose state allows it', async () => {
   expect(await candidates('start', '')).toEqual(['is-stopped', 'is-failed'])
   expect(await candidates('resume', '')).toEqual(['is-paused'])
   expect(await candidates('pause', '')).toEqual(['is-running'])
@@ -47,7 +47,7 @@ test('a command that changes sessions offers those that it can change', async ()
   expect(await candidates('rm', '')).toHaveLength(SESSIONS.length)
 })
 
-test('images are offered where one is named', async () => {
+test('images are offered where a command takes an image', async () => {
   expect(await candidates('new', '--image', '')).toEqual(['debian:12', 'me/app:1.0'])
   expect(await candidates('new', '--image=deb')).toEqual(['--image=debian:12'])
   expect(await candidates('image', 'inspect', 'm')).toEqual(['me/app:1.0'])
@@ -57,7 +57,7 @@ test('images are offered where one is named', async () => {
   expect(await candidates('image', 'r')).toEqual(['rm'])
 })
 
-test('one dash is enough to see the flags', async () => {
+test('a single dash offers the flags', async () => {
   expect(await candidates('exec', 'is-running', '-')).toContain('--timeout')
   expect(await candidates('image', 'build', '-')).toContain('--build-arg')
   expect(await candidates('image', 'build', '-')).not.toContain('--name')

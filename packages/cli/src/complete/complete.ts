@@ -92,7 +92,7 @@ function flagOf(word: string, options: Command['options']): Flag | undefined {
   return word.startsWith('-') ? Object.values(options).find(({ short }) => `-${short}` === word) : undefined
 }
 
-/** The words that are neither flags nor their values. */
+/** The words that are neither flags nor values of flags. */
 function positionals(words: readonly string[], options: Command['options']): string[] {
   return words.filter((word, i) => !word.startsWith('-') && flagOf(words[i - 1] ?? '', options)?.type !== 'string')
 }

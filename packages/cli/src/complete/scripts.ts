@@ -1,7 +1,7 @@
-// Each script asks `sandglass __complete` with the words so far. After a candidate that ends in : / or = one goes on typing, so no space
-// follows it. SECURITY: candidates are names that a sandbox may have chosen: they are compared and quoted, never evaluated.
+// Each script runs `sandglass __complete` with the words so far. No space is added after a candidate that ends in : / or =, since the user
+// continues the word. SECURITY: a sandbox may have chosen the candidates, so they are compared and quoted, never evaluated.
 
-/** bash takes : and = for ends of words: pieces are joined by what stood in the line, and what is in front of the last is cut off again. */
+/** bash splits words at : and =. The script joins the pieces by what is in the line, and cuts the part before the last piece off again. */
 const BASH = `_sandglass() {
   local line=\${COMP_LINE:0:COMP_POINT} words=() glue= word i
   for ((i = 0; i <= COMP_CWORD; i++)); do
@@ -38,7 +38,7 @@ const BASH = `_sandglass() {
 complete -F _sandglass sandglass
 `
 
-/** Sourced, or put into a folder of fpath under the name _sandglass. */
+/** To be sourced, or put into a folder of fpath as _sandglass. */
 const ZSH = `#compdef sandglass
 _sandglass() {
   local line word about files
@@ -75,7 +75,7 @@ else
 fi
 `
 
-/** Sourced, or put into ~/.config/fish/completions under the name sandglass.fish. fish itself adds no space behind : / or =. */
+/** To be sourced, or put into ~/.config/fish/completions as sandglass.fish. fish itself adds no space after : / or =. */
 const FISH = `function __sandglass_ask
   set -l words (commandline -opc)
   set -l current (commandline -ct)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { pack } from './pack.ts'
 
-it('a file that becomes shorter while its folder is packed is named', async () => {
+it('a file that shrinks while its folder is packed is an error that names it', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'pack-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const path = join(folder, 'log')
@@ -44,7 +44,7 @@ it('a file without any permission and a time after 2038 are packed as they are',
   expect(list).toMatch(/^---------- .* 2100-01-01 00:00 closed\n$/)
 })
 
-it('a reader that stops ends the packing', async () => {
+it('packing ends when its reader stops', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'pack-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   for (let i = 0; i < 200; i++) await mkdir(join(folder, `folder-${i}`))

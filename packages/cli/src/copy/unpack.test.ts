@@ -81,7 +81,7 @@ async function* inPieces(bytes: Buffer, size = 700) {
 
 const link = (name: string, to: string): Raw => ({ name, typeFlag: '2', target: to })
 
-test('files, folders and links inside come out with their modes, without set-id bits', async () => {
+test('files, folders and links are unpacked with their modes, without set-id bits', async () => {
   const long = `${'d'.repeat(90)}/${'f'.repeat(90)}`
   const count = await unpack(
     archive(
@@ -115,7 +115,7 @@ test.each<[string, Raw[]]>([
   ['is a special file', [{ name: 'odd', typeFlag: 'Z' }]],
   ['a hard link to something', [{ name: 'h', target: 'passwd', typeFlag: '1' }]],
   ['its name is absolute', [{ name: 'h', target: '/etc/passwd', typeFlag: '1' }]],
-])('an entry is refused when %s', async (reason, entries) => {
+])('an entry is refused: %s', async (reason, entries) => {
   await expect(unpack(archive({ name: 'a/keep', content: '' }, ...entries), target)).rejects.toMatchObject({
     code: 'ARCHIVE_UNSAFE',
     message: expect.stringContaining(reason),
@@ -123,7 +123,7 @@ test.each<[string, Raw[]]>([
   expect(await readdir(root)).toEqual(['target'])
 })
 
-test('nothing is written through a link, whether it came first, last or was there before', async () => {
+test('nothing is written through a link of the archive or an existing link', async () => {
   const outside = join(root, 'outside')
   await mkdir(outside)
   await symlink(outside, join(target, 'there'))
@@ -137,7 +137,7 @@ test('nothing is written through a link, whether it came first, last or was ther
   expect((await lstat(join(target, 'there'))).isFile()).toBe(true)
 })
 
-test('an existing file that others link to is replaced and not written into', async () => {
+test('an existing file with other hard links is replaced, not overwritten', async () => {
   const precious = join(root, 'precious')
   await writeFile(precious, 'precious')
   execFileSync('ln', [precious, join(target, 'file')])
@@ -145,12 +145,12 @@ test('an existing file that others link to is replaced and not written into', as
   expect(await readFile(precious, 'utf8')).toBe('precious')
 })
 
-test('hard links to files of the archive are made', async () => {
+test('hard links to files of the archive are created', async () => {
   await unpack(archive({ name: 'a', content: 'same' }, { name: 'b', target: 'a', typeFlag: '1' }), target)
   expect(await readFile(join(target, 'b'), 'utf8')).toBe('same')
 })
 
-test('what the runner left out or could not read is reported and not unpacked', async () => {
+test('entries that the runner left out or could not read are reported', async () => {
   const told: string[] = []
   const comment = (text: string): Raw => ({ name: 'left-out', typeFlag: 'g', content: `${text.length + 12} comment=${text}\n` })
   const source = archive(
@@ -166,7 +166,7 @@ test('what the runner left out or could not read is reported and not unpacked', 
   expect(await readdir(target)).toEqual(['file'])
 })
 
-test('refused entries can be left out', async () => {
+test('with onSkip, refused entries are left out and the others are unpacked', async () => {
   const refused: string[] = []
   await unpack(
     archive({ name: '../evil', content: 'x'.repeat(2000) }, link('l', '/etc'), { name: 'good', content: 'y' }),
@@ -177,7 +177,7 @@ test('refused entries can be left out', async () => {
   expect(await readdir(target)).toEqual(['good'])
 })
 
-test('an archive that is cut short, damaged or absurd is an error', async () => {
+test('a truncated or damaged archive is an error', async () => {
   const whole = Buffer.concat(await allOf(archive({ name: 'file', content: 'x'.repeat(5000) })))
   await expect(unpack(inPieces(whole.subarray(0, 1500)), target)).rejects.toThrow('ends too early')
   const damaged = Buffer.from(whole)
@@ -221,7 +221,7 @@ test('a sparse file and a name that is not UTF-8 are refused, and a sparse file 
   expect(await readdir(target)).toEqual(['good'])
 })
 
-test('what is packed here is read by tar, and what tar packs is unpacked here', async () => {
+test('GNU tar unpacks what pack wrote, and unpack reads what GNU tar wrote', async () => {
   const source = join(root, 'source')
   await mkdir(join(source, 'deep/er'), { recursive: true })
   await writeFile(join(source, 'deep/er/file'), 'content', { mode: 0o640 })
@@ -251,19 +251,19 @@ test('what is packed here is read by tar, and what tar packs is unpacked here', 
   }
 })
 
-test('a file that the disk cannot hold is refused before its first byte', async () => {
+test('a file larger than the free space is refused before its first byte', async () => {
   const bomb = archive({ name: 'small', content: 'x' }, { name: 'bomb', size: 15 * 2 ** 40 })
   await expect(unpack(bomb, target)).rejects.toMatchObject({ code: 'TARGET_FULL', detail: { path: 'bomb' } })
   expect(await readdir(target)).toEqual(['small'])
 })
 
-test('a file that breaks off is not left half written', async () => {
+test('a truncated file is removed', async () => {
   const whole = Buffer.concat(await allOf(archive({ name: 'file', content: 'x'.repeat(5000) })))
   await expect(unpack(inPieces(whole.subarray(0, 1500)), target)).rejects.toThrow('ends too early')
   expect(await readdir(target)).toEqual([])
 })
 
-test('the umask holds for what is unpacked', async () => {
+test('the umask applies to unpacked entries', async () => {
   const umask = process.umask(0o077)
   onTestFinished(() => void process.umask(umask))
   await unpack(archive({ name: 'open', typeFlag: '5', mode: 0o777 }, { name: 'open/file', content: 'x', mode: 0o666 }), target)

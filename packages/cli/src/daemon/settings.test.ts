@@ -15,7 +15,7 @@ async function home(config?: string, mode = 0o600) {
   return { HOME: folder, file }
 }
 
-test('with nothing configured the daemon is behind a socket in the home folder', async () => {
+test('without a configuration the socket of the daemon is in the home folder', async () => {
   const { HOME } = await home()
   expect(await loadSettings(undefined, { HOME })).toMatchObject({
     dataDir: join(HOME, '.sandglass/data'),
@@ -24,7 +24,7 @@ test('with nothing configured the daemon is behind a socket in the home folder',
   })
 })
 
-test('a variable wins over the file, and the file over the default', async () => {
+test('a variable takes precedence over the file, and the file over the default', async () => {
   const { HOME, file } = await home('data_dir: ~/elsewhere\nlisten: [unix:/run/a.sock]\napi_key: from-the-file-0000\n')
   expect(await loadSettings(file, { HOME })).toMatchObject({
     dataDir: join(HOME, 'elsewhere'),
@@ -40,12 +40,12 @@ test('a variable wins over the file, and the file over the default', async () =>
   })
 })
 
-test('a key that stands twice is named', async () => {
+test('a duplicate key is named', async () => {
   const { file, ...env } = await home('data_dir: /a\napi_key: secret-secret-00\ndata_dir: /b\n')
   await expect(loadSettings(file, env)).rejects.toThrow('has the key data_dir twice (line 3)')
 })
 
-test('a file that others can read is refused, and its text is never quoted', async () => {
+test('a file that other users can read is refused, and its text is never quoted', async () => {
   const open = await home('api_key: secret-secret-00', 0o644)
   await expect(loadSettings(open.file, open)).rejects.toMatchObject({ code: 'CONFIG_INSECURE' })
   const broken = await home('api_key: "secret-secret-00')
@@ -55,7 +55,7 @@ test('a file that others can read is refused, and its text is never quoted', asy
   await expect(loadSettings('/nowhere.yaml', {})).rejects.toThrow('does not exist')
 })
 
-test('a folder in the place of the file is said to be one, whatever its mode', async () => {
+test('a folder instead of the file is reported as a folder, whatever its mode', async () => {
   const { HOME } = await home()
   await expect(loadSettings(HOME, { HOME })).rejects.toThrow(`${HOME}: is a folder, not a file`)
 })

@@ -1,7 +1,7 @@
-/** Text on a terminal that is shown in the place of the one before; without a terminal one follows the other. */
+/** Text that replaces itself on a terminal; elsewhere each text is printed after the one before. */
 export class LiveText implements Disposable {
   readonly #stream: NodeJS.WriteStream
-  /** Lines on the screen that belong to it. */
+  /** The number of lines of the current text on the screen. */
   #lines = 0
 
   constructor(stream: NodeJS.WriteStream) {
@@ -13,7 +13,7 @@ export class LiveText implements Disposable {
     return this.#stream.isTTY === true
   }
 
-  /** Whole lines, none wider than the terminal. What does not fit on the screen is left out. */
+  /** `text` is whole lines, none wider than the terminal. Lines that do not fit on the screen are left out. */
   replace(text: string): void {
     if (!this.isLive) return void this.#stream.write(text)
     const lines = text

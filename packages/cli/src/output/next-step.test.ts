@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { loadCommand } from '../commands.ts'
 import { withHelp } from './next-step.ts'
 
-test('a refused field is named as the flag that was given', async () => {
+test('a refused field is named by its flag, as it was written', async () => {
   const command = await loadCommand('new')
   const message = async (issue: string, ...argv: string[]) => {
     const error = new SandglassError('INVALID_REQUEST', { issue }, { message: issue })

@@ -4,19 +4,19 @@ import { optionsOf, parseInput, suggestion, UsageError, writtenFlag } from '../p
 
 type Run = { name: string; command: Command; argv: readonly string[] }
 
-/** The same failure in the words of the command line: flags instead of fields, the command's own help, the session that was probably meant. */
+/** Rewords an error for the command line: names flags instead of fields, points to the help of the command, suggests a session. */
 export async function withHelp(error: unknown, run: Run, env: Environment): Promise<unknown> {
   if (error instanceof UsageError) return error.next === undefined ? new UsageError(error.message, helpOf(run)) : error
   if (!(error instanceof SandglassError)) return error
   if (error.is('SESSION_NOT_FOUND')) return withNearestSession(error, run, env)
   if (!error.is('INVALID_REQUEST')) return error
-  const stranger = error.message.startsWith('id ') ? strangeName(run) : undefined
-  if (stranger !== undefined)
-    return withNearestSession(new SandglassError('SESSION_NOT_FOUND', { id: stranger }, { cause: error }), run, env)
+  const invalid = error.message.startsWith('id ') ? invalidName(run) : undefined
+  if (invalid !== undefined)
+    return withNearestSession(new SandglassError('SESSION_NOT_FOUND', { id: invalid }, { cause: error }), run, env)
   return requestWithHelp(error, run)
 }
 
-const helpOf = ({ name }: Run) => `\`sandglass help ${name}\` shows how it is used`
+const helpOf = ({ name }: Run) => `\`sandglass help ${name}\` shows its usage`
 
 function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, run: Run): SandglassError {
   const { name, command } = run
@@ -32,8 +32,8 @@ function requestWithHelp(error: SandglassError<'INVALID_REQUEST'>, run: Run): Sa
 const written = (flag: string, { command, argv }: Run) =>
   writtenFlag(flag, parseInput(argv, optionsOf(command, argv)).flags, command.options)
 
-/** The argument that the daemon could take neither for an id nor for a name. */
-const strangeName = ({ command, argv }: Run): string | undefined =>
+/** The argument that is neither a valid id nor a valid name. */
+const invalidName = ({ command, argv }: Run): string | undefined =>
   parseInput(argv, optionsOf(command, argv)).args.find(word => !SESSION_ID.test(word) && !SESSION_NAME.test(word))
 
 async function withNearestSession(
@@ -49,5 +49,5 @@ async function withNearestSession(
   const names = await sessionNames({ settings: () => loadSettings(typeof config === 'string' ? config : undefined, env) })
   const meant = suggestion(error.detail.id.toLowerCase(), names)
   if (meant === undefined) return error
-  return error.with({ next: `did you mean ${meant}? \`sandglass ls\` shows what there is` })
+  return error.with({ next: `did you mean ${meant}? \`sandglass ls\` lists the sessions` })
 }

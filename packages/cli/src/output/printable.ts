@@ -1,11 +1,11 @@
-// SECURITY: names, paths and messages may come out of a sandbox. Printed raw they could move the cursor, rename the window or
-// hide text, so control characters (and those that reorder or hide text) are shown as escapes.
+// SECURITY: names, paths and messages may come from a sandbox. Printed raw they could move the cursor, rename the window or hide text,
+// so control characters, and characters that reorder or hide text, are shown as escapes.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const UNSAFE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
-/** What JSON itself leaves as it is. */
+/** Unsafe characters that JSON does not escape. */
 const UNSAFE_IN_JSON = /[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 
-/** One line that is safe to print. */
+/** Makes one line safe to print. */
 export function printable(value: string): string {
   return value.replace(UNSAFE, char => {
     if (char === '\n') return '\\n'
@@ -15,14 +15,14 @@ export function printable(value: string): string {
   })
 }
 
-/** Several lines, each safe to print; tabs stay. */
+/** Makes several lines safe to print; tabs are kept. */
 export const printableLines = (value: string): string =>
   value
     .split('\n')
     .map(line => line.split('\t').map(printable).join('\t'))
     .join('\n')
 
-/** JSON that is safe to print and means the same. */
+/** JSON that is safe to print and has the same meaning. */
 export const printableJson = (value: unknown, indent?: number): string =>
   JSON.stringify(value, null, indent).replace(UNSAFE_IN_JSON, unicode)
 

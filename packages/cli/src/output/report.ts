@@ -5,7 +5,7 @@ import { printable, printableJson, printableLines } from './printable.ts'
 
 export type ReportOptions = { isDebug: boolean; isJson: boolean }
 
-/** Prints a failure in the one form it has, a line and the next step or the contract's JSON, and gives the exit code. */
+/** Prints an error as one line and the next step, or as the contract's JSON, and returns the exit code. */
 export function report(error: unknown, { isDebug, isJson }: ReportOptions): number {
   const stream = process.stderr
   const known = knownError(error)
@@ -26,11 +26,11 @@ function knownError(error: unknown): SandglassError {
   return unexpected(error)
 }
 
-/** A failure that nobody foresaw, on this side of the wire. */
+/** An error of the command line itself that has no code. */
 function unexpected(error: unknown): SandglassError {
   const isSystem = error instanceof Error && 'syscall' in error
   const message = `${isSystem ? '' : 'internal error: '}${error instanceof Error ? error.message : String(error)}`
-  return new SandglassError('INTERNAL', { message, next: 'SANDGLASS_DEBUG=1 in front of the command shows where' })
+  return new SandglassError('INTERNAL', { message, next: 'run the command again with SANDGLASS_DEBUG=1 to see the stack trace' })
 }
 
 function trace(error: Error): string {

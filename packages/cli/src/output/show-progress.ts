@@ -1,14 +1,14 @@
-// Prints what a create or start waits for.
+// Prints what the creation or start of a session is waiting for.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SandboxClient, Session, SessionOptions } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { printable } from './printable.ts'
 
-/** A container for which nothing has to be prepared is there sooner than this. */
+/** A container without preparations is ready sooner than this. */
 const FIRST_MS = 1000
 const THEN_MS = 500
-/** What takes long when nothing has to be prepared: a virtual machine boots, for one. */
+/** Shown when there are no preparations, for instance while a virtual machine boots. */
 const STARTING = 'starting the machine'
 
 /** Which create or start: by its idempotency key or by its session. */
@@ -45,7 +45,7 @@ async function print(client: SandboxClient, waiting: Waiting, say: (text: string
       if (step !== last) say(`${printable(step)}\n`)
       last = step
     } catch {
-      return // it is over, or the work itself fails with the reason
+      return // the work has ended, or fails with the same reason
     }
   }
 }

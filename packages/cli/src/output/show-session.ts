@@ -5,15 +5,15 @@ import { printableJson } from './printable.ts'
 import { table, tableWidth } from './table.ts'
 import { resultWidth } from './wrap.ts'
 
-/** JSON in the shape of the API, one document. */
+/** One JSON document in the shape of the API. */
 export const toJson = (value: unknown) => `${printableJson(toSnake(value), 2)}\n`
 
-/** Name and id on one line, or the whole as JSON. */
+/** Prints name and id, or with --json the whole session. */
 export function showSession(info: SessionInfo, { json, print }: Context): void {
   print(json ? toJson(info) : `${info.name}  ${info.id}\n`)
 }
 
-/** Where a session is not quite what may have been expected. Another backend than the usual one may be slower, or weaker. */
+/** Notes differences from what the user may expect: another backend may be slower or weaker. */
 export function noteDifferences(
   { backend, nestedVirt }: SessionInfo,
   asked: SessionOptions,
@@ -22,13 +22,13 @@ export function noteDifferences(
   if (quiet || json) return
   if (backend !== 'oci' && (asked.backend ?? 'auto') === 'auto')
     say(
-      `note: created with the backend ${backend}, because oci cannot provide everything that was asked for on this host; \`sandglass doctor\` says why\n`,
+      `note: created with the backend ${backend}, because oci cannot provide all that was requested on this host; \`sandglass doctor\` says why\n`,
     )
   if (asked.nestedVirt && !nestedVirt)
     say('note: created without nested virtualisation, which this host does not provide; `sandglass doctor` says why\n')
 }
 
-/** What a change of one session or of many led to: name and state, or what `line` makes of it. */
+/** Prints name and state of changed sessions, or what `line` returns for each. */
 export function showState(
   infos: readonly SessionInfo[],
   isMany: boolean,
@@ -62,7 +62,7 @@ const COLUMNS: Readonly<Record<string, (info: SessionInfo) => string>> = {
   EXPIRES: shortExpiry,
 }
 
-/** On a terminal that is too narrow the ids go first, since a name is enough to use a session, then backends; then images lose their beginning. */
+/** On a narrow terminal the ids are left out first, since a name is enough to use a session, then the backends; then images are shortened. */
 export function sessionTable(infos: readonly SessionInfo[], stream: NodeJS.WriteStream): string {
   const available = resultWidth(stream)
   for (const left of [[], ['ID'], ['ID', 'BACKEND']]) {
@@ -71,8 +71,8 @@ export function sessionTable(infos: readonly SessionInfo[], stream: NodeJS.Write
   }
   const { head, rows } = columns(infos, ['ID', 'BACKEND'])
   const longest = Math.max(...infos.map(({ image }) => image.length))
-  const room = Math.max(MIN_IMAGE, longest - (tableWidth(head, rows) - available))
-  const short = infos.map(info => ({ ...info, image: ending(info.image, room) }))
+  const width = Math.max(MIN_IMAGE, longest - (tableWidth(head, rows) - available))
+  const short = infos.map(info => ({ ...info, image: ending(info.image, width) }))
   return table(head, columns(short, ['ID', 'BACKEND']).rows, stream)
 }
 
@@ -81,6 +81,6 @@ function columns(infos: readonly SessionInfo[], leftOut: readonly string[]): { h
   return { head, rows: infos.map(info => head.map(name => COLUMNS[name]?.(info) ?? '')) }
 }
 
-/** What tells images apart is at the end of their names. */
+/** Shortened at the beginning, since the end of an image name is what differs. */
 const MIN_IMAGE = 12
 const ending = (text: string, length: number) => (text.length > length ? `…${text.slice(1 - length)}` : text)

@@ -1,14 +1,14 @@
 import { printable } from './printable.ts'
 import { resultWidth } from './wrap.ts'
 
-// An import of node:util or node:fs loads all that they can do, which takes longer than most of what is done with them here.
+// An import of node:util or node:fs takes longer than most commands use them; getBuiltinModule loads less.
 const { styleText } = process.getBuiltinModule('node:util')
 
 const GAP = 2
 /** No column is made narrower than this to fit the terminal. */
 const MIN_COLUMN = 12
 
-/** Columns as wide as their widest cell, two spaces apart. Cells are made safe to print. On a terminal that is too narrow, cells get several lines. */
+/** Columns as wide as their widest cell, two spaces apart. Cells are made safe to print. On a narrow terminal, cells are wrapped. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[], stream: NodeJS.WriteStream): string {
   const cells = rows.map(row => row.map(printable))
   const widths = fitted(columnWidths(head, cells), resultWidth(stream))
@@ -25,7 +25,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return `${[styleText('bold', joined(head, widths), { stream }), ...lines].join('\n')}\n`
 }
 
-/** How wide a table is when every cell has one line. */
+/** The width of a table whose cells are not wrapped. */
 export function tableWidth(head: readonly string[], rows: readonly (readonly string[])[]): number {
   const widths = columnWidths(
     head,
@@ -37,7 +37,7 @@ export function tableWidth(head: readonly string[], rows: readonly (readonly str
 const columnWidths = (head: readonly string[], cells: readonly (readonly string[])[]) =>
   head.map((title, i) => Math.max(title.length, ...cells.map(row => row[i]?.length ?? 0)))
 
-/** The widest columns give way, the first one last: it names the row. */
+/** Narrows the widest columns until the table fits, but not the first, which names the row. */
 function fitted(widths: readonly number[], available: number): number[] {
   const result = [...widths]
   const excess = () => result.reduce((sum, width) => sum + width, GAP * (result.length - 1)) - available
@@ -50,7 +50,7 @@ function fitted(widths: readonly number[], available: number): number[] {
   return result
 }
 
-/** A cell in lines of its column's width; a word that is longer is broken. */
+/** Splits a cell into lines of the given width; a longer word is broken. */
 function cut(cell: string, width: number): string[] {
   const lines: string[] = []
   for (let left = cell; ; ) {

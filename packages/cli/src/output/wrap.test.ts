@@ -7,10 +7,10 @@ test('lines break at spaces, and a word that is too long stays whole', () => {
   expect(wrapLine('', 6)).toEqual([''])
 })
 
-test('what follows the first line hangs under it', () => {
+test('later lines are indented under the first one', () => {
   expect(hanging('fix: ', 'aaaa bbbb cccc dddd eeee', 25)).toBe('fix: aaaa bbbb cccc dddd\n     eeee\n')
 })
 
-test('paragraphs are wrapped anew and examples stay as they are', () => {
+test('paragraphs are wrapped, and lines that begin with a space are kept', () => {
   expect(wrapText('one\ntwo three\n\n  an   example\nend', 9)).toBe('one two\nthree\n\n  an   example\nend')
 })

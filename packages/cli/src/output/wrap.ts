@@ -1,15 +1,15 @@
-/** Lines of help are easier to read when they are not too long. */
+/** Longer lines of help are hard to read. */
 const MAX_WIDTH = 100
 const DEFAULT_WIDTH = 80
 
-/** How wide text for people may be on this output. */
+/** The width for text. */
 export const textWidth = (stream: NodeJS.WriteStream) => Math.max(40, Math.min(stream.columns ?? DEFAULT_WIDTH, MAX_WIDTH))
 
-/** How wide lines with results may be: as wide as the terminal, and without one whatever they are, for the program that reads them. */
+/** The width for results: that of the terminal; unlimited without a terminal, for programs. */
 export const resultWidth = (stream: NodeJS.WriteStream) =>
   stream.isTTY ? Math.max(40, stream.columns) : Number.POSITIVE_INFINITY
 
-/** Lines of at most `width` characters, broken at spaces. A word that is longer stays whole. */
+/** Splits text at spaces into lines of at most `width` characters. A longer word is not broken. */
 export function wrapLine(text: string, width: number): string[] {
   const lines: string[] = []
   for (const word of text.split(' ')) {
@@ -20,13 +20,13 @@ export function wrapLine(text: string, width: number): string[] {
   return lines
 }
 
-/** Text with a hanging indent: `first` in front of it, and as many spaces in front of the lines that follow. */
+/** Text with a hanging indent: `first` before the first line, and as many spaces before the others. */
 export function hanging(first: string, text: string, width: number): string {
   const lines = wrapLine(text, Math.max(20, width - first.length))
   return `${first}${lines.join(`\n${' '.repeat(first.length)}`)}\n`
 }
 
-/** Paragraphs, each wrapped anew; lines that begin with a space stay as they are. */
+/** Wraps paragraphs; lines that begin with a space are kept as they are. */
 export function wrapText(text: string, width: number): string {
   const out: string[] = []
   let paragraph: string[] = []

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { fromNow, parseDuration, shortDuration } from './duration.ts'
 
-test('durations are read with and without units', () => {
+test('durations are parsed with and without units', () => {
   expect(parseDuration('90', 's', '--timeout')).toBe(90_000)
   expect(parseDuration('1h30m', 's', '--timeout')).toBe(5_400_000)
   expect(parseDuration('500ms', 's', '--timeout')).toBe(500)

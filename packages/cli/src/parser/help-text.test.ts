@@ -13,17 +13,17 @@ test.each(COMMAND_NAMES)('help of %s names its flags and fits 80 columns', async
   expect(help.split('\n').filter(line => line.length > 80)).toEqual([])
 })
 
-test('what is on by default is shown as what turns it off', () => {
+test('a flag that is on by default is shown as --no-NAME', () => {
   expect(flagForm('start', { type: 'boolean', isOn: true, about: '' }).trim()).toBe('--no-start')
   expect(flagForm('backend', { type: 'string', choices: ['auto', 'oci'], about: '' }).trim()).toBe('--backend auto|oci')
 })
 
-test('explanations hang under their first word', () => {
+test('explanations are indented under their first word', () => {
   const shown = flagLines({ a: { type: 'boolean', about: 'one two three four five six' } }, 36)
   expect(shown).toBe('      --a  one two three four five\n           six\n')
 })
 
-test('a command of several words has help for each of them', async () => {
+test('a command with actions has help for each of them', async () => {
   const image = await loadCommand('image')
   const build = partOf(image, 'build')
   expect(build?.usage).toEqual(['build [PATH] [-f DOCKERFILE] [-t REFERENCE]'])

@@ -4,7 +4,7 @@ import { GLOBAL_FLAGS } from '../commands.ts'
 import { hanging, textWidth, wrapText } from '../output/wrap.ts'
 import { optionsOf } from './parse.ts'
 
-/** Help of one command. */
+/** The help of one command. */
 export function commandHelp(name: string, command: Command, stream: NodeJS.WriteStream): string {
   const title = (text: string) => styleText('bold', text, { stream })
   const width = textWidth(stream)
@@ -12,11 +12,11 @@ export function commandHelp(name: string, command: Command, stream: NodeJS.Write
   const blocks = [`${command.summary}\n`, `${title('Usage')}\n${forms.join('\n')}\n`]
   if (command.about) blocks.push(`${wrapText(command.about.trimEnd(), width)}\n`)
   if (Object.keys(command.options).length > 0) blocks.push(`${title('Flags')}\n${flagLines(command.options, width)}`)
-  blocks.push(`${title('Everywhere')}\n${flagLines(GLOBAL_FLAGS, width)}`)
+  blocks.push(`${title('Global flags')}\n${flagLines(GLOBAL_FLAGS, width)}`)
   return blocks.join('\n')
 }
 
-/** A command as it is with this first word: its form, its flags, and what is said of it. Undefined for a word that it does not take. */
+/** The part of a command that belongs to one action: its usage, flags and text. Undefined for an unknown action. */
 export function partOf(command: Command, action: string): Command | undefined {
   if (!Array.isArray(command.completes) || !command.completes.includes(action)) return undefined
   const own = command.usage.filter(form => firstWord(form) === action)
@@ -28,7 +28,7 @@ export function partOf(command: Command, action: string): Command | undefined {
 
 const firstWord = (text: string) => text.split(/\s/, 1)[0] ?? ''
 
-/** A flag that is longer than this has its explanation on the next line. */
+/** The explanation of a flag that is longer than this starts on the next line. */
 const MAX_LEFT = 30
 
 export function flagLines(options: Readonly<Record<string, Flag>>, width: number): string {
@@ -42,7 +42,7 @@ export function flagLines(options: Readonly<Record<string, Flag>>, width: number
     .join('')
 }
 
-/** A flag as one writes it. */
+/** A flag as the user writes it. */
 export function flagForm(name: string, flag: Flag): string {
   if (name === flag.short) return `-${name}`
   const short = flag.short ? `-${flag.short}, ` : '    '

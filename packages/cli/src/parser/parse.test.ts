@@ -3,7 +3,7 @@ import { oneArgument, parseInput, splitCommand, suggestion, unknownCommand } fro
 
 const OPTIONS = { all: { type: 'boolean', about: '' }, env: { type: 'string', multiple: true, about: '' } } as const
 
-test('global flags may stand in front of the command and behind it', () => {
+test('global flags may come before and after the command', () => {
   expect(splitCommand(['--json', '--config', 'ls', 'rm', 'x', '-f'])).toEqual({
     name: 'rm',
     rest: ['--json', '--config', 'ls', 'x', '-f'],
@@ -12,13 +12,13 @@ test('global flags may stand in front of the command and behind it', () => {
   expect(splitCommand(['--', 'ls']).name).toBeUndefined()
 })
 
-test('what follows -- is left alone', () => {
+test('words after -- are not parsed', () => {
   const input = parseInput(['box', '--all', '--', 'ls', '--all', '--', '-x'], OPTIONS)
   expect(input).toMatchObject({ args: ['box'], rest: ['ls', '--all', '--', '-x'], flags: { all: true } })
   expect(parseInput(['box'], OPTIONS).rest).toBeUndefined()
 })
 
-test('an unknown flag names the nearest one, and never its value', () => {
+test('the error for an unknown flag names the nearest one, and never its value', () => {
   expect(() => parseInput(['--al'], OPTIONS)).toThrow('unknown flag --al; did you mean --all?')
   expect(() => parseInput(['--secret-key=abc'], OPTIONS)).toThrow(/^unknown flag --secret-key$/)
   expect(() => parseInput(['--env'], OPTIONS)).toThrow('argument missing')
@@ -27,7 +27,7 @@ test('an unknown flag names the nearest one, and never its value', () => {
   expect(unknownCommand('frobnicate').message).toBe('unknown command frobnicate')
 })
 
-test('a value that is none of the choices of a flag is refused, with the nearest', () => {
+test('a value that is not a choice of its flag is refused, with the nearest choice', () => {
   const options = { backend: { type: 'string', choices: ['auto', 'oci', 'docker'], about: '' } } as const
   expect(parseInput(['--backend', 'oci'], options).flags.backend).toBe('oci')
   expect(() => parseInput(['--backend', 'dokcer'], options)).toThrow(
@@ -41,20 +41,20 @@ test('a flag can be turned off with --no-', () => {
   expect(parseInput(['--no-all'], OPTIONS).flags.all).toBe(false)
 })
 
-test('one name is one name', () => {
+test('a command that takes one name refuses none and several', () => {
   expect(() => oneArgument({ args: [], rest: undefined }, 'NAME')).toThrow('NAME is missing')
   expect(() => oneArgument({ args: ['a', 'b'], rest: undefined }, 'NAME')).toThrow(
     'unexpected argument b: the command takes one NAME',
   )
 })
 
-test('the nearest word is one that is near', () => {
+test('the suggestion is a similar word, or a word that begins the same', () => {
   expect(suggestion('ls', ['rm', 'cp'])).toBeUndefined()
   expect(suggestion('pasue', ['pause', 'resume'])).toBe('pause')
   expect(suggestion('insp', ['inspect', 'init'])).toBe('inspect')
 })
 
-test('words of other tools lead to the command that does it', () => {
+test('commands of other tools are answered with our command', () => {
   for (const [word, command] of [
     ['list', 'ls'],
     ['top', 'stats'],

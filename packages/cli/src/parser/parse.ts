@@ -133,7 +133,7 @@ function usageError(error: unknown, argv: readonly string[], known: Readonly<Rec
   const meant = suggestion(unknown, Object.entries(known).flatMap(spellings))
   // In exec and run, the flags of the program are easily written in front of --.
   const example = known.command ? 'exec NAME -- ls -la' : known['copy-in'] ? 'run -- ls -la' : undefined
-  if (!meant && example) return usage(`unknown flag ${unknown}; a program and its flags go behind --: ${example}`)
+  if (!meant && example) return usage(`unknown flag ${unknown}; write -- before a program and its flags: ${example}`)
   return usage(`unknown flag ${unknown}${meant ? `; did you mean ${meant}?` : ''}`)
 }
 

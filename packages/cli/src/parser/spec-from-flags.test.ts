@@ -41,14 +41,14 @@ test('flags become a request that the contract accepts', () => {
   expect(spec()).toEqual({})
 })
 
-test('none turns off the ttl and the timeout, and is no value of another flag', () => {
+test('none means no ttl and no timeout, and is not special for other flags', () => {
   const made = spec('--persist', '--ttl-seconds', 'none', '--on-expiry', 'pause', '--timeout-sec', 'none')
   expect(made).toEqual({ persist: true, ttl_seconds: null, on_expiry: 'pause', timeout_sec: null })
   expect(SessionSpec.parse(made)).toEqual(made)
   expect(() => spec('--memory-mb', 'none')).toThrow('--memory-mb none is not a size')
 })
 
-test('mounts are read-only unless they say otherwise, and their source may be relative', () => {
+test('mounts are read-only without :rw, and their source may be relative', () => {
   const made = spec('--mount', '/srv/data:/data', '--mount', 'src:/workspace/src:rw', '--runtime', 'runc', '--nested-virt')
   expect(made).toEqual({
     mounts: [
@@ -64,18 +64,18 @@ test('mounts are read-only unless they say otherwise, and their source may be re
   expect(() => spec('--mount', '/srv:data')).toThrow('must begin with /')
 })
 
-test('sizes may carry a unit', () => {
+test('sizes may have a unit', () => {
   expect(spec('--memory-mb', '2GB', '--disk-mb', '2048MiB')).toEqual({ memory_mb: 2048, disk_mb: 2048 })
 })
 
-test('values that cannot be meant are refused here', () => {
+test('invalid values are refused before the request', () => {
   expect(() => spec('--memory-mb', 'lots')).toThrow('--memory-mb lots is not a size')
   expect(() => spec('--cpu-cores', 'many')).toThrow('--cpu-cores many is not a number')
   expect(() => spec('--ttl-seconds', '5 apples')).toThrow('is not a duration')
   expect(() => spec('--env', 'NOVALUE')).toThrow('--env takes NAME=VALUE')
 })
 
-test('the short flags mean the same as the fields, and only one of both is taken', () => {
+test('short flags mean the same as those of the fields, and only one of both may be given', () => {
   const made = spec('--memory', '2g', '--cpus', '2', '--disk', '5g', '--ttl', '1h', '--name', 'a')
   expect(made).toEqual({ memory_mb: 2048, cpu_cores: 2, disk_mb: 5120, ttl_seconds: 3600, name: 'a' })
   expect(SessionSpec.parse(made)).toEqual(made)

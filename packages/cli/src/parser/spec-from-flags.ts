@@ -1,25 +1,46 @@
 import { resolve } from 'node:path'
-import { parseMegabytes } from '@sandglass/contract/tables'
+import { LIMITS, parseMegabytes } from '@sandglass/contract/tables'
 import { camelName, type SessionOptions } from '@sandglass/sdk'
 import type { Flag, Values } from '../command.ts'
 import { SESSION_FLAGS, type SessionFlag } from '../generated/session-flags.ts'
-import { NONE, parseDuration } from './duration.ts'
+import { NONE, parseDuration, shortDuration } from './duration.ts'
 import { texts, usage, writtenFlag } from './parse.ts'
 
-/** Said in the words of a flag where the field's own would not do. */
-const ABOUT: Readonly<Record<string, string>> = { persist: 'the same as --mode persistent' }
+const longest = (limit: 'session_ttl_seconds' | 'session_timeout_sec') => shortDuration(LIMITS[limit].max * 1000)
 
-/** What completion offers where there may be more. */
+/** Help for flags whose field in the API has a description that does not suit a command line. */
+const ABOUT: Readonly<Record<string, string>> = {
+  name: 'name of the session, unique among sessions that have not ended; generated when absent',
+  image: 'image to start from; default_image of the configuration when absent',
+  backend: 'how the session is isolated; auto takes the first of oci, docker and microvm that this host can run',
+  network: 'none: loopback only; bridge: a real network interface, on docker and microvm, if the configuration has allow_bridge',
+  runtime:
+    'OCI runtime: crun, runc or a name from backends.oci.runtimes; with docker, a name from backends.docker.runtimes; when absent the default of the backend',
+  'nested-virt':
+    'let the session run virtual machines; needs backend microvm. If this host cannot, --backend microvm creates the session without it, and any other session is refused',
+  mount:
+    'show a folder of the host in the session, read-only unless :rw; it must be below mount_roots of the configuration; may be repeated',
+  'ttl-seconds': `time without use after which the session expires, like 90s or 2h, at most ${longest('session_ttl_seconds')}; every use restarts it; none: it never expires (persistent sessions only)`,
+  'on-expiry':
+    'when the ttl has passed: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; by default an ephemeral session ends and a persistent one stops',
+  'timeout-sec': `end the session this long after its creation, whatever runs in it, like 30m or 2h, at most ${longest('session_timeout_sec')}; none by default`,
+  mode: 'ephemeral: the files are removed when the session expires; persistent: they are kept until the session is removed',
+  persist: 'the same as --mode persistent',
+  env: 'environment variable; may be repeated',
+  label: 'label of your own, for filtering lists; may be repeated',
+}
+
+/** Values that completion offers, where others are possible. */
 const SUGGESTED: Readonly<Record<string, readonly string[]>> = { runtime: ['crun', 'runc'] }
 
-/** What is on by default, told as what turning it off does. */
+/** Help for flags that are on by default: what --no-NAME does. */
 const TURNED_OFF: Readonly<Record<string, string>> = {
   'readonly-rootfs':
-    'make the root filesystem writable, in a copy of its own; root inside then reads what only root may read in the host’s /usr',
+    'make the root filesystem writable, as a private copy; root inside can then read what only root may read in the host’s /usr',
   start: 'create the session stopped',
 }
 
-/** The spelling that help shows first; the one of the field stands below the others. */
+/** Short spellings, which help shows first; the spelling of the field comes below the other flags. */
 const SHORT: Readonly<Record<string, string>> = {
   'cpu-cores': 'cpus',
   'memory-mb': 'memory',
@@ -27,12 +48,7 @@ const SHORT: Readonly<Record<string, string>> = {
   'ttl-seconds': 'ttl',
 }
 
-const UNITS: Partial<Record<SessionFlag['kind'], string>> = {
-  megabytes: '; also with a unit, like 2g',
-  seconds: '; also with a unit, like 90s or 2h',
-}
-
-/** The flags that describe a session, as the parser wants them. */
+/** The flags that describe a session. */
 export const SESSION_OPTIONS: Record<string, Flag> = sessionOptions()
 
 export const someSessionOptions = (...names: string[]): Record<string, Flag> =>
@@ -52,12 +68,12 @@ function sessionOptions(): Record<string, Flag> {
   return Object.fromEntries([...first, ...long])
 }
 
-function optionOf(name: string, { kind, value, choices, isNullable, about }: SessionFlag): Flag {
+function optionOf(name: string, { kind, value, choices, about }: SessionFlag): Flag {
   if (kind === 'boolean') {
     const off = TURNED_OFF[name]
     return { type: 'boolean', isOn: off !== undefined, about: off ?? ABOUT[name] ?? about }
   }
-  const more = `${UNITS[kind] ?? ''}${isNullable ? '; none turns it off' : ''}`
+  const unit = kind === 'megabytes' ? '; also with a unit, like 2g' : ''
   const multiple = kind === 'map' || kind === 'mount'
   const suggested = SUGGESTED[name]
   const isPath = kind === 'mount'
@@ -69,11 +85,11 @@ function optionOf(name: string, { kind, value, choices, isNullable, about }: Ses
     suggested,
     isPath,
     isImage: name === 'image',
-    about: about + more,
+    about: ABOUT[name] ?? about + unit,
   }
 }
 
-/** What to create, from the flags that were given. Ranges are the daemon's to check. */
+/** The session that the flags describe. The daemon checks the ranges. */
 export function specFromFlags(flags: Values): SessionOptions {
   const spec: Record<string, unknown> = {}
   for (const [name, { field, kind, isNullable }] of Object.entries(SESSION_FLAGS)) {
@@ -91,17 +107,16 @@ function fieldFrom(flag: string, kind: SessionFlag['kind'], given: readonly stri
   return kind === 'mount' ? given.map(text => mountFrom(flag, text)) : valueFrom(flag, kind, String(given.at(-1)))
 }
 
-/** SRC:DST, read-only unless :rw follows. SRC may be relative to where the command runs. */
+/** Parses SRC:DST, which is read-only unless :rw follows. SRC may be relative to the current folder. */
 function mountFrom(flag: string, text: string): { source: string; target: string; readonly: boolean } {
   const [source = '', target = '', mode = 'ro', ...more] = text.split(':')
   if (source === '' || target === '' || more.length > 0 || (mode !== 'ro' && mode !== 'rw'))
-    throw usage(`--${flag} takes SRC:DST or SRC:DST:rw, and not ${text}`)
-  if (!target.startsWith('/'))
-    throw usage(`--${flag} ${text}: where the sandbox sees it must begin with /, and ${target} does not`)
+    throw usage(`--${flag} takes SRC:DST or SRC:DST:rw, not ${text}`)
+  if (!target.startsWith('/')) throw usage(`--${flag} ${text}: the path in the session must begin with /, and ${target} does not`)
   return { source: resolve(source), target, readonly: mode === 'ro' }
 }
 
-/** NAME=VALUE, any number of them. */
+/** Parses NAME=VALUE entries. */
 export function mapFrom(flag: string, entries: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     entries.map(entry => {

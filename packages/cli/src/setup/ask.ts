@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 
-/** The answer to a question on the terminal; empty for Enter or end of input. Questions go to stderr: stdout is data. */
+/** Asks a question on the terminal; the answer is empty for Enter and end of input. Questions go to stderr, since stdout is data. */
 export async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr })
   const ended = new Promise<string>(resolve => lines.once('close', () => resolve('')))
@@ -13,10 +13,10 @@ export async function ask(question: string): Promise<string> {
   }
 }
 
-/** Like ask, with nothing of the answer shown. */
+/** Asks a question without echo. */
 export async function askSecret(question: string): Promise<string> {
-  // SECURITY: readline in terminal mode echoes what it reads into its output, which here goes nowhere. The question comes after the terminal
-  // stopped its own echo, so that nobody answers before.
+  // SECURITY: readline in terminal mode writes its echo to its output, which is discarded here. The question is printed after the terminal's
+  // own echo is off, so that no answer is shown.
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
   const lines = createInterface({ input: process.stdin, output: nowhere, terminal: true })
   process.stderr.write(question)
@@ -30,13 +30,13 @@ export async function askSecret(question: string): Promise<string> {
   }
 }
 
-/** Ctrl-C is no answer. In its terminal mode readline takes the key, so no signal comes. */
+/** Ends this process at Ctrl-C. readline in terminal mode reads the key, so no signal is sent. */
 function giveUp(): void {
   process.stderr.write('\n')
   process.kill(process.pid, 'SIGINT')
 }
 
-/** False unless the answer is yes. */
+/** True if the answer is y or yes. */
 export async function confirm(question: string): Promise<boolean> {
   return /^y(es)?$/i.test(await ask(`${question} [y/N] `))
 }

@@ -8,12 +8,12 @@ import { readPrivate } from '../daemon/settings.ts'
 
 export type ConfigDocument = { path: string; document: Document }
 
-/** The configuration file with its comments, or an empty one. */
+/** The configuration file with its comments, or an empty document. */
 export async function readConfigDocument(flag: string | undefined, env: Environment): Promise<ConfigDocument> {
   const path = resolve(flag ?? env.SANDGLASS_CONFIG ?? join(env.HOME || homedir(), '.sandglass', 'config.yaml'))
   const text = readPrivate(path) ?? ''
   const document: Document = parseDocument(text)
-  // SECURITY: yaml's messages quote the file, which holds keys, so they are not shown.
+  // SECURITY: messages of yaml quote the file, which holds keys, so they are not shown.
   if (document.errors.length > 0)
     throw new SandglassError('CONFIG_INVALID', { source: path, issue: yamlIssue(text, document.errors[0]) })
   if (document.contents === null) document.contents = document.createNode({})
@@ -22,7 +22,7 @@ export async function readConfigDocument(flag: string | undefined, env: Environm
 
 export const writeConfigDocument = ({ path, document }: ConfigDocument): void => writePrivate(path, document.toString())
 
-/** SECURITY: the file is made for its owner alone before a byte is written, and appears under its name whole. */
+/** SECURITY: the file gets mode 0600 before a byte is written, and is renamed into place when it is complete. */
 export function writePrivate(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const fresh = `${path}.new`

@@ -10,8 +10,8 @@ import { withoutKeys } from './without-keys.ts'
 const KEYS = Object.keys(CREDENTIALS) as CredentialKey[]
 
 /**
- * Moves keys that lie in the file into the daemon's secret store. They leave the file only after the store has them all, so that whatever
- * fails in between loses none.
+ * Moves the keys in the file into the daemon's secret store. They are removed from the file only when the store has all of them, so that a
+ * failure loses none.
  */
 export async function moveCredentials(context: Context, { path, document }: ConfigDocument): Promise<void> {
   const found = credentialsIn(document)

@@ -22,6 +22,6 @@ test.each([
   ['that are not there', '# only this\n', '# only this\n'],
   ['after a marker', '---\nsprites_token: tok\nlog_level: warn\n', '---\nlog_level: warn\n'],
   ['with the lines of another system', 'sprites_token: tok\r\nlog_level: warn\r\n', 'log_level: warn\r\n'],
-])('keys %s go, and what is around them stays', (_what, text, expected) => {
+])('keys %s are removed, and the text around them stays', (_what, text, expected) => {
   expect(withoutKeys(text, KEYS)).toBe(expected)
 })

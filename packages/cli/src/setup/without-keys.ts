@@ -1,14 +1,14 @@
-// Takes keys out of a YAML text and leaves every other line as it is. A document that is written anew would move comments.
+// Removes keys from a YAML text and keeps every other line. Serialising the document again would move comments.
 import { isDeepStrictEqual } from 'node:util'
 import { isMap, isNode, isPair, type Node, type Pair, parse, parseDocument } from 'yaml'
 
-/** `keys` are of the top level, and go with all that is below them. Comments in front of and behind them stay. */
+/** Removes top-level keys with everything below them. Comments before and after them are kept. */
 export function withoutKeys(text: string, keys: readonly string[]): string {
   const document = parseDocument(text)
   const expected = Object.fromEntries(Object.entries((document.toJS() ?? {}) as object).filter(([key]) => !keys.includes(key)))
   const cut = cutLines(text, document.contents, keys)
   if (isDeepStrictEqual(parse(cut) ?? {}, expected)) return cut
-  // Written in braces, or in some way that lines do not show.
+  // A flow mapping, or another form that cannot be cut by lines.
   for (const key of keys) document.delete(key)
   return document.toString()
 }
@@ -24,7 +24,7 @@ function cutLines(text: string, contents: unknown, keys: readonly string[]): str
   return result
 }
 
-/** Comments that stood below what is gone. */
+/** Removes the indentation of comments below a removed key. */
 const atMargin = (lines: string) => lines.replaceAll(/^[ \t]+/gm, '')
 
 function lineOf(text: string, { key }: Pair): number | undefined {

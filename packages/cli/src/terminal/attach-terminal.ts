@@ -6,7 +6,7 @@ import { usage } from '../parser/parse.ts'
 import { createDetachReader } from './detach-key.ts'
 import { openRawTerminal } from './raw-terminal.ts'
 
-/** A terminal on a shell of a session, called `name`, until the shell ends or the user detaches. Gives the exit code. */
+/** Opens a terminal on a shell of the session `name`, until the shell ends or the user detaches. Returns the exit code. */
 export async function attachTerminal(
   session: Session,
   { name, shell }: { name: string; shell?: string },
@@ -30,7 +30,7 @@ export async function attachTerminal(
   }
 }
 
-/** A shell outlives the daemon: a restart is waited for. */
+/** Waits for a restart of the daemon, which the shell survives. */
 async function attachAgain(session: Session, shell: string | undefined, size: TerminalSize): Promise<Attachment> {
   const deadline = Date.now() + REATTACH_MS
   for (;;) {
@@ -47,7 +47,7 @@ const REATTACH_MS = 15_000
 const isLost = (error: unknown) =>
   error instanceof SandglassError && (error.is('DAEMON_UNREACHABLE') || error.is('SHUTTING_DOWN'))
 
-/** Gives the terminal to what is attached. Every key goes inside, Ctrl-C included. `known` is the size it has already. */
+/** Connects our terminal to the attached process. Every key is sent, Ctrl-C included. `known` is the size that the process has. */
 export async function runTerminal(attached: Attachment, known?: TerminalSize): Promise<number | 'detached'> {
   const terminal = openRawTerminal(process.stdin, process.stdout)
   const readKeys = createDetachReader()
@@ -61,11 +61,11 @@ export async function runTerminal(attached: Attachment, known?: TerminalSize): P
   }
   const onEnd = () => attached.close()
   const onResize = () => send(attached.resize(terminalSize()))
-  // A terminal that was given back before is paused, and a listener alone does not wake it.
+  // stdin is paused after an earlier attach, and a listener alone does not resume it.
   process.stdin.on('data', onData).on('end', onEnd).resume()
   process.stdout.on('resize', onResize)
   try {
-    // The size may have changed before anyone listened. Saying it again would be one more message to a program that may have ended.
+    // The size may have changed before the listener was added. An unchanged size is not sent, since the program may have ended.
     if (terminalSize().cols !== known?.cols || terminalSize().rows !== known.rows) onResize()
     for await (const { data } of attached) terminal.show(data)
     return isDetached ? 'detached' : (await attached.exit).exitCode
@@ -76,12 +76,12 @@ export async function runTerminal(attached: Attachment, known?: TerminalSize): P
   }
 }
 
-/** A lost connection ends the loop that reads, which tells the user; a failed write has nothing to add. */
+/** Ignores failed writes: the loop that reads reports a lost connection. */
 const send = (sent: Promise<void>) => void sent.catch(() => undefined)
 
 export const terminalSize = () => ({ cols: process.stdout.columns || 80, rows: process.stdout.rows || 24 })
 
 export function requireTerminal(): void {
   if (process.stdin.isTTY && process.stdout.isTTY) return
-  throw usage('this needs a terminal', 'without one, run commands with `sandglass exec NAME -c TEXT`')
+  throw usage('this command needs a terminal', 'without one, run commands with `sandglass exec NAME -c TEXT`')
 }

@@ -13,7 +13,7 @@ test('~. at the start of a line detaches, also in two keys', () => {
   expect(type('ls\r~.rest')).toEqual({ sent: 'ls\r', isDetached: true })
 })
 
-test('a tilde elsewhere, doubled, or followed by another key goes inside', () => {
+test('a tilde elsewhere, doubled, or followed by another key is sent', () => {
   expect(type('cd ~.')).toEqual({ sent: 'cd ~.', isDetached: false })
   expect(type('~~.')).toEqual({ sent: '~.', isDetached: false })
   expect(type('~/x\r', '~\r', 'a')).toEqual({ sent: '~/x\r~\ra', isDetached: false })

@@ -1,4 +1,4 @@
-// The way out of a terminal whose every key goes to the sandbox: `~.` at the start of a line, as in ssh.
+// Detects the keys that detach a terminal: `~.` at the start of a line, as in ssh. All other keys are sent to the sandbox.
 
 export type Keys = { data: Uint8Array<ArrayBuffer>; isDetach: boolean }
 
@@ -6,7 +6,7 @@ const TILDE = 0x7e
 const DOT = 0x2e
 const isNewline = (byte: number) => byte === 0x0d || byte === 0x0a
 
-/** A reader of keys. `~` at the start of a line is held back until the next key says what it meant; `~~` sends one. */
+/** Returns a reader of keys. `~` at the start of a line is held back until the next key; `~~` sends one `~`. */
 export function createDetachReader(): (keys: Uint8Array) => Keys {
   let state: 'line start' | 'tilde' | 'inside' = 'line start'
   return keys => {

@@ -8,25 +8,25 @@ const resetsAfter = (...pieces: string[]) => {
   return modes.resets()
 }
 
-test('what a program switched on is switched off, and what it switched off itself is left alone', () => {
+test('modes that a program left on are switched off, and others are not touched', () => {
   expect(resetsAfter('\x1b[?1049h\x1b[?1000;1006h\x1b[?25l')).toBe('\x1b[?1049l\x1b[?1000l\x1b[?1006l\x1b[?25h')
   expect(resetsAfter('\x1b[?1h\x1b[?2004h', '\x1b[?1;2004l\x1b[?25l\x1b[?25h')).toBe('')
   expect(resetsAfter('\x1b[?7h\x1b[?12l\x1b[31mtext')).toBe('')
 })
 
-test('the key modes of xterm and of kitty are taken back', () => {
+test('the keyboard modes of xterm and kitty are reset', () => {
   expect(resetsAfter('\x1b[>4;2m\x1b[>1;3m')).toBe('\x1b[>4m\x1b[>1m')
   expect(resetsAfter('\x1b[>1u\x1b[>5u\x1b[<u')).toBe('\x1b[<1u')
   expect(resetsAfter('\x1b[>1u\x1b[<1u')).toBe('')
   expect(resetsAfter('\x1b[=5;1u')).toBe('\x1b[=0u')
 })
 
-test('8-bit control characters are seen too', () => {
+test('8-bit control characters are recognised', () => {
   expect(resetsAfter('\x9b?1003h')).toBe('\x1b[?1003l')
   expect(resetsAfter('\xc2\x9b>4;1m')).toBe('\x1b[>4m')
 })
 
-test('however the bytes are cut, the same is switched off', () => {
+test('the same modes are reset wherever the bytes are split', () => {
   const piece = fc.constantFrom('\x1b[', '\xc2\x9b', '?', '>', '<', '=', '1000', '1049', '25', '4', ';', 'h', 'l', 'm', 'u', 'x')
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 30 }), pieces => {

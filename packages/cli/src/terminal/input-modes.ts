@@ -1,5 +1,5 @@
-// Modes that a program in a sandbox switched on in the user's terminal and that must be off again when the terminal is given back:
-// other screens, a hidden cursor, and everything that changes what the keys, the mouse or a paste send.
+// Tracks the modes that a program in a sandbox switches on in the user's terminal, to switch them off when it is detached: other screens, a
+// hidden cursor, and everything that changes what the keys, the mouse or a paste send.
 
 /** DEC private modes of another screen. */
 const ALTERNATE_SCREENS = ['47', '1047', '1049']
@@ -12,7 +12,7 @@ const INPUT_MODES = [
 ]
 const HIDDEN_CURSOR = '25'
 const WATCHED = new Set([...ALTERNATE_SCREENS, ...INPUT_MODES])
-/** More than any program pushes; what is popped beyond it would be the user's own. */
+/** More than any program pushes. */
 const MAX_PUSHED = 99
 
 // CSI is ESC [ or, in terminals that take 8-bit controls, one character; the bytes of that are matched as Latin-1.
@@ -22,9 +22,9 @@ const SEQUENCE = /(?:\x1b\[|\xc2?\x9b)([<=>?])([\d;:]{0,64})([hlmu])/g
 const UNFINISHED = /(?:\x1b|\xc2|(?:\x1b\[|\xc2?\x9b)(?:[<=>?][\d;:]{0,64})?)$/
 
 export type InputModes = {
-  /** Looks at what the terminal is shown, however it is cut. */
+  /** Scans output, which may be split anywhere. */
   note(data: Uint8Array): void
-  /** What switches off all that was left on. */
+  /** The sequences that switch off all modes that were left on. */
   resets(): string
 }
 

@@ -1,15 +1,14 @@
-// The user's terminal while it belongs to a sandbox.
+// The user's terminal while it is attached to a sandbox.
 import { trackInputModes } from './input-modes.ts'
 
 export type RawTerminal = {
-  /** What the terminal shows; noted, so that modes left on by a program are switched off again. */
+  /** Writes to the terminal, and tracks modes that a program switches on, so that `restore` can switch them off. */
   show(data: Uint8Array): void
   restore(): void
 }
 
 /**
- * Puts the terminal into raw mode until `restore`. It is restored on every way out: the end of the process runs it as well,
- * and signals that would end the process first are turned into an exit with their code.
+ * Puts the terminal into raw mode until `restore`, which also runs when this process exits, and before a signal ends it.
  */
 export function openRawTerminal(input: NodeJS.ReadStream, output: NodeJS.WriteStream): RawTerminal {
   const modes = trackInputModes()
@@ -22,7 +21,7 @@ export function openRawTerminal(input: NodeJS.ReadStream, output: NodeJS.WriteSt
     process.off('exit', restore)
     for (const [signal, handler] of handlers) process.off(signal, handler)
     input.setRawMode(false)
-    // Keypad, colours and character set as they were; then the modes that were seen to be switched on.
+    // Reset colours, keypad and character set, then the modes that were switched on.
     output.write(`\x1b[0m\x1b>\x1b(B${modes.resets()}`)
     input.pause()
   }

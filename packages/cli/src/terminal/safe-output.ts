@@ -1,7 +1,7 @@
-// What a program in a sandbox prints is hostile to a terminal: it may set the clipboard (OSC 52), rename the window, make the terminal
-// type an answer to a query, or leave it in another mode. Text, colours and cursor movement are let through; the rest is dropped.
-// The control characters U+0080 to U+009F mean to many terminals what ESC and a letter mean; they are dropped as characters and as
-// single bytes, so that what follows them is text.
+// SECURITY: the output of a program in a sandbox may be hostile to a terminal: it may set the clipboard (OSC 52), rename the window, make
+// the terminal type an answer to a query, or leave it in another mode. Text, colours and cursor movement pass; the rest is dropped.
+// Many terminals treat the control characters U+0080 to U+009F as ESC and a letter; they are dropped as characters and as single bytes, so
+// that what follows them is text.
 
 const ESC = 0x1b
 const BEL = 0x07
@@ -14,16 +14,16 @@ const FIRST_OF_C1 = 0xc2
 const SAFE_CSI = /^\x1b\[[\d;:]*[ABCDEFGHJKfm]$/
 /** ESC followed by one of these starts a string that ends with BEL or ESC \. */
 const STRING_STARTS = new Set([...'PX]^_'].map(char => char.charCodeAt(0)))
-/** Longer than any sequence that is let through; what is longer is dropped as it comes. */
+/** Longer than any sequence that passes; a longer one is dropped. */
 const MAX_SEQUENCE = 64
 
-/** Cleans a stream of bytes, however it is cut. */
+/** Returns a filter for a stream of bytes, which may be split anywhere. */
 export function createSafeOutput(): (data: Uint8Array) => Uint8Array {
   let state: 'text' | 'escape' | 'intermediate' | 'csi' | 'string' | 'string escape' = 'text'
   let sequence: number[] = []
-  /** Bytes that are still to come of a UTF-8 character. */
+  /** The number of missing bytes of the current UTF-8 character. */
   let pending = 0
-  /** The first byte of U+0080 to U+00BF has come, and what it begins is not known yet. */
+  /** 0xC2, the first byte of U+0080 to U+00BF, is held back until the second byte. */
   let isHeld = false
   return data => {
     const out: number[] = []
@@ -53,7 +53,7 @@ export function createSafeOutput(): (data: Uint8Array) => Uint8Array {
         if (byte === ESC) state = 'string escape'
         else if (byte === BEL) state = 'text'
       } else if (byte !== ESC) {
-        // ESC \ ends a string, and so does any other escape, which then begins a sequence of its own that is not worth keeping.
+        // ESC \ ends a string. So does any other escape, whose sequence is dropped.
         state = byte === 0x5c ? 'text' : STRING_STARTS.has(byte) ? 'string' : 'text'
       }
     }
@@ -83,7 +83,7 @@ export function createSafeOutput(): (data: Uint8Array) => Uint8Array {
     }
     pending = byte >= 0xf0 && byte <= 0xf4 ? 3 : byte >= 0xe0 && byte <= 0xef ? 2 : byte >= 0xc3 && byte <= 0xdf ? 1 : 0
     if (byte === FIRST_OF_C1) isHeld = true
-    // NUL to US but for BEL, BS, TAB, LF and CR.
+    // Drops NUL to US except BEL to CR.
     else if (!isC1 && byte !== 0x7f && (byte >= 0x20 || (byte >= 0x07 && byte <= 0x0d))) out.push(byte)
   }
 }

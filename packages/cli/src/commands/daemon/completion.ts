@@ -5,7 +5,8 @@ import { oneArgument, usage } from '../../parser/parse.ts'
 export const command: Command = {
   summary: 'Print a completion script for bash, zsh or fish',
   usage: ['bash|zsh|fish'],
-  about: `Completes commands, flags, their values, names of sessions and images, and paths in a session for cp. For this shell, or in its startup file for each:
+  about: `Completes commands, flags and their values, names of sessions and images, and for cp paths in a session. Run the line for your
+shell, or put it into the shell's startup file:
 
   bash   source <(sandglass completion bash)
   zsh    source <(sandglass completion zsh)
@@ -14,7 +15,7 @@ export const command: Command = {
   completes: Object.keys(SCRIPTS),
   async run(input, { print }) {
     const shell = oneArgument(input, 'bash, zsh or fish')
-    if (!isShell(shell)) throw usage(`no completion for ${shell}: there is one for bash, one for zsh and one for fish`)
+    if (!isShell(shell)) throw usage(`no completion for ${shell}: the shells are bash, zsh and fish`)
     print(SCRIPTS[shell])
     return 0
   },

@@ -5,18 +5,21 @@ import { printableJson } from '../../output/printable.ts'
 import { table } from '../../output/table.ts'
 import { noArguments } from '../../parser/parse.ts'
 
-/** A TCP port is opened only by who runs serve, or has it in the configuration. */
-const LISTEN_NOTE = 'listen is that of serve; a daemon that another command starts has unix alone\n'
+/** A TCP port is opened only by `serve`, or if the configuration has one. */
+const LISTEN_NOTE = 'note: listen is the value for `sandglass serve`; a daemon that another command starts listens on unix only\n'
 
 type Printed = Record<string, { value: unknown; origin: string }>
 
 export const command: Command = {
   summary: 'Show the configuration and where each value comes from',
   usage: [''],
-  about: `A flag of serve wins over a variable (SANDGLASS_ and the key in capitals), that over the file, that over the default.
+  about: `The order of precedence: flags of serve, environment variables (SANDGLASS_ and the key in capitals), the file, the defaults.
 The file is ~/.sandglass/config.yaml; sandglass init writes it. Secrets are shown as ***.
-A daemon that runs keeps the configuration it started with: sandglass shutdown makes the next command start one with this.
-sandglass help serve explains the keys, and so does docs/reference/configuration.md.`,
+
+A running daemon keeps the configuration that it started with. After sandglass shutdown, the next command starts a daemon with the
+current one.
+
+sandglass help serve and docs/reference/configuration.md explain the keys.`,
   options: {},
   async run(input, context) {
     const { configPath, json, print, say } = context
@@ -32,7 +35,7 @@ sandglass help serve explains the keys, and so does docs/reference/configuration
 
 function shown(value: unknown): string {
   if (value === null) return '-'
-  // SECURITY: of a map the names alone are shown: its values may hold a password.
+  // SECURITY: only the keys of a map are shown, since its values may contain a password.
   const items = typeof value === 'object' && !Array.isArray(value) ? Object.keys(value) : value
   if (Array.isArray(items)) return items.length > 0 ? items.join(', ') : '(none)'
   return String(value)

@@ -15,38 +15,40 @@ const SLOW_MS = 1000
 const STATUS_WIDTH = 'missing  '.length
 
 export const command: Command = {
-  summary: 'Check what this machine can run, and how to fix the rest',
+  summary: 'Check which backends this machine can run, and how to fix the others',
   usage: [''],
-  about: `ok: works; weaker: works with a restriction; missing: not available, a fallback is used; failed: broken. A line that begins with
-"fix:" says how to repair it.
-Exit code 3 when no session can be created.`,
+  about: `Each check has a status: ok (works), weaker (works with a restriction), missing (not available, a fallback is used) or failed.
+A line that begins with "fix:" says how to repair it.
+
+The exit code is 3 if no session can be created.`,
   options: {},
   async run(input, { configPath, json, print, quiet, say, settings }) {
     noArguments(input)
-    // A machine is booted to see whether KVM works.
-    const slow = setTimeout(() => quiet || json || say('trying each backend, for some seconds…\n'), SLOW_MS)
+    // The check of KVM boots a virtual machine.
+    const slow = setTimeout(() => quiet || json || say('trying each backend; this takes some seconds…\n'), SLOW_MS)
     const report: Report = JSON.parse(await runDaemonCommand(['doctor'], configPath).finally(() => clearTimeout(slow)))
     report.checks.push(checkDaemon(await settings()))
     if (json) print(`${printableJson(report, 2)}\n`)
     else for (const check of report.checks) print(lines(check, process.stdout))
-    if (!json) print(report.ok ? '\nsessions can be created\n' : '\nsessions cannot be created yet: see fix above\n')
+    if (!json)
+      print(report.ok ? '\nsessions can be created\n' : '\nno session can be created yet: see the lines with fix above\n')
     return report.ok ? 0 : 3
   },
 }
 
-/** What doctor examines is the configuration as it is now; a daemon that runs may have read another. */
+/** doctor checks the current configuration; a running daemon may have read an older one. */
 function checkDaemon(settings: Settings): Check {
   const daemon = findDaemon(settings.dataDir)
-  if (!daemon) return { name: 'daemon', status: 'ok', detail: 'none runs; the next command starts one', fix: null }
-  if (!isOutdated(daemon, settings)) return { name: 'daemon', status: 'ok', detail: `runs (pid ${daemon.pid})`, fix: null }
-  const detail = `runs (pid ${daemon.pid}) with an older configuration than ${settings.configPath}`
+  if (!daemon) return { name: 'daemon', status: 'ok', detail: 'not running; the next command starts it', fix: null }
+  if (!isOutdated(daemon, settings)) return { name: 'daemon', status: 'ok', detail: `running (pid ${daemon.pid})`, fix: null }
+  const detail = `running (pid ${daemon.pid}) with an older configuration than ${settings.configPath}`
   return { name: 'daemon', status: 'weaker', detail, fix: 'sandglass shutdown' }
 }
 
 function lines({ name, status, detail, fix }: Check, stream: NodeJS.WriteStream): string {
   const width = resultWidth(stream)
   const indent = ' '.repeat(STATUS_WIDTH)
-  const told = hanging(indent, printable(`${name}: ${detail}`), width).slice(STATUS_WIDTH)
-  const mended = fix ? hanging(`${indent}fix: `, printable(fix), width) : ''
-  return styleText(COLOURS[status], status.padEnd(STATUS_WIDTH), { stream }) + told + mended
+  const text = hanging(indent, printable(`${name}: ${detail}`), width).slice(STATUS_WIDTH)
+  const fixText = fix ? hanging(`${indent}fix: `, printable(fix), width) : ''
+  return styleText(COLOURS[status], status.padEnd(STATUS_WIDTH), { stream }) + text + fixText
 }

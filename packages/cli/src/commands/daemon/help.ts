@@ -7,8 +7,8 @@ import { suggestion, unknownCommand, usage } from '../../parser/parse.ts'
 
 export const command: Command = {
   summary: 'Show help',
-  usage: ['[COMMAND [WORD]]'],
-  about: 'WORD is the first one behind a COMMAND that has several, like build of image.',
+  usage: ['[COMMAND [ACTION]]'],
+  about: 'ACTION is the word after a COMMAND that has several actions, as in: sandglass help image build',
   options: {},
   completes: COMMAND_NAMES,
   async run(input, { print }) {
@@ -25,15 +25,15 @@ export const command: Command = {
       print(`\n${title(group.title)}\n`)
       for (const name of group.names) print(hanging(`  ${name.padEnd(12)}`, (await loadCommand(name)).summary, width))
     }
-    print(`\n${title('Everywhere')}\n${flagLines(GLOBAL_FLAGS, width)}`)
+    print(`\n${title('Global flags')}\n${flagLines(GLOBAL_FLAGS, width)}`)
     print(
-      '\nStart with   sandglass new demo\nthen         sandglass exec demo -c "uname -a"\nmore about   sandglass help COMMAND\n',
+      '\nStart with   sandglass new demo\nthen         sandglass exec demo -c "uname -a"\nread more    sandglass help COMMAND\n',
     )
     return 0
   },
 }
 
-/** The command, or the part of it that begins with the word behind it. */
+/** The command, or the part of it that belongs to the given action. */
 function meantBy(name: string, command: Command, [action, ...more]: readonly string[]): Command {
   if (action === undefined) return command
   const actions = Array.isArray(command.completes) ? command.completes : []
@@ -42,6 +42,6 @@ function meantBy(name: string, command: Command, [action, ...more]: readonly str
   if (part !== undefined || actions.length === 0)
     throw usage(`unexpected argument ${(part ? more : [action, ...more])[0]}: the command takes one COMMAND`)
   const meant = suggestion(action, actions)
-  const issue = `${name} is followed by ${actions.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`
-  throw usage(issue, `\`sandglass help ${name}\` shows all of it`)
+  const issue = `${name} has the actions ${actions.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`
+  throw usage(issue, `\`sandglass help ${name}\` shows them all`)
 }

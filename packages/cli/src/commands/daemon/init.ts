@@ -4,7 +4,7 @@ import { ask } from '../../setup/ask.ts'
 import { readConfigDocument, writeConfigDocument } from '../../setup/config-document.ts'
 import { moveCredentials } from '../../setup/move-credentials.ts'
 
-/** Flags, the keys they set, what to ask, and the default. */
+/** The flags, their keys in the file, the questions, and the defaults. */
 const QUESTIONS = [
   { flag: 'default-image', key: 'default_image', prompt: 'Default image', unset: 'host' },
   { flag: 'data-dir', key: 'data_dir', prompt: 'Data folder', unset: '~/.sandglass/data' },
@@ -13,11 +13,16 @@ const QUESTIONS = [
 export const command: Command = {
   summary: 'Write the configuration file',
   usage: ['', '[FLAGS]'],
-  about: `Asks for each value; Enter keeps what is in brackets. With flags it asks nothing. Other keys of the file stay as they are.
-The file is readable by you alone. API keys and tokens that it holds are moved into the encrypted secret store.`,
+  about: `Asks for each value; Enter keeps the value in brackets. With flags it asks nothing. Other keys of the file are not changed.
+Only you can read the file. API keys and tokens in it are moved into the encrypted secret store.`,
   options: {
-    'default-image': { type: 'string', value: 'IMAGE', isImage: true, about: 'image of a session that names none' },
-    'data-dir': { type: 'string', value: 'DIR', isPath: true, about: 'where sessions, disks and the store live' },
+    'default-image': {
+      type: 'string',
+      value: 'IMAGE',
+      isImage: true,
+      about: 'image of sessions that are created without --image',
+    },
+    'data-dir': { type: 'string', value: 'DIR', isPath: true, about: 'folder of sessions, disks and the store' },
   },
   async run(input, context) {
     noArguments(input)

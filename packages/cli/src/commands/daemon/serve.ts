@@ -3,16 +3,17 @@ import { daemonArgv } from '../../daemon/daemon-program.ts'
 import { CONFIG_FLAGS } from '../../generated/config-flags.ts'
 import { noArguments } from '../../parser/parse.ts'
 
-/** The daemon's flags are the configuration's keys. They are handed on as they are; their values are checked there. */
+/** The flags are the keys of the configuration. They are passed to the daemon unchanged, which checks their values. */
 export const command: Command = {
   summary: 'Run the daemon in the foreground',
   usage: ['[FLAGS]', '--print-config'],
-  about: `The other commands start a daemon by themselves when none runs, so this is for a service, or to watch its log.
-Every key of the configuration is a flag. A list may be given as one text with commas, or with the flag again and again:
+  about: `Other commands start a daemon in the background when none runs. Use serve to run it as a service, or to watch its log.
+
+Every key of the configuration is a flag. The value of a list is separated by commas, or the flag is repeated:
   sandglass serve --listen unix --listen 127.0.0.1:8080 --defaults-memory-mb 1GB`,
   options: {
     ...CONFIG_FLAGS,
-    'print-config': { type: 'boolean', about: 'show the configuration as JSON, with where each value comes from, and end' },
+    'print-config': { type: 'boolean', about: 'print the configuration as JSON, with the origin of each value, and exit' },
   },
   async run(input, { env }) {
     noArguments(input)
@@ -20,7 +21,7 @@ Every key of the configuration is a flag. A list may be given as one text with c
   },
 }
 
-/** This process becomes the daemon: signals reach it, and whoever supervises this process supervises the daemon. */
+/** Replaces this process by the daemon, so that signals reach it and a supervisor of this process supervises the daemon. */
 function becomeDaemon(args: readonly string[], env: Environment): never {
   const argv = daemonArgv(...args)
   const set = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined)

@@ -6,14 +6,14 @@ import { defaultDataDir, type Settings } from '../../daemon/settings.ts'
 import { noArguments, usage } from '../../parser/parse.ts'
 
 const DEADLINE_MS = 30_000
-const LOOK_MS = 20
+const POLL_MS = 20
 
 export const command: Command = {
-  summary: 'Stop the daemon; sessions go on running',
+  summary: 'Stop the daemon; sessions keep running',
   usage: ['[--restart]'],
-  about: `The next command starts a daemon again, with the configuration as it is then. It finds the sessions, with their shells and jobs.
-A daemon that systemd runs is stopped with systemctl.`,
-  options: { restart: { type: 'boolean', about: 'start it again at once' } },
+  about: `The next command starts a daemon again, with the current configuration. That daemon finds the running sessions, with their shells
+and jobs. Use systemctl to stop a daemon that systemd started.`,
+  options: { restart: { type: 'boolean', about: 'start the daemon again at once' } },
   async run(input, context) {
     noArguments(input)
     if (context.env.SANDGLASS_URL) throw usage('SANDGLASS_URL selects a remote daemon: stop it there')
@@ -54,8 +54,8 @@ async function stop({ pid, isAlive }: RunningDaemon, dataDir: string): Promise<v
     if (code !== 'ESRCH') throw error
   }
   while (isAlive()) {
-    if (Date.now() > deadline) throw cannotStop(dataDir, `it was asked to stop and still runs (pid ${pid})`)
-    await delay(LOOK_MS)
+    if (Date.now() > deadline) throw cannotStop(dataDir, `it was asked to stop and is still running (pid ${pid})`)
+    await delay(POLL_MS)
   }
 }
 

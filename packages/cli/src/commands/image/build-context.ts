@@ -3,21 +3,21 @@ import { isAbsolute, join, relative, resolve } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import dockerignore from '@balena/dockerignore'
 import { SandglassError } from '@sandglass/contract/tables'
+import { HERE } from '../../copy/endpoint.ts'
 import { type PackOptions, pack } from '../../copy/pack.ts'
 
 export type BuildContext = {
-  /** Paths in the tar. */
+  /** Path in the tar, like `overlay`. */
   dockerfile: string
   overlay: string | undefined
   tar: AsyncIterable<Uint8Array>
 }
 
-/** What these are called when they are not among the files of the build; the daemon keeps them out of what a step can copy. */
+/** Names for files from outside the build context; the daemon hides them from COPY. */
 const DOCKERFILE = '.sandglass.dockerfile'
 const OVERLAY = '.sandglass.overlay'
-const HERE = 'on this machine'
 
-/** The files below a folder that .dockerignore does not name, with a Dockerfile from anywhere. `file` - is stdin. */
+/** Packs the files below a folder that .dockerignore does not name, and a Dockerfile from anywhere; `-` reads it from stdin. */
 export async function buildContext(
   folder: string,
   { file, overlay }: { file: string | undefined; overlay: string | undefined },
@@ -40,7 +40,7 @@ export async function buildContext(
 
 type Rules = Required<Pick<PackOptions, 'isPacked' | 'entersAll'>>
 
-/** Of the file that belongs to the Dockerfile, if there is one, or else of the folder. */
+/** The rules of DOCKERFILE.dockerignore if it exists, else of the folder's .dockerignore. */
 async function rulesOf(folder: string, dockerfile: string): Promise<Rules> {
   const text = (await contentIfAny(`${dockerfile}.dockerignore`)) ?? (await contentIfAny(join(folder, '.dockerignore'))) ?? ''
   const lines = text
@@ -49,11 +49,11 @@ async function rulesOf(folder: string, dockerfile: string): Promise<Rules> {
     .map(line => line.trim())
     .filter(line => line !== '' && !line.startsWith('#'))
   const rules = dockerignore.default().add(lines)
-  // A folder that is left out may have something in it that is not.
+  // A negated rule may include a file of an ignored folder.
   return { isPacked: path => !rules.ignores(path), entersAll: lines.some(line => line.startsWith('!')) }
 }
 
-/** Empty for what is not below the folder. */
+/** The path relative to the folder; empty if it is not below it. */
 function below(folder: string, path: string): string {
   const found = relative(resolve(folder), resolve(path))
   return found.startsWith('..') || isAbsolute(found) ? '' : found

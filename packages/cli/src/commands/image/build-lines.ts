@@ -3,7 +3,7 @@ import type { BuildStep, ImageProgress } from '@sandglass/sdk'
 import { printable, printableLines } from '../../output/printable.ts'
 import { LayerLines } from './layer-lines.ts'
 
-/** What a build says, on stderr: a line for each step, what it prints below it, and how far the layers are where a person watches. */
+/** Prints a build on stderr: one line per step, its output below it, and on a terminal the progress of layers. */
 export class BuildLines implements Disposable {
   readonly #isQuiet: boolean
   #layers: LayerLines | undefined
@@ -14,7 +14,7 @@ export class BuildLines implements Disposable {
   }
 
   step({ step, steps, instruction, cached }: BuildStep): void {
-    if (cached) this.#write(`      ${dim('as before')}\n`)
+    if (cached) this.#write(`      ${dim('cached')}\n`)
     else this.#write(`${bold(`[${step}/${steps}]`)} ${printable(instruction)}\n`)
     this.#step = step
   }
@@ -39,7 +39,7 @@ export class BuildLines implements Disposable {
     this.#layers = undefined
   }
 
-  /** Lines that are drawn in place stay as they are once something stands below them. */
+  /** Ends the progress lines, which cannot be redrawn once there is text below them. */
   #write(text: string): void {
     this[Symbol.dispose]()
     if (!this.#isQuiet) process.stderr.write(text)

@@ -55,13 +55,13 @@ function lineOf({ image, cached, builtAt }: BuildResult, reference: string | und
   )
 }
 
-/** Who saw nothing of the build sees at least why it failed. */
+/** With --quiet, prints the output of the failed step. */
 function showOutput(error: unknown): void {
   if (!(error instanceof SandglassError) || !error.is('IMAGE_BUILD_FAILED')) return
   for (const line of error.detail.output) process.stderr.write(`${printableLines(line)}\n`)
 }
 
-/** NAME alone is taken from the environment, so that a value need not stand on the command line. */
+/** The value of NAME alone is taken from the environment, so that it is not on the command line. */
 function argsFrom(given: readonly string[], env: Environment): Record<string, string> {
   const args: Record<string, string> = {}
   for (const one of given) {

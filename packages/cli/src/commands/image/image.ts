@@ -11,7 +11,7 @@ const ACTIONS = {
 } as const satisfies Record<string, () => Promise<{ run(input: Input, context: Context): Promise<number> }>>
 
 export const command: Command = {
-  summary: 'Bring images into the store or build them, list and remove them',
+  summary: 'Pull, build, import, list and remove images',
   usage: [
     'pull REFERENCE',
     'build [PATH] [-f DOCKERFILE] [-t REFERENCE]',
@@ -20,37 +20,49 @@ export const command: Command = {
     'inspect IMAGE',
     'rm IMAGE... [-f]',
   ],
-  about: `build takes the files below PATH (this folder when absent) that .dockerignore does not name. What was built from the same content
-before and is not too old is not built again. A Docker engine does the work; FROM finds its image in the store, or pulls it.
+  about: `build sends the files below PATH (the current folder by default) to a Docker engine, without those that .dockerignore names. An
+image of the same content that is not too old is not built again. FROM uses an image of the store, or pulls it.
 
-import takes a docker save archive or an OCI layout, as a tar (also with gzip or zstd), as a folder, or from stdin with - as PATH.
+import reads an archive of docker save or an OCI layout: a tar (also compressed with gzip or zstd), a folder, or stdin if PATH is -.
 
-IMAGE is a reference like debian:12, an id, or 12 or more characters of one.`,
+IMAGE is a reference like debian:12, an id, or the first 12 or more characters of an id.`,
   options: {
-    file: { type: 'string', short: 'f', only: 'build', value: 'PATH', isPath: true, about: 'build: the Dockerfile; - is stdin' },
-    tag: { type: 'string', short: 't', only: 'build', value: 'REFERENCE', about: 'build: name of the image' },
+    file: {
+      type: 'string',
+      short: 'f',
+      only: 'build',
+      value: 'PATH',
+      isPath: true,
+      about: 'build: the Dockerfile; - reads it from stdin',
+    },
+    tag: { type: 'string', short: 't', only: 'build', value: 'REFERENCE', about: 'build: reference that the image gets' },
     'build-arg': {
       type: 'string',
       only: 'build',
       multiple: true,
       value: 'NAME=VALUE',
-      about: 'build: value of an ARG; NAME alone takes it from the environment; may be repeated',
+      about: 'build: value of an ARG; NAME alone takes the value from the environment; may be repeated',
     },
-    target: { type: 'string', only: 'build', value: 'STAGE', about: 'build: stage to end with' },
+    target: { type: 'string', only: 'build', value: 'STAGE', about: 'build: last stage to build' },
     overlay: {
       type: 'string',
       only: 'build',
       value: 'PATH',
       isPath: true,
-      about: 'build: file with instructions to build on top',
+      about: 'build: file with instructions to add after those of the Dockerfile',
     },
-    'no-cache': { type: 'boolean', only: 'build', about: 'build: run every step again' },
-    'max-age': { type: 'string', only: 'build', value: 'TIME', about: 'build: what is older, like 1d, is built again' },
+    'no-cache': { type: 'boolean', only: 'build', about: 'build: run every step, without the cache' },
+    'max-age': {
+      type: 'string',
+      only: 'build',
+      value: 'TIME',
+      about: 'build: build again if the image is older than this, like 1d',
+    },
     name: {
       type: 'string',
       only: 'import',
       value: 'REFERENCE',
-      about: 'import: what the image is called, for an archive of one image',
+      about: 'import: reference that the image gets, for an archive with one image',
     },
     force: { type: 'boolean', short: 'f', only: 'rm', about: 'rm: ignore images that do not exist' },
   },
@@ -68,5 +80,5 @@ IMAGE is a reference like debian:12, an id, or 12 or more characters of one.`,
 function unknownAction(action: string): Error {
   const actions = Object.keys(ACTIONS)
   const meant = suggestion(action, actions)
-  return usage(`image is followed by ${actions.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`)
+  return usage(`image has the actions ${actions.join(', ')}${meant ? `; did you mean ${meant}?` : ''}`)
 }

@@ -3,6 +3,7 @@ import { SandglassError } from '@sandglass/contract/tables'
 import type { BodySource } from '@sandglass/sdk'
 import { fileBody } from '@sandglass/sdk/node'
 import type { Context, Input } from '../../command.ts'
+import { HERE } from '../../copy/endpoint.ts'
 import { pack } from '../../copy/pack.ts'
 import { Progress } from '../../copy/progress.ts'
 import { printable } from '../../output/printable.ts'
@@ -28,7 +29,7 @@ export async function run(input: Input, { connect, json, quiet, print }: Context
   return 0
 }
 
-/** What the API calls reference is --name here. */
+/** Renames the field reference to --name in an error. */
 function namingFlag(error: unknown): unknown {
   if (!(error instanceof SandglassError) || !error.is('INVALID_REQUEST') || !error.message.startsWith('reference ')) return error
   const { next, issue } = error.detail
@@ -42,7 +43,7 @@ async function bodyFrom(path: string, sent: Progress): Promise<BodySource> {
   if (path === '-') return sent.through(process.stdin)
   const stats = await stat(path).catch(error => {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    throw new SandglassError('FILE_NOT_FOUND', { path, where: 'on this machine' }, { cause: error })
+    throw new SandglassError('FILE_NOT_FOUND', { path, where: HERE }, { cause: error })
   })
   if (!stats.isDirectory()) return await fileBody(path, count => sent.add(count))
   return sent.through(pack(path, () => undefined))

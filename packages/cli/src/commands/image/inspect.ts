@@ -13,15 +13,15 @@ export async function run(input: Input, { connect, json, print }: Context): Prom
   return 0
 }
 
-/** As the API has them, but for what a person reads otherwise; each thing that the configuration says is on a line of its own. */
+/** The fields of the API, with some made readable, and each setting of the configuration on a line of its own. */
 function fields({ config, layers, sizeBytes, references, ...rest }: ImageInfo): [string, string][] {
   return [
     ...Object.entries(toSnake(rest) as object).map(([name, value]): [string, string] => [name, String(value)]),
     ['references', references.join(', ') || '-'],
     ['size', bytesText(sizeBytes)],
     ['layers', String(layers.length)],
-    ...Object.entries(config).map(([name, value]): [string, string] => [name, saying(value)]),
+    ...Object.entries(config).map(([name, value]): [string, string] => [name, settingText(value)]),
   ]
 }
 
-const saying = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
+const settingText = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))

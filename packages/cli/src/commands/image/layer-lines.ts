@@ -4,7 +4,7 @@ import { bytesText } from '../../output/bytes-text.ts'
 const EVERY_MS = 100
 const BAR = 24
 
-/** A line for each layer on stderr, drawn again in place, for a person who watches. Nobody else gets anything. */
+/** One progress line per layer on stderr, redrawn in place. Shown only on a terminal. */
 export class LayerLines implements Disposable {
   readonly #isShown: boolean
   readonly #layers = new Map<string, ImageProgress>()
@@ -23,7 +23,7 @@ export class LayerLines implements Disposable {
     this.#draw()
   }
 
-  /** The last state stays on the screen. */
+  /** Draws the last state, which stays on the screen. */
   [Symbol.dispose](): void {
     if (this.#isShown && this.#layers.size > 0) this.#draw()
   }
@@ -35,7 +35,7 @@ export class LayerLines implements Disposable {
     this.#lines = lines.length
   }
 
-  /** More layers than the screen has lines would push the first ones out of reach: they get one line together. */
+  /** If there are more layers than lines on the screen, they share one line, since lines that scrolled away cannot be redrawn. */
   #shownLines(): string[] {
     const all = [...this.#layers.values()]
     const width = process.stderr.columns || 80

@@ -10,7 +10,8 @@ export async function run(input: Input, { connect, json, print, say }: Context):
   noArguments(input)
   const images = await (await connect()).images.list()
   if (json) print(toJson(images))
-  else if (images.length === 0) say('no images but host, this machine itself; sandglass image pull brings one\n')
+  else if (images.length === 0)
+    say('no images in the store; the image host is this machine, and `sandglass image pull` adds others\n')
   else {
     const rows = images.flatMap(image =>
       (image.references.length > 0 ? image.references : ['(no name)']).map(name => [

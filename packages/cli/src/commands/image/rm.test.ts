@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { Context } from '../../command.ts'
 import { run } from './rm.ts'
 
-test('with --json nothing but the error is printed when no image could be removed', async () => {
+test('with --json only the error is printed when no image could be removed', async () => {
   const server = createServer((_, reply) => {
     const detail = { image: 'app:1' }
     reply.writeHead(404).end(JSON.stringify({ error: { code: 'IMAGE_NOT_FOUND', message: 'no image app:1', detail } }))

@@ -5,7 +5,7 @@ import { printable } from '../../output/printable.ts'
 import { toJson } from '../../output/show-session.ts'
 import { usage } from '../../parser/parse.ts'
 
-/** One that fails does not keep the others; its failure decides the exit code. */
+/** A failure does not stop the others; it decides the exit code. */
 export async function run({ args, rest, flags }: Input, { connect, json, print, say, report }: Context): Promise<number> {
   const names = [...args, ...(rest ?? [])]
   if (names.length === 0) throw usage('IMAGE is missing')
@@ -24,7 +24,7 @@ export async function run({ args, rest, flags }: Input, { connect, json, print, 
       code = await report(error)
     }
   }
-  // Where all of them failed, the errors are the whole answer.
+  // If all of them failed, only the errors are printed.
   if (json && (removed.length > 0 || code === 0)) print(toJson(removed))
   return code
 }

@@ -1,5 +1,5 @@
-/** How people write it: without what every name of Docker Hub has in front. */
+/** The reference without the prefix of Docker Hub. */
 export const shortName = (reference: string): string => reference.replace(/^docker\.io\/(library\/)?/, '')
 
-/** As much of an id as is needed to tell images apart. */
+/** The first 12 digits of an id. */
 export const shortId = (id: string): string => id.replace(/^sha256:/, '').slice(0, 12)

@@ -7,20 +7,20 @@ import { attachTerminal, requireTerminal } from '../../terminal/attach-terminal.
 import { pidOf } from './find-process.ts'
 
 export const command: Command = {
-  summary: 'Attach to the main shell, or to a process, of a session',
+  summary: 'Attach to a shell or a process of a session',
   usage: ['NAME [--shell SHELL]', 'NAME --pid PID|TAG'],
-  about: `Without --pid it opens a terminal on the shell, like sandglass shell.
+  about: `Without --pid it opens a terminal on the shell, as sandglass shell does.
 
---pid attaches to a process: its output so far, as much as is kept, then its output as it comes. Input goes to it if it was started
-with -t or with its stdin open. A process on a terminal is left with ~. at the start of a line, and goes on. Ctrl-C interrupts any
-other process; pressed three times it leaves the process running and returns.
+--pid attaches to a process: it prints the kept output, then new output as it comes. Input is sent if the process was started with -t or
+with its stdin open. If the process has a terminal, ~. at the start of a line detaches and leaves it running. Otherwise Ctrl-C
+interrupts the process, and the third Ctrl-C detaches and leaves it running.
 
-Exit code with --pid: that of the process, or 125 when Sandglass itself failed.`,
+Exit code with --pid: that of the process, or 125 if Sandglass failed.`,
   options: {
-    pid: { type: 'string', value: 'PID|TAG', about: 'attach to this process instead; sandglass ps lists them' },
-    shell: { type: 'string', value: 'SHELL', about: 'which shell; main when absent, made on first use' },
-    stdin: { type: 'boolean', isOn: true, about: 'send nothing to the process, with --pid' },
-    raw: { type: 'boolean', about: 'output exactly as printed, with --pid' },
+    pid: { type: 'string', value: 'PID|TAG', about: 'attach to this process; sandglass ps lists them' },
+    shell: { type: 'string', value: 'SHELL', about: 'shell to open, created at its first use; main by default' },
+    stdin: { type: 'boolean', isOn: true, about: 'with --pid: send no input to the process' },
+    raw: { type: 'boolean', about: 'with --pid: print the output unchanged, with all escape sequences' },
   },
   completes: 'session',
   async run(input, context) {

@@ -14,27 +14,31 @@ import { usage } from '../../parser/parse.ts'
 export const command: Command = {
   summary: 'Copy files into, out of and between sessions',
   usage: ['FILE|FOLDER|-... NAME:PATH', 'NAME:PATH... FILE|FOLDER|-', 'NAME:PATH... NAME:PATH'],
-  about: `A relative PATH starts at /workspace. Without --user root it must lead to /workspace, /tmp or /home/sandbox.
+  about: `A relative PATH starts at /workspace. Without --user root, PATH must be in /workspace, /tmp or /home/sandbox.
 
-Into a folder that exists, a copy goes under its own name; FOLDER/. copies what is in it. Several sources need a target folder that
-exists.
+A source that is copied into an existing folder keeps its name; FOLDER/. copies the contents of FOLDER. Several sources need an existing
+target folder.
 
-In the place of a file, - is stdin or stdout; a folder goes to stdout as a tar.
+- is stdin or stdout. A folder is written to stdout as a tar.
 
-Sockets, pipes, devices and the kernel's own files are left out and named, and as with tar that is no failure. An entry that cannot be
-read is named too, the rest is copied, and the exit status is 3. A new target folder appears only when the
-copy is complete.
+Sockets, pipes, devices and kernel files are left out and named on stderr; that is not an error. Unreadable entries are also left out
+and named, and the exit code is then 3. A new target folder appears only when the copy is complete.
 
-Into a session, symbolic links are copied as they are, wherever they point. What comes out of a sandbox to this machine is not trusted:
-entries that would leave the target folder (absolute names, .., links that lead out) are refused, and set-id bits are dropped.`,
+Symbolic links are copied into a session unchanged, wherever they point. A copy from a session to this machine is not trusted: entries
+that would leave the target folder (absolute names, .., links that point outside) are refused, and set-id bits are dropped.`,
   options: {
-    user: { type: 'string', value: 'USER', choices: ['sandbox', 'root'], about: 'whose rights the copy has in a session' },
+    user: {
+      type: 'string',
+      value: 'USER',
+      choices: ['sandbox', 'root'],
+      about: 'user whose permissions apply in the session; sandbox by default',
+    },
     recursive: { type: 'boolean', short: 'r', about: 'accepted for compatibility; folders are always copied recursively' },
     R: { type: 'boolean', short: 'R', about: 'the same as -r' },
     archive: { type: 'boolean', short: 'a', about: 'accepted for compatibility; modes and symbolic links are always kept' },
     'skip-unsafe': {
       type: 'boolean',
-      about: 'out of a session: leave out entries that are refused and say so, instead of stopping',
+      about: 'from a session: leave out refused entries and name them, instead of stopping',
     },
   },
   completes: 'endpoints',

@@ -11,34 +11,34 @@ import { requireTerminal } from '../../terminal/attach-terminal.ts'
 export const command: Command = {
   summary: 'Run a command in a session',
   usage: ['NAME -c TEXT', 'NAME [FLAGS] -- PROGRAM [ARGUMENT]...', '-d NAME [--tag TAG] -- PROGRAM [ARGUMENT]...'],
-  about: `-c TEXT runs a command line in a shell of the session that lives on: cd, export and background jobs are still there for the
-next one. --cwd and --env apply to this command line only; --user runs it in a shell of that user, such as main@root. Its output is
-cleaned of escape sequences unless --raw.
+  about: `-c TEXT runs a command line in a shell that stays: the next -c has the same folder, variables and background jobs. --cwd and --env
+apply to this command line only. --user runs it in a shell of that user, such as main@root. Escape sequences are removed from the
+output unless --raw.
 
--- PROGRAM runs a program of its own, with separate stdout and stderr. On a terminal, sequences that could
-harm it (clipboard, title, queries) are dropped unless --raw; with -t everything passes.
+-- PROGRAM runs a program without a shell, with separate stdout and stderr. If the output goes to a terminal, escape sequences that could
+harm it (clipboard, title, queries) are removed unless --raw; with -t all of them pass.
 
--d starts the program, prints its pid and returns. It runs until it ends or the session does, and the session does not
-expire while the program runs.
-sandglass logs shows its output, attach leads to it, and kill ends it.
+-d starts the program, prints its pid and returns. The program runs until it ends or the session ends, and the session does not expire
+while it runs. Use logs to see its output, attach to connect to it, and kill to end it.
 
-Neither has a timeout unless --timeout, which includes the wait for a busy shell. stdin is passed on when it is a pipe or a file;
-otherwise stdin is empty. Ctrl-C interrupts what runs inside; the third one kills it. If sandglass is killed or loses its terminal, the
--c command is interrupted, then killed.
---json prints the API's reply when the command has ended; a program's has stdout and stderr apart as well.
+There is no timeout without --timeout, which includes the wait for a busy shell. stdin is passed on if it is a pipe or a file; otherwise
+it is empty. Ctrl-C interrupts the command, and the third Ctrl-C kills it. If sandglass is killed or loses its terminal, a -c command is
+interrupted, then killed.
 
-Exit code: the command's own; 128+n for a signal, 124 after a timeout, 127 or 126 for a program that is not there or may not be
-run, and 125 when Sandglass itself failed, as with a session that is not there or does not run.`,
+--json prints the API's reply when the command has ended; for a program it also has stdout and stderr apart.
+
+Exit code: that of the command; 128+n if signal n ended it; 124 after a timeout; 127 if the program does not exist, 126 if it cannot be
+executed; 125 if Sandglass failed, for instance because the session does not exist or is not running.`,
   options: {
     command: { type: 'string', short: 'c', value: 'TEXT', about: 'command line to run in the shell' },
-    shell: { type: 'string', value: 'SHELL', about: 'which shell, with -c; main when absent, made on first use' },
+    shell: { type: 'string', value: 'SHELL', about: 'shell for -c, created at its first use; main by default' },
     ...PROCESS_FLAGS,
     env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable of the command' },
     detach: { type: 'boolean', short: 'd', about: 'start the program, print its pid and return' },
     tag: {
       type: 'string',
       value: 'TAG',
-      about: 'your own name for the program, with -- PROGRAM; ps, logs, attach and kill take it',
+      about: 'name for the program, which ps shows and logs, attach and kill accept',
     },
   },
   completes: 'session',
@@ -76,16 +76,16 @@ function misuse({ flags, args, rest }: Input, isJson: boolean): string | undefin
   const isCommand = flags.command !== undefined
   if (isCommand && rest !== undefined) return 'give either -c TEXT or -- PROGRAM, not both'
   if (!isCommand && (rest === undefined || rest.length === 0))
-    return 'nothing to run: give -c TEXT or -- PROGRAM; sandglass shell opens a terminal'
-  if (isCommand && text(flags.command)?.trim() === '') return 'the command line behind -c is empty'
+    return 'no command to run: give -c TEXT or -- PROGRAM; sandglass shell opens a terminal'
+  if (isCommand && text(flags.command)?.trim() === '') return 'the command line after -c is empty'
   const foreign = isCommand ? (['tty', 'detach', 'tag'] as const) : (['shell'] as const)
   const wrong = foreign.find(flag => flags[flag] !== undefined)
   if (wrong) return `--${wrong} goes with ${isCommand ? '-- PROGRAM' : '-c TEXT'}${isCommand ? `: ${INSTEAD[wrong]}` : ''}`
-  if (isJson && flags.tty) return 'a terminal has no one reply: leave out --json or -t'
+  if (isJson && flags.tty) return '--json cannot be combined with -t'
   return undefined
 }
 
-/** What to write instead of -c TEXT with these flags. */
+/** What to write instead of -c TEXT with each of these flags. */
 const INSTEAD: Readonly<Record<string, string>> = {
   detach: "sandglass exec -d NAME -- sh -c 'TEXT'",
   tag: "sandglass exec NAME --tag TAG -- sh -c 'TEXT'",

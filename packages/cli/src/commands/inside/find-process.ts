@@ -2,7 +2,7 @@ import { SandglassError } from '@sandglass/contract/tables'
 import type { ProcessInfo, Session } from '@sandglass/sdk'
 import { usage } from '../../parser/parse.ts'
 
-/** The pid that a person means by a pid or a tag. Of several processes with one tag it is the one that runs. */
+/** The pid for a pid or a tag. Of several processes with the tag, the running one counts. */
 export async function pidOf(session: Session, given: string): Promise<number> {
   if (/^\d{1,9}$/.test(given)) return Number(given)
   const tagged = (await session.processes.list()).filter(({ tag }) => tag === given)

@@ -5,13 +5,14 @@ import { usage } from '../../parser/parse.ts'
 export const command: Command = {
   summary: 'Make a port of a session reachable on this machine',
   usage: ['NAME LOCAL[:REMOTE]...'],
-  about: `Listens on 127.0.0.1 until Ctrl-C. LOCAL 0 picks a free port:
-  sandglass forward calm-otter 8000        127.0.0.1:8000 leads to 8000 inside
-  sandglass forward calm-otter 9000:80     127.0.0.1:9000 leads to 80 inside`,
+  about: `Listens on 127.0.0.1 until Ctrl-C. With 0 as LOCAL, a free port is chosen:
+  sandglass forward calm-otter 8000        127.0.0.1:8000 leads to port 8000 of the session
+  sandglass forward calm-otter 9000:80     127.0.0.1:9000 leads to port 80 of the session`,
   options: {},
   completes: 'session',
   async run({ args: [name, ...pairs] }, context) {
-    if (name === undefined || pairs.length === 0) throw usage('NAME and a port are needed, like forward calm-otter 8000')
+    if (name === undefined || pairs.length === 0)
+      throw usage('NAME and a port are required, as in sandglass forward calm-otter 8000')
     const forwards = pairs.map(parsePorts)
     const client = await context.connect()
     const session = await client.getSession(name)
@@ -45,8 +46,8 @@ function refusedPort(error: unknown, port: number): unknown {
   const { code, syscall, message } = error as NodeJS.ErrnoException
   if (syscall !== 'listen') return error
   return usage(
-    `cannot listen on 127.0.0.1:${port}: ${code === 'EADDRINUSE' ? 'the port is taken' : message}`,
-    `choose another port here with LOCAL:REMOTE, or 0:REMOTE for a free one`,
+    `cannot listen on 127.0.0.1:${port}: ${code === 'EADDRINUSE' ? 'the port is in use' : message}`,
+    `choose another local port with LOCAL:REMOTE, or a free one with 0:REMOTE`,
   )
 }
 
@@ -54,7 +55,7 @@ function parsePorts(pair: string): Ports {
   const [, local, remote = local] = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(pair) ?? []
   const ports = { local: Number(local), remote: Number(remote) }
   if (local === undefined || ports.local > 65_535 || ports.remote > 65_535 || ports.remote < 1)
-    throw usage(`${pair} is no port: write LOCAL or LOCAL:REMOTE, like 8000 or 9000:80`)
+    throw usage(`${pair} is not a port: write LOCAL or LOCAL:REMOTE, like 8000 or 9000:80`)
   return ports
 }
 

@@ -7,12 +7,11 @@ import { pidOf } from './find-process.ts'
 export const command: Command = {
   summary: 'Send a signal to processes of a session',
   usage: ['NAME PID|TAG... [-s SIGNAL]'],
-  about: `Any process that sandglass ps lists can be signalled. Processes started with exec -- or exec -d are signalled with their
-process group, others alone.
+  about: `Takes any process that sandglass ps lists. For a process that exec started, the signal goes to its whole process group.
 
-SIGNAL is written TERM, SIGTERM, term or 15.`,
+SIGNAL may be written as TERM, SIGTERM, term or 15.`,
   options: {
-    signal: { type: 'string', short: 's', value: 'SIGNAL', suggested: SIGNALS, about: 'which signal; TERM when absent' },
+    signal: { type: 'string', short: 's', value: 'SIGNAL', suggested: SIGNALS, about: 'signal to send; TERM by default' },
   },
   completes: 'processes',
   changes: true,
@@ -22,7 +21,7 @@ SIGNAL is written TERM, SIGTERM, term or 15.`,
     if (given.length === 0) throw usage('PID is missing: `sandglass ps` lists the processes')
     const wanted = text(flags.signal) ?? 'TERM'
     const signal = signalName(wanted)
-    if (signal === undefined) throw usage(`${wanted} is not a signal that can be sent: write one of ${SIGNALS.join(', ')}`)
+    if (signal === undefined) throw usage(`${wanted} is not a supported signal: use one of ${SIGNALS.join(', ')}`)
     const session = (await connect()).session(name)
     const signalled: number[] = []
     for (const one of given) {

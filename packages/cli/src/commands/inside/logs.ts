@@ -8,19 +8,20 @@ import { usage } from '../../parser/parse.ts'
 import { lastDetached, pidOf } from './find-process.ts'
 
 export const command: Command = {
-  summary: 'Show the output of a process of a session, or its boot log',
+  summary: 'Show the output of a process, or the boot log of a session',
   usage: ['NAME [PID|TAG] [-f]', 'NAME --boot [-f]'],
-  about: `Without PID it is the process that was started last with exec -d. The last ${LIMITS.process_output_kept.max / 1024} KiB of its stdout and as much of its stderr
-are kept, also after its end; its stderr goes to stderr here, and so does a note about a limit that the session reached. With -f the output is followed until the process ends.
+  about: `Without PID it shows the process that exec -d started last. The last ${LIMITS.process_output_kept.max / 1024} KiB of stdout and of stderr are kept, also after the
+process has ended. Its stderr is printed on stderr, as is a note about a limit that the session reached. With -f, new output is printed
+until the process ends.
 
-With --boot -f the boot log is followed by the state changes of the session, until it ends or you press Ctrl-C.
+--boot shows the boot log. With -f, the state changes of the session follow, until the session ends or you press Ctrl-C.
 
---json prints a line for each piece of output, with the bytes in base64, and one with the exit code when the process has ended.
-Of the boot log it prints one line, and then one for each change.`,
+--json prints one line per piece of output, with the bytes in base64, and a line with the exit code once the process has ended. With
+--boot it prints the log in one line, and with -f one line per state change.`,
   options: {
-    follow: { type: 'boolean', short: 'f', about: 'follow the output' },
+    follow: { type: 'boolean', short: 'f', about: 'print new output as it comes' },
     boot: { type: 'boolean', about: 'show the boot log of the session' },
-    raw: { type: 'boolean', about: 'output exactly as printed' },
+    raw: { type: 'boolean', about: 'print the output unchanged, with all escape sequences' },
   },
   completes: 'processes',
   async run({ args, rest, flags }, context) {
@@ -33,7 +34,7 @@ Of the boot log it prints one line, and then one for each change.`,
     if (flags.boot) return bootLog(session, follow, context)
     const pid = process === undefined ? (await lastDetached(session))?.pid : await pidOf(session, process)
     if (pid !== undefined) return processOutput(session, { name, pid }, { follow, isRaw: flags.raw === true }, context)
-    context.say(`no process was started with exec -d in ${printable(name)}; --boot shows the boot log\n`)
+    context.say(`no process of ${printable(name)} was started with exec -d; --boot shows the boot log\n`)
     return 0
   },
 }
@@ -65,10 +66,10 @@ async function processOutput(
 
 async function bootLog(session: Session, follow: boolean, { json, print, say }: Context): Promise<number> {
   const log = await session.logs()
-  // SECURITY: the runner writes this log, and what runs beside it may have a say in it.
+  // SECURITY: the runner writes this log, and programs in the sandbox may influence it.
   if (json) print(`${printableJson({ log })}\n`)
   else if (log) print(printableLines(log.endsWith('\n') ? log : `${log}\n`))
-  else say('the boot log is empty: nothing went wrong at the start\n')
+  else say('the boot log is empty: the session started without errors\n')
   if (!follow) return 0
   const { FINAL_STATES } = await import('@sandglass/contract/tables')
   for await (const event of session.events()) {

@@ -11,11 +11,11 @@ import { oneArgument } from '../../parser/parse.ts'
 export const command: Command = {
   summary: 'List the processes of a session',
   usage: ['NAME [--all]'],
-  about: `Lists every process that runs in the session, whoever started it. NOTE has the tag of a process that was started with a tag,
-and the name of a shell. CPU is processor time so far.
+  about: `Lists all running processes of the session. NOTE shows the tag of a process, or the name of a shell. CPU is the processor time
+used so far.
 
---json prints the rows of the API's process table; with --all, the processes that ended follow, as the API lists them.`,
-  options: { all: { type: 'boolean', short: 'a', about: 'also processes that were started with exec and have ended' } },
+--json prints the API's process table; with --all, the processes that have ended follow.`,
+  options: { all: { type: 'boolean', short: 'a', about: 'also show processes that exec started and that have ended' } },
   completes: 'session',
   async run(input, { connect, json, print }) {
     const { processes } = (await connect()).session(oneArgument(input, 'NAME'))
@@ -29,16 +29,16 @@ and the name of a shell. CPU is processor time so far.
 
 const HEAD = ['PID', 'USER', 'STATE', 'CPU', 'MEM', 'AGE', 'NOTE', 'COMMAND']
 
-/** A command line gets what the other columns leave of the line. */
+/** The command line gets the width that the other columns leave. */
 function processTable(cells: string[][], stream: NodeJS.WriteStream): string {
   const others = tableWidth(
     HEAD.slice(0, -1),
     cells.map(row => row.slice(0, -1)),
   )
-  const room = Math.max(MIN_COMMAND, resultWidth(stream) - others - 2)
+  const width = Math.max(MIN_COMMAND, resultWidth(stream) - others - 2)
   return table(
     HEAD,
-    cells.map(row => [...row.slice(0, -1), start(printable(row.at(-1) ?? ''), room)]),
+    cells.map(row => [...row.slice(0, -1), start(printable(row.at(-1) ?? ''), width)]),
     stream,
   )
 }

@@ -5,9 +5,11 @@ import { attachTerminal, requireTerminal } from '../../terminal/attach-terminal.
 export const command: Command = {
   summary: 'Open a terminal in a session',
   usage: ['NAME [--shell SHELL]'],
-  about: `Every key goes inside, Ctrl-C included. ~. at the start of a line detaches and leaves the shell running; exit ends it.
-The terminal shows what the sandbox prints, unchanged: only attach to a session whose output you would look at in a terminal.`,
-  options: { shell: { type: 'string', value: 'SHELL', about: 'which shell; main when absent, made on first use' } },
+  about: `Every key is sent to the session, Ctrl-C included. ~. at the start of a line detaches and leaves the shell running; exit ends it.
+
+The terminal shows the output of the sandbox unchanged, with all escape sequences: do not open one in a session that you do not trust
+with your terminal.`,
+  options: { shell: { type: 'string', value: 'SHELL', about: 'shell to open, created at its first use; main by default' } },
   completes: 'session',
   async run(input, context) {
     const name = oneArgument(input, 'NAME')

@@ -2,10 +2,10 @@ import { LIMITS } from '@sandglass/contract/tables'
 import { usage } from '../../parser/parse.ts'
 import { askSecret } from '../../setup/ask.ts'
 
-/** What to keep, typed without being shown or read from stdin. SECURITY: never from argv, which every user of the machine can read. */
+/** Reads the value from a prompt without echo, or from stdin. SECURITY: never from argv, which every user of the machine can read. */
 export async function readSecretValue(name: string): Promise<string> {
   const value = process.stdin.isTTY ? await askSecret(`Value of ${name}: `) : textOf(await piped()).replace(/\r?\n$/, '')
-  if (value === '') throw usage('the value is empty: nothing was kept', `printf %s "$KEY" | sandglass secret set ${name}`)
+  if (value === '') throw usage('the value is empty: nothing was stored', `printf %s "$KEY" | sandglass secret set ${name}`)
   return value
 }
 
@@ -15,7 +15,7 @@ async function piped(): Promise<Buffer> {
   for await (const piece of process.stdin as AsyncIterable<Buffer>) {
     pieces.push(piece)
     length += piece.length
-    // A newline at the end does not count.
+    // The newline at the end does not count.
     if (length > LIMITS.secret_value_bytes.max + 2) throw usage(`the value is longer than ${LIMITS.secret_value_bytes.max} bytes`)
   }
   return Buffer.concat(pieces)
@@ -25,7 +25,7 @@ function textOf(bytes: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch (cause) {
-    if (cause instanceof TypeError) throw usage('the value is not UTF-8 text; encode it first, with base64 for one')
+    if (cause instanceof TypeError) throw usage('the value is not UTF-8 text; encode it first, for instance with base64')
     throw cause
   }
 }

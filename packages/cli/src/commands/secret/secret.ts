@@ -9,16 +9,16 @@ import { confirm } from '../../setup/ask.ts'
 import { readSecretValue } from './secret-value.ts'
 
 export const command: Command = {
-  summary: 'Keep values in the encrypted secret store',
+  summary: 'Store, list and remove secrets, encrypted',
   usage: ['set NAME', 'ls', 'rm NAME... [-f]'],
-  about: `set asks for the value without showing it, or reads it from stdin, where one newline at the end is dropped. A value is never shown again.`,
+  about: `set asks for the value without showing it, or reads it from stdin and drops one newline at the end. A stored value is never shown.`,
   options: { force: { type: 'boolean', short: 'f', about: 'rm: do not ask, and ignore secrets that do not exist' } },
   completes: ['set', 'ls', 'rm'],
   changes: ['set', 'rm'],
   run(input, context) {
     const [action = '', ...args] = input.args
-    // SECURITY: what stands in the wrong place may be a value, so no message here repeats an argument.
-    if (!Object.hasOwn(ACTIONS, action)) throw usage('secret is followed by set, ls or rm')
+    // SECURITY: an argument in the wrong place may be a value, so no message here repeats an argument.
+    if (!Object.hasOwn(ACTIONS, action)) throw usage('secret has the actions set, ls and rm')
     return ACTIONS[action as keyof typeof ACTIONS]({ ...input, args }, context)
   },
 }
@@ -30,9 +30,9 @@ async function set({ args, rest }: Input, { connect, json, print, say }: Context
   if (others.length > 0 || name === undefined)
     throw usage('set takes one NAME; the value comes from a prompt or from stdin, never from the command line')
   const value = await readSecretValue(name)
-  const kept = await (await connect()).secrets.put(name, value)
-  if (json) print(toJson(kept))
-  else say(`kept ${name}\n`)
+  const stored = await (await connect()).secrets.put(name, value)
+  if (json) print(toJson(stored))
+  else say(`stored ${name}\n`)
   return 0
 }
 
@@ -42,7 +42,7 @@ async function ls(input: Input, { connect, json, print, say }: Context): Promise
   const rows = found.map(s => [s.name, fromNow(s.createdAt), fromNow(s.updatedAt)])
   if (json) print(toJson(found))
   else if (found.length > 0) print(table(['NAME', 'CREATED', 'UPDATED'], rows, process.stdout))
-  else say('no secrets; sandglass secret set NAME keeps one\n')
+  else say('no secrets; `sandglass secret set NAME` stores one\n')
   return 0
 }
 
@@ -50,7 +50,7 @@ async function rm({ flags, args, rest }: Input, { connect, json, print, say }: C
   const names = named([...args, ...(rest ?? [])])
   if (names.length === 0) throw usage('NAME is missing')
   if (!flags.force) {
-    if (!process.stdin.isTTY) throw usage('rm asks before it removes a secret, and there is no terminal to ask on: pass -f')
+    if (!process.stdin.isTTY) throw usage('rm asks for confirmation, and there is no terminal: pass -f')
     if (
       !(await confirm(
         `Remove ${names.length === 1 ? `the secret ${names[0]}` : `${names.length} secrets (${names.join(', ')})`}?`,
@@ -77,5 +77,5 @@ async function rm({ flags, args, rest }: Input, { connect, json, print, say }: C
 
 function named(names: readonly string[]): readonly string[] {
   if (names.every(name => SECRET_NAME.test(name))) return names
-  throw usage(`a NAME has 1 to ${LIMITS.secret_name.max} of a-z, A-Z, 0-9, ., _ and -, and starts with a letter`)
+  throw usage(`NAME has 1 to ${LIMITS.secret_name.max} characters of a-z, A-Z, 0-9, ., _ and -, and begins with a letter`)
 }

@@ -3,7 +3,7 @@ import type { Command, Context, Flag, Values } from '../../command.ts'
 import { showState } from '../../output/show-session.ts'
 import { UsageError, usage } from '../../parser/parse.ts'
 
-/** A command that moves sessions to another state, one after the other, and shows where they are. */
+/** A command that changes the state of sessions, one after the other, and prints their new states. */
 export function changeCommand(
   summary: string,
   change: (session: Session, flags: Values, client: SandboxClient, context: Context) => Promise<SessionInfo>,
@@ -22,7 +22,7 @@ export function changeCommand(
       const client = await context.connect()
       const changed: SessionInfo[] = []
       let code = 0
-      // One that fails does not keep the others; the first failure decides the exit code.
+      // A failure does not stop the others; the first one decides the exit code.
       for (const name of names) {
         try {
           changed.push(await change(client.session(name), flags, client, context))

@@ -8,6 +8,7 @@ import { oneArgument } from '../../parser/parse.ts'
 export const command: Command = {
   summary: 'Show everything about a session',
   usage: ['NAME [--reveal-env]'],
+  about: '--json also has the fields that repeat others under the names of sessions.json and sandboxes.json.',
   options: { 'reveal-env': { type: 'boolean', about: 'also show the values of the environment variables' } },
   completes: 'session',
   async run(input, { connect, json, print }) {
@@ -26,7 +27,7 @@ const withoutDuplicates = ({ timeout: _, config: __, ...info }: SessionInfo) => 
 
 type Mount = { source: string; target: string; readonly: boolean }
 const isMount = (item: unknown): item is Mount => typeof item === 'object' && item !== null && 'source' in item
-/** As --mount takes it. */
+/** The form that --mount takes. */
 const mountText = ({ source, target, readonly }: Mount) => `${source}:${target}${readonly ? '' : ':rw'}`
 
 function shown(value: unknown): string {

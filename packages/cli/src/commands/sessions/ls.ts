@@ -6,8 +6,8 @@ export const command: Command = {
   summary: 'List sessions',
   usage: ['[--all] [--label NAME=VALUE]'],
   options: {
-    all: { type: 'boolean', short: 'a', about: 'also sessions that have ended' },
-    label: { type: 'string', value: 'NAME=VALUE', about: 'only sessions with this label' },
+    all: { type: 'boolean', short: 'a', about: 'also show sessions that have ended' },
+    label: { type: 'string', value: 'NAME=VALUE', about: 'show only sessions with this label' },
   },
   async run(input, context) {
     noArguments(input)
@@ -15,7 +15,7 @@ export const command: Command = {
     const found = await (await context.connect()).listSessions({ all, label: text(input.flags.label) })
     if (context.json) context.print(toJson(found))
     else if (found.length > 0) context.print(sessionTable(found, process.stdout))
-    else context.say(`no sessions${all ? '' : ' (--all also shows those that have ended)'}; sandglass new makes one\n`)
+    else context.say(`no sessions${all ? '' : ' (--all also shows those that have ended)'}; \`sandglass new\` creates one\n`)
     return 0
   },
 }

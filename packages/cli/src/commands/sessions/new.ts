@@ -10,10 +10,10 @@ import { attachTerminal, requireTerminal } from '../../terminal/attach-terminal.
 export const command: Command = {
   summary: 'Create a session',
   usage: ['[NAME] [FLAGS]'],
-  about: `NAME has ${SESSION_NAME_RULE}; without one a name is made up.
+  about: `NAME has ${SESSION_NAME_RULE}. Without NAME, a name is generated.
 
-Prints its name and id; with --shell the name alone, and then it opens a terminal in it.`,
-  options: { ...SESSION_OPTIONS, shell: { type: 'boolean', about: 'attach a terminal to its shell when it runs' } },
+Prints the name and the id. With --shell, opens a terminal in the session instead.`,
+  options: { ...SESSION_OPTIONS, shell: { type: 'boolean', about: 'open a terminal in the session once it runs' } },
   changes: true,
   async run(input, context) {
     const spec = specFromFlags(input.flags)
@@ -23,30 +23,30 @@ Prints its name and id; with --shell the name alone, and then it opens a termina
     }
     if (spec.name !== undefined && !SESSION_NAME.test(spec.name)) throw usage(notAName(spec.name))
     const isShell = input.flags.shell === true
-    if (isShell && spec.start === false) throw usage('--shell needs a session that runs; leave out --no-start')
+    if (isShell && spec.start === false) throw usage('--shell needs a running session: leave out --no-start')
     if (isShell) requireTerminal()
     const client = await context.connect()
     if (spec.image !== undefined) await (await import('../image/pull.ts')).pullIfMissing(client, spec.image, context)
-    const session = await make(client, spec, context)
+    const session = await create(client, spec, context)
     noteDifferences(session.info, spec, context)
     if (!isShell || context.json) showSession(session.info, context)
     return isShell ? attachTerminal(session, { name: session.name }, context) : 0
   },
 }
 
-async function make(client: SandboxClient, spec: SessionOptions, context: Context): Promise<Session> {
-  using _ = sayWhatStays(spec.name, context)
+async function create(client: SandboxClient, spec: SessionOptions, context: Context): Promise<Session> {
+  using _ = noteOnInterrupt(spec.name, context)
   return await createWithProgress(client, spec, context)
 }
 
-/** Ctrl-C ends what is done before there is a session. One that is being made goes on, since others may see it already. */
-function sayWhatStays(name: string | undefined, { say }: Context): Disposable {
+/** Ctrl-C does not cancel a session whose creation has started, since other clients may see it already. */
+function noteOnInterrupt(name: string | undefined, { say }: Context): Disposable {
   const leave = () => {
-    const which = name === undefined ? 'a session that is' : `${name}, if it is`
+    const which = name === undefined ? 'a session' : `the session ${name}`
     say(
-      `\nsandglass: interrupted; ${which} already being made goes on: \`sandglass ls\` shows it, \`sandglass rm -f ${name ?? 'NAME'}\` ends it\n`,
+      `\nsandglass: interrupted; ${which} may still be created: \`sandglass ls\` shows it, \`sandglass rm -f ${name ?? 'NAME'}\` ends it\n`,
     )
-    process.kill(process.pid, 'SIGINT') // this time nobody is asked
+    process.kill(process.pid, 'SIGINT') // the handler is gone, so the signal ends this process
   }
   process.once('SIGINT', leave)
   return { [Symbol.dispose]: () => void process.off('SIGINT', leave) }
@@ -58,6 +58,6 @@ function notAName(given: string): string {
     .replace(/[^a-z0-9-]+/g, '-')
     .replace(/^[^a-z]+|-+$/g, '')
     .slice(0, 41)
-  const rule = `${given} cannot be a name: write ${SESSION_NAME_RULE}`
+  const rule = `${given} is not a valid name: use ${SESSION_NAME_RULE}`
   return SESSION_NAME.test(near) ? `${rule}; did you mean ${near}?` : rule
 }

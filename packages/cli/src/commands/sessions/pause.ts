@@ -2,6 +2,6 @@ import type { Command } from '../../command.ts'
 import { changeCommand } from './change-command.ts'
 
 export const command: Command = {
-  ...changeCommand('Freeze every process of a session', session => session.pause()),
+  ...changeCommand('Freeze all processes of a session', session => session.pause()),
   event: 'pause',
 }

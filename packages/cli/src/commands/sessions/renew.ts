@@ -7,7 +7,7 @@ import { changeCommand } from './change-command.ts'
 
 export const command: Command = {
   ...changeCommand(
-    'Start the ttl of a session again, or the retention of a stopped one',
+    'Restart the ttl of a session, or the retention of a stopped one',
     (session, flags) => session.renew({ ttlSeconds: specFromFlags(flags).ttlSeconds }),
     someSessionOptions('ttl', 'ttl-seconds'),
     info => {
@@ -16,10 +16,10 @@ export const command: Command = {
     },
   ),
   usage: ['NAME... [--ttl DURATION]'],
-  about: '--ttl sets a new ttl; without it the ttl is unchanged. --ttl none: no ttl (persistent sessions only).',
+  about: '--ttl sets another ttl; without it the ttl stays the same.',
 }
 
-/** The ttl of a session that does not run begins when it starts. */
+/** The ttl of a stopped session begins when the session starts. */
 function atNextStart({ status, ttlSeconds }: SessionInfo): string {
   if (ttlSeconds === null || (status !== 'stopped' && status !== 'failed')) return ''
   return `; ttl ${shortDuration(ttlSeconds * 1000)} from its next start`

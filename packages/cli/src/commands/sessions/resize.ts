@@ -16,7 +16,7 @@ export const command: Command = {
     ({ name, cpuCores, memoryMb, pidsLimit }) => `${name}  ${cpuCores} cpu  ${memoryMb} MiB  ${pidsLimit} processes`,
   ),
   usage: ['NAME... [--cpus N] [--memory SIZE] [--pids-limit N]'],
-  about: `A session that runs on oci or docker has its new limits at once; one of another backend has to be stopped first. A session that is
-stopped or failed takes them at its next start. Memory below what the session uses is refused. The size of /tmp and the number of open files
-of a process follow at the next start; disk_mb cannot change.`,
+  about: `On oci and docker, a running session gets the new limits at once; on other backends it has to be stopped first. A stopped or failed
+session gets them at its next start. Less memory than the session uses is refused. The size of /tmp and the open files of a process
+change at the next start. The disk of a session cannot be resized.`,
 }

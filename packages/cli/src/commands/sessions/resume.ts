@@ -2,6 +2,6 @@ import type { Command } from '../../command.ts'
 import { changeCommand } from './change-command.ts'
 
 export const command: Command = {
-  ...changeCommand('Thaw a paused session', session => session.resume()),
+  ...changeCommand('Continue a paused session', session => session.resume()),
   event: 'resume',
 }

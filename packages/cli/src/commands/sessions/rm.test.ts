@@ -29,18 +29,18 @@ async function rm(args: readonly string[], { json = false, force = true } = {}) 
   return { code, printed, told }
 }
 
-test('with -f a word that cannot be a name is a session that is not there, wherever it stands', async () => {
+test('with -f an invalid name counts as a missing session, at any position', async () => {
   expect(await rm(['a', 'aaa', 'g', 'nobody', '', 'Box'])).toEqual({ code: 0, printed: ['aaa\n'], told: [] })
 })
 
-test('with --json the result is printed unless there is none but errors', async () => {
+test('with --json the result is printed unless every removal failed', async () => {
   const printed = async (...names: string[]) => (await rm(names, { json: true })).printed.map(text => JSON.parse(text))
   expect(await printed('stuck')).toEqual([])
   expect(await printed('stuck', 'aaa')).toEqual([{ removed: ['aaa'] }])
   expect(await printed('nobody')).toEqual([{ removed: [] }])
 })
 
-test('without -f and without a terminal, a session that is not there is the error, and then the missing -f', async () => {
+test('without -f and a terminal, a missing session is reported before the missing -f', async () => {
   await expect(rm(['nope'], { force: false })).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND', exitCode: 4 })
   await expect(rm(['aaa', 'Nope'], { force: false })).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' })
   await expect(rm(['aaa'], { force: false })).rejects.toThrow('pass -f')

@@ -9,10 +9,10 @@ import { confirm } from '../../setup/ask.ts'
 export const command: Command = {
   summary: 'End sessions and remove their files',
   usage: ['NAME... [-f] [--purge]'],
-  about: 'Asks first. Without a terminal to ask on, -f is needed.',
+  about: 'Asks for confirmation. Without a terminal, -f is required.',
   options: {
     force: { type: 'boolean', short: 'f', about: 'do not ask, and ignore sessions that do not exist' },
-    purge: { type: 'boolean', about: 'also forget that it existed' },
+    purge: { type: 'boolean', about: 'also remove the record of the session, which ls --all shows' },
   },
   completes: 'sessions',
   changes: true,
@@ -21,12 +21,12 @@ export const command: Command = {
     if (names.length === 0) throw usage('NAME is missing')
     if (!flags.force) {
       const found = await connect()
-      // A session that does not exist needs no question, and is the error to report, with or without a terminal.
+      // A missing session is reported before the question, with or without a terminal.
       for (const name of names) {
         requireName(name)
         await found.getSession(name)
       }
-      if (!process.stdin.isTTY) throw usage('rm asks before it ends a session, and there is no terminal to ask on: pass -f')
+      if (!process.stdin.isTTY) throw usage('rm asks for confirmation, and there is no terminal: pass -f')
       const what = names.length === 1 ? `session ${names[0]}` : `${names.length} sessions (${names.join(', ')})`
       if (!(await confirm(`End ${printable(what)} and remove the files in it?`))) {
         say('nothing was removed\n')
@@ -36,7 +36,7 @@ export const command: Command = {
     const client = await connect()
     const removed: string[] = []
     let code = 0
-    // One that fails does not keep the others; its failure decides the exit code.
+    // A failure does not stop the others; it decides the exit code.
     for (const name of names) {
       try {
         requireName(name)
@@ -48,13 +48,13 @@ export const command: Command = {
         code = await report(error)
       }
     }
-    // Where all of them failed, the errors are the whole answer.
+    // If all of them failed, only the errors are printed.
     if (json && (removed.length > 0 || code === 0)) print(toJson({ removed }))
     return code
   },
 }
 
-/** What can be neither an id nor a name is not there either, and nobody has to be asked. */
+/** Reports a word that can be neither an id nor a name as not found, without asking the daemon. */
 function requireName(given: string): void {
   if (!SESSION_ID.test(given) && !SESSION_NAME.test(given)) throw new SandglassError('SESSION_NOT_FOUND', { id: given })
 }

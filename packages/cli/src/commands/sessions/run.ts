@@ -20,21 +20,21 @@ const { start: _, ...sessionOptions } = SESSION_OPTIONS
 export const command: Command = {
   summary: 'Run one command in a temporary session',
   usage: ['[IMAGE] [FLAGS] -- PROGRAM [ARGUMENT]...'],
-  about: `Creates a session, runs the program in it, passes its exit code on and removes the session. With --keep the session stays,
-and its name is printed on stderr.
+  about: `Creates a session, runs the program in it, removes the session, and exits with the program's exit code. With --keep the session
+stays, and its name is printed on stderr.
 
-stdin is passed on when it is a pipe or a file. Ctrl-C interrupts the program; pressed three times it ends the session. The session of
-a run that was killed ends by itself a minute later.
+stdin is passed on if it is a pipe or a file. Ctrl-C interrupts the program; the third Ctrl-C ends the session. If sandglass itself is
+killed, the session ends by itself a minute later.
 
-Exit code: the program's own; 128+n for a signal, which is 137 for a program that the memory limit ended, 124 after --timeout, 127 or
-126 for a program that is not there or may not be run, and 125 when Sandglass itself failed.`,
+Exit code: that of the program; 128+n if signal n ended it (137 at the memory limit); 124 after --timeout; 127 if the program does not
+exist, 126 if it cannot be executed; 125 if Sandglass failed.`,
   options: {
     'copy-in': {
       type: 'boolean',
-      about: 'copy the current folder into /workspace first; the program runs only if all of it could be read',
+      about: 'first copy the current folder into /workspace; the program runs only if every file could be read',
     },
-    keep: { type: 'boolean', about: 'keep the session' },
-    rm: { type: 'boolean', about: 'remove the session at the end (default)' },
+    keep: { type: 'boolean', about: 'keep the session at the end' },
+    rm: { type: 'boolean', about: 'remove the session at the end (the default)' },
     ...PROCESS_FLAGS,
     ...sessionOptions,
     env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable' },
@@ -44,9 +44,9 @@ Exit code: the program's own; 128+n for a signal, which is 137 for a program tha
     const { flags, rest } = input
     const spec = specOf(input)
     if (rest === undefined || rest.length === 0)
-      throw usage(`nothing to run: the program goes behind --, as in sandglass run -- ${input.args[0] ?? 'ls'}`)
+      throw usage(`no program to run: write it after --, as in sandglass run -- ${input.args[0] ?? 'ls'}`)
     if (flags.keep && flags.rm) throw usage('give either --keep or --rm, not both')
-    if (flags.tty && context.json) throw usage('a terminal has no one reply: leave out --json or -t')
+    if (flags.tty && context.json) throw usage('--json cannot be combined with -t')
     if (flags.tty) requireTerminal()
     const { hasStdin, ...settings } = processSettings(flags)
     const stdin = hasStdin || settings.tty !== undefined

@@ -10,24 +10,24 @@ import { shortDuration } from '../../parser/duration.ts'
 const EVERY_MS = 1000
 
 export const command: Command = {
-  summary: 'Show what sessions use: cpu, memory, processes and disk',
+  summary: 'Show the cpu, memory, processes and disk that sessions use',
   usage: ['[NAME...] [--no-stream]'],
-  about: `Without a NAME it shows every session that runs. On a terminal the table is refreshed until Ctrl-C; without one it is printed
-once. CPU is the use during the last second; 100% is one core.
+  about: `Without NAME it shows all running sessions. On a terminal the table is refreshed until Ctrl-C; otherwise it is printed once.
+CPU is measured over the last second; 100% is one core.
 
---json prints a line for each session.`,
-  options: { stream: { type: 'boolean', isOn: true, about: 'print the table once, and do not refresh it' } },
+--json prints one line per session.`,
+  options: { stream: { type: 'boolean', isOn: true, about: 'print the table once, without refreshing it' } },
   completes: 'sessions',
   async run({ args, rest, flags }, context) {
     const names = [...args, ...(rest ?? [])]
     const isLive = typeof flags.stream === 'boolean' ? flags.stream : process.stdout.isTTY === true
     const client = await context.connect()
-    for (const name of names) await client.getSession(name) // a name that is wrong is told before anything is shown
+    for (const name of names) await client.getSession(name) // report a wrong name before anything is shown
     using shown = new LiveText(process.stdout)
     using stop = interrupted()
     let before = await measure(client, names)
     while (!stop.signal.aborted) {
-      await delay(EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined) // its end is looked at below
+      await delay(EVERY_MS, undefined, { signal: stop.signal }).catch(() => undefined) // the abort is checked below
       if (stop.signal.aborted) break
       const now = await measure(client, names)
       show(
@@ -38,7 +38,7 @@ once. CPU is the use during the last second; 100% is one core.
       if (!isLive) break
       before = now
     }
-    if (stop.signal.aborted && process.stdout.isTTY) context.say('\n') // behind the ^C that the terminal echoed
+    if (stop.signal.aborted && process.stdout.isTTY) context.say('\n') // after the ^C that the terminal echoed
     return 0
   },
 }
@@ -46,7 +46,7 @@ once. CPU is the use during the last second; 100% is one core.
 type Sample = { id: string; name: string; status: string; at: number; stats: SessionStats | undefined }
 type Row = Sample & { cpuPercent: number | undefined }
 
-/** Sessions that were named are shown whatever their state is. */
+/** Named sessions are shown in any state. */
 async function measure(client: SandboxClient, names: readonly string[]): Promise<Sample[]> {
   const sessions =
     names.length > 0
@@ -60,7 +60,7 @@ async function measure(client: SandboxClient, names: readonly string[]): Promise
   )
 }
 
-/** Undefined for a session that ended, was paused or was lost meanwhile: the next round shows its state. */
+/** Undefined for a session that has ended, was paused or was lost meanwhile; the next round shows its state. */
 async function statsOf(client: SandboxClient, id: string): Promise<SessionStats | undefined> {
   try {
     return await client.session(id).stats()
@@ -81,8 +81,8 @@ function show(rows: readonly Row[], shown: LiveText, { json, print, say }: Conte
   if (json) {
     for (const { id, name, status, cpuPercent, stats } of rows)
       print(`${printableJson(toSnake({ id, name, status, cpuPercent: cpuPercent ?? null, ...stats }))}\n`)
-  } else if (rows.length === 0 && !shown.isLive) say('no session runs\n')
-  else shown.replace(rows.length === 0 ? 'no session runs\n' : table(HEAD, rows.map(cells), process.stdout))
+  } else if (rows.length === 0 && !shown.isLive) say('no running sessions\n')
+  else shown.replace(rows.length === 0 ? 'no running sessions\n' : table(HEAD, rows.map(cells), process.stdout))
 }
 
 const HEAD = ['NAME', 'CPU', 'MEM', 'PIDS', 'DISK', 'UPTIME']
@@ -100,7 +100,7 @@ function cells({ name, status, cpuPercent, stats }: Row): string[] {
   ]
 }
 
-/** Ctrl-C is how the table is left, and no failure. */
+/** Ctrl-C ends the table; that is not an error. */
 function interrupted(): Disposable & { signal: AbortSignal } {
   const stop = new AbortController()
   const end = () => stop.abort()
