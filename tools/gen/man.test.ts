@@ -19,7 +19,7 @@ it('the man page names every command, and shows quotes, dashes and examples as t
   const page = stdout.replace(/.\x08/g, '')
   for (const name of COMMAND_NAMES) expect(page).toMatch(new RegExp(`^ +sandglass ${name}$`, 'm'))
   expect(page).toContain('sandglass exec -d NAME [--tag TAG] -- PROGRAM [ARGUMENT]...')
-  expect(page).toMatch(/^ +sandglass forward calm-otter 8000 {8}127\.0\.0\.1:8000 leads to 8000 inside$/m)
+  expect(page).toMatch(/^ +sandglass forward calm-otter 8000 {8}127\.0\.0\.1:8000 leads to its port 8000$/m)
 })
 
 it('the man page has the version that it is made for', async () => {

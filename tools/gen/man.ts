@@ -1,4 +1,4 @@
-// sandglass(1), from the same table as help. The macros are those of man(7), which every man knows.
+// sandglass(1), from the same table as help, in the macros of man(7).
 import type { Command, Flag } from '../../packages/cli/src/command.ts'
 import { COMMAND_GROUPS, GLOBAL_FLAGS, loadCommand } from '../../packages/cli/src/commands.ts'
 import { flagForm } from '../../packages/cli/src/parser/help-text.ts'
@@ -29,25 +29,24 @@ export async function manPage(version: string): Promise<string> {
     '.SH ENVIRONMENT',
     ...Object.entries(ENVIRONMENT).flatMap(([name, about]) => tagged(name, about)),
     '.SH FILES',
-    ...tagged('~/.sandglass/config.yaml', 'the configuration of your daemon, unless --config names another'),
-    ...tagged('~/.sandglass/data', 'the data folder of your daemon: its socket, its key, its log and the sessions'),
+    ...tagged('~/.sandglass/config.yaml', 'configuration of your daemon, unless --config names another file'),
+    ...tagged('~/.sandglass/data', 'data folder of your daemon: socket, key, log and sessions'),
   ].join('\n')}\n`
 }
 
-const DESCRIPTION = `Creates sandboxes, runs commands in them and removes them. A sandbox is called a session and has a name. Commands talk to a
-daemon of yours, which the first command starts.
+const DESCRIPTION = `Creates sandboxes, runs commands in them and removes them. A sandbox is called a session and has a name. Commands talk to
+your daemon, which the first command starts.
 
-Results are on stdout, everything else is on stderr.`
+Results are printed on stdout, everything else on stderr.`
 
 const EXIT_STATUS = `0 ok, 1 internal error, 2 usage or configuration, 3 failure of a backend or of the API, 4 not found, 5 wrong state.
 
-exec, run and attach --pid pass the exit code of the program on: 128+n for a signal, 124 for a timeout, 125 when Sandglass itself
-failed.`
+exec, run and attach --pid exit with the code of the program: 128+n if signal n ended it, 124 after a timeout, 125 if Sandglass failed.`
 
 const ENVIRONMENT = {
-  SANDGLASS_URL: 'the address of another daemon',
-  SANDGLASS_API_KEY: 'the key for it',
-  SANDGLASS_DEBUG: 'any value shows where an error came from',
+  SANDGLASS_URL: 'URL of another daemon',
+  SANDGLASS_API_KEY: 'key of that daemon',
+  SANDGLASS_DEBUG: 'any value prints the stack trace of an error',
   NO_COLOR: 'any value turns colours off',
 }
 

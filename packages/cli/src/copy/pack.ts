@@ -164,7 +164,7 @@ class TarWriter {
   async file(header: EntryHeader, size: number, body: AsyncIterable<Buffer>): Promise<void> {
     if (size <= MAX_WHOLE) return this.entry({ ...header, type: 'file' }, await buffer(body))
     const sink = this.#archive.entry({ ...header, type: 'file', size })
-    await pipeline(Readable.from(body), sink as unknown as NodeJS.WritableStream)
+    await pipeline(Readable.from(body), sink)
   }
 
   end(): void {

@@ -39,7 +39,7 @@ export async function* readTar(
   const archive = extract(OPTIONS as object)
   checkPaxHeaders(archive, callbacks)
   const input = new TarBytes(source)
-  const failure = pipeline(Readable.from(input), archive as unknown as NodeJS.WritableStream).then(
+  const failure = pipeline(Readable.from(input), archive).then(
     () => undefined,
     error => input.failure ?? damaged(error),
   )
@@ -93,7 +93,7 @@ type LongHeaderDecoder = { _header: { type: string }; _decodeLongHeader(body: Ui
 
 /** tar-stream does not hand out global pax headers, in which the runner reports omissions, and it accepts malformed pax records. */
 function checkPaxHeaders(archive: Extract, callbacks: OmissionCallbacks): void {
-  const decoder = archive as unknown as LongHeaderDecoder
+  const decoder = archive as Extract & LongHeaderDecoder
   const decode = decoder._decodeLongHeader.bind(decoder)
   decoder._decodeLongHeader = body => {
     if (decoder._header.type === 'pax-global-header') return reportOmission(body, callbacks)

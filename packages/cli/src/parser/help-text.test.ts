@@ -29,7 +29,7 @@ test('a command with actions has help for each of them', async () => {
   expect(build?.usage).toEqual(['build [PATH] [-f DOCKERFILE] [-t REFERENCE]'])
   expect(Object.keys(build?.options ?? {})).toContain('build-arg')
   expect(build?.options).not.toHaveProperty('name')
-  expect(build?.about).toMatch(/^build takes/)
+  expect(build?.about).toMatch(/^build sends/)
   expect(build?.about).not.toMatch(/^import/m)
   expect(partOf(image, 'bild')).toBeUndefined()
   expect(partOf(await loadCommand('new'), 'box')).toBeUndefined()

@@ -6,8 +6,8 @@ export const command: Command = {
   summary: 'Make a port of a session reachable on this machine',
   usage: ['NAME LOCAL[:REMOTE]...'],
   about: `Listens on 127.0.0.1 until Ctrl-C. With 0 as LOCAL, a free port is chosen:
-  sandglass forward calm-otter 8000        127.0.0.1:8000 leads to port 8000 of the session
-  sandglass forward calm-otter 9000:80     127.0.0.1:9000 leads to port 80 of the session`,
+  sandglass forward calm-otter 8000        127.0.0.1:8000 leads to its port 8000
+  sandglass forward calm-otter 9000:80     127.0.0.1:9000 leads to its port 80`,
   options: {},
   completes: 'session',
   async run({ args: [name, ...pairs] }, context) {
