@@ -111,7 +111,7 @@ test('kill takes tags and processes of a shell, and reports mistakes', async () 
   expect(await run('kill', 'b', '1')).toMatchObject({ code: 4 })
   expect(await run('kill', 'b', job, '-s', 'SEGV')).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('write one of HUP, INT'),
+    stderr: expect.stringContaining('use one of HUP, INT'),
   })
   expect(await run('kill', 'b')).toMatchObject({ code: 2, stderr: expect.stringContaining('PID is missing') })
 })

@@ -86,7 +86,7 @@ test('a secret is set from stdin, listed by name, and removed', async () => {
   expect(await cli.run(['secret', 'set', 'mine'], { input: `${HIDDEN}\n` })).toMatchObject({
     code: 0,
     stdout: '',
-    stderr: expect.stringMatching(/^kept mine$/m),
+    stderr: expect.stringMatching(/^stored mine$/m),
   })
   const listed = await run('secret', 'ls')
   expect(listed.stdout).toMatch(/^NAME +CREATED +UPDATED\n/)
@@ -120,7 +120,7 @@ test('a value that is typed is not shown, and no process has it in its command l
   tmux.line('"$SG" secret set typed')
   await tmux.shows(/^Value of typed:$/m)
   tmux.line(HIDDEN)
-  await tmux.shows(/^kept typed$/m)
+  await tmux.shows(/^stored typed$/m)
   expect(tmux.screen()).not.toContain(HIDDEN)
   tmux.line('"$SG" secret rm typed')
   await tmux.shows(/Remove the secret typed\? \[y\/N\]$/m)

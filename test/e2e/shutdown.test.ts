@@ -54,7 +54,7 @@ describe('sandglass shutdown', () => {
     expect((await cli.run(['image', 'rm', 'nope:1'])).stderr.match(/note:/g)).toHaveLength(1)
     expect((await cli.run(['image', 'ls'])).stderr).not.toContain('note:')
     expect((await cli.run(['doctor'], { env: WITHOUT_KVM })).stdout).toMatch(
-      /weaker +daemon: runs .* older configuration .*\n +fix: sandglass shutdown\n/,
+      /weaker +daemon: running .* older configuration .*\n +fix: sandglass shutdown\n/,
     )
     utimesSync(join(cli.home, '.sandglass/config.yaml'), 0, 0)
     const before = cli.daemonPid
