@@ -19,7 +19,7 @@ test('two commands at once start one daemon, with a key in a private file and no
   const runs = await Promise.all([run('ls'), run('ls'), run('ls', '--json')])
   expect(runs.map(r => r.code)).toEqual([0, 0, 0])
   expect(JSON.parse(runs[2]?.stdout ?? '')).toEqual([])
-  expect(runs[0]?.stderr).toContain('sandglass new makes one')
+  expect(runs[0]?.stderr).toContain('`sandglass new` creates one')
   expect(runs[0]?.stdout).toBe('')
   expect(((await stat(join(cli.dataDir, 'api-key'))).mode & 0o777).toString(8)).toBe('600')
   const log = await readFile(join(cli.dataDir, 'daemon.log'), 'utf8')
