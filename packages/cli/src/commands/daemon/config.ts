@@ -6,7 +6,7 @@ import { table } from '../../output/table.ts'
 import { noArguments } from '../../parser/parse.ts'
 
 /** A TCP port is opened only by `serve`, or if the configuration has one. */
-const LISTEN_NOTE = 'note: listen is the value for `sandglass serve`; a daemon that another command starts listens on unix only\n'
+const LISTEN_NOTE = 'note: a daemon that another command than serve starts listens on unix only\n'
 
 type Printed = Record<string, { value: unknown; origin: string }>
 
