@@ -2,7 +2,7 @@
 
 export const SESSION_ID = /^sess_[a-z0-9]{16}$/
 export const SESSION_NAME = /^[a-z][a-z0-9-]{0,40}$/
-export const SESSION_NAME_RULE = '1 to 41 of a-z, 0-9 and -, starting with a letter'
+export const SESSION_NAME_RULE = '1 to 41 characters of a-z, 0-9 and -, starting with a letter'
 /** A shell that `exec` made for another user ends in @ and that user. */
 export const SHELL_NAME = /^[a-z0-9][a-z0-9_-]{0,31}(@(root|sandbox))?$/
 export const PROCESS_TAG = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$/

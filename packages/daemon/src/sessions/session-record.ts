@@ -2,8 +2,8 @@
 // Field names are those of the API; times are milliseconds since the epoch. What the row holds as JSON text or as 0 and 1 is parsed here.
 import { FINAL_STATES, type LimitHit, SESSION_ID, type SessionState } from '@sandglass/contract'
 import type { HostMount, LimitKind } from '../backends/backend.ts'
-import type { PendingRequest } from '../store/idempotency.ts'
 import type { Page } from '../store/cursor.ts'
+import type { PendingRequest } from '../store/idempotency.ts'
 import * as listRows from '../store/list.ts'
 import type { Store } from '../store/open.ts'
 import * as rows from '../store/sessions.ts'

@@ -51,7 +51,9 @@ export function showSession(record: SessionRecord): Session {
 }
 
 /** The fields of the specs' sessions.json and sandboxes.json that have other names here, or that agents and projects will fill. */
-function registryFields(record: SessionRecord): Pick<Session, 'timeout' | 'agent' | 'prompt' | 'project_path' | 'ports' | 'config'> {
+function registryFields(
+  record: SessionRecord,
+): Pick<Session, 'timeout' | 'agent' | 'prompt' | 'project_path' | 'ports' | 'config'> {
   return {
     timeout: record.timeout_sec,
     agent: null,

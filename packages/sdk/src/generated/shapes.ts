@@ -55,6 +55,18 @@ export type Replies = {
     /** action after ttl_seconds without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent: end for an ephemeral session, stop for a persistent one */
     onExpiry: 'end' | 'stop' | 'pause'
     timeoutSec: number | null
+    /** timeout_sec, under its name in sessions.json */
+    timeout: number | null
+    /** coding agent that runs in the session; null for none */
+    agent: string | null
+    /** prompt of the agent; null for none */
+    prompt: string | null
+    /** git repository on the host that the session works on; null for none */
+    projectPath: string | null
+    /** ports of the host that lead to the session, by name; null for none */
+    ports: Record<string, number> | null
+    /** settings under their names in sandboxes.json: memory (MiB), vcpus, nested_virt, network, persist, and sync_mode, sync_idle_seconds, env_files, which are null without a project */
+    config: Record<string, string | number | boolean | string[] | null>
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string
     startedAt: string | null
@@ -62,6 +74,8 @@ export type Replies = {
     lastActivityAt: string
     /** when a running or paused session expires without further use, or ends by its timeout_sec; null: never */
     expiresAt: string | null
+    /** what happens at expires_at: end if timeout_sec comes first, else on_expiry */
+    expiryAction: 'end' | 'stop' | 'pause' | null
     /** when a stopped or failed session is removed with its files; null in other states and for persistent sessions, except a stopped one with timeout_sec */
     keptUntil: string | null
     terminatedAt: string | null

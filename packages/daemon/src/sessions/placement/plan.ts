@@ -1,10 +1,10 @@
 // The plan of a start: what a create asks for, or what a stored session needs, as one value. It is built and checked here, and then carried
 // through admission, the preparation of the image, the store and the backend's start.
 import { SandglassError, type SessionSpec } from '@sandglass/contract'
-import type { Backend, MachineSpec, MachineRequirements, RootImage } from '../../backends/backend.ts'
+import type { Backend, MachineRequirements, MachineSpec, RootImage } from '../../backends/backend.ts'
 import { allowedUnenforced } from '../../config/allowed-unenforced.ts'
-import { refuseForbiddenImage } from '../../images/store/stored-images.ts'
 import { layeredImage } from '../../images/store/image-row.ts'
+import { refuseForbiddenImage } from '../../images/store/stored-images.ts'
 import { findImage } from '../../store/images.ts'
 import type { SessionContext } from '../context.ts'
 import { refuseAboveCeiling } from '../limits/ceilings.ts'
