@@ -247,7 +247,7 @@ compile_runner() {
   (
     cd runner
     export GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOCACHE="${GOCACHE:-$OLDPWD/.cache/go}" GOARCH=${2:-$(go env GOARCH)}
-    go build -buildvcs=false -trimpath -ldflags='-s -w' -o "bin/$1.$$" . && mv "bin/$1.$$" "bin/$1"
+    go build -buildvcs=false -trimpath -ldflags='-s -w' -o "bin/$1.$$" ./cmd/runner && mv "bin/$1.$$" "bin/$1"
   )
 }
 

@@ -1,0 +1,197 @@
+package mux
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sync"
+
+	"sandglass/runner/internal/wire"
+)
+
+func (s *stream) IsGone() bool {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.inEnded || s.isReset || s.isClosed
+}
+
+// A stream is one stream of a carrier. Read and Write may be called from
+// different goroutines, each from one at a time. Its state is guarded by m.mu.
+type stream struct {
+	m       *session
+	number  uint32
+	changed *sync.Cond
+
+	credit int64 // bytes that may still be sent to the client
+	window int64 // bytes that the client may still send
+	taken  int64 // bytes consumed and not yet granted again
+
+	in       []byte // received and not yet read
+	inEnded  bool
+	outEnded bool
+	isClosed bool // this side reads no more: what arrives is dropped
+	isReset  bool // reset, or the carrier is gone
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	s.m.mu.Lock()
+	for len(s.in) == 0 && !s.inEnded && !s.isReset && !s.isClosed {
+		s.changed.Wait()
+	}
+	switch {
+	case s.isClosed:
+		s.m.mu.Unlock()
+		return 0, io.ErrClosedPipe
+	case s.isReset:
+		s.m.mu.Unlock()
+		return 0, wire.ErrReset
+	case len(s.in) == 0:
+		s.m.mu.Unlock()
+		return 0, io.EOF
+	}
+	n := copy(p, s.in)
+	s.in = s.in[n:]
+	if len(s.in) == 0 {
+		s.in = nil // an idle stream keeps no buffer
+	}
+	s.taken += int64(n)
+	grant := int64(0)
+	if s.taken >= InitialCredit/4 && !s.inEnded {
+		grant, s.taken = s.taken, 0
+		s.window += grant
+	}
+	s.m.mu.Unlock()
+	if grant > 0 {
+		var payload [4]byte
+		binary.BigEndian.PutUint32(payload[:], uint32(grant))
+		if err := s.m.send(Credit, s.number, payload[:]); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Write sends p in frames, waiting for credit. Frames of other streams go between.
+func (s *stream) Write(p []byte) (int, error) {
+	sent := 0
+	for sent < len(p) {
+		s.m.mu.Lock()
+		for s.credit == 0 && !s.isReset && !s.outEnded {
+			s.changed.Wait()
+		}
+		if s.isReset || s.outEnded {
+			broken := s.isReset
+			s.m.mu.Unlock()
+			if broken {
+				return sent, wire.ErrReset
+			}
+			return sent, io.ErrClosedPipe
+		}
+		n := len(p) - sent
+		if n > MaxPayload {
+			n = MaxPayload
+		}
+		if int64(n) > s.credit {
+			n = int(s.credit)
+		}
+		s.credit -= int64(n)
+		s.m.mu.Unlock()
+		if err := s.m.send(Data, s.number, p[sent:sent+n]); err != nil {
+			return sent, err
+		}
+		sent += n
+	}
+	return sent, nil
+}
+
+// CloseWrite tells the client that no more comes.
+func (s *stream) CloseWrite() error {
+	s.m.mu.Lock()
+	already := s.outEnded || s.isReset
+	s.outEnded = true
+	s.removeIfDone()
+	s.changed.Broadcast()
+	s.m.mu.Unlock()
+	if already {
+		return nil
+	}
+	return s.m.send(End, s.number, nil)
+}
+
+// Close ends this side. What the client still sends is dropped without new
+// credit, and the number is free when the client ends or resets its side too.
+func (s *stream) Close() error {
+	s.m.mu.Lock()
+	s.isClosed, s.in = true, nil
+	s.m.mu.Unlock()
+	return s.CloseWrite()
+}
+
+// receive takes the payload of a DATA frame off the carrier. Nothing of it is passed on before all of it is there: on a device
+// the rest may be what the next client sends.
+func (s *stream) receive(length int, check uint32, r *bufio.Reader) error {
+	s.m.mu.Lock()
+	if s.inEnded {
+		s.m.mu.Unlock()
+		return fmt.Errorf("data after the end of stream %d", s.number)
+	}
+	if int64(length) > s.window {
+		s.m.mu.Unlock()
+		return fmt.Errorf("stream %d exceeds its credit", s.number)
+	}
+	s.window -= int64(length)
+	s.m.mu.Unlock()
+	payload := make([]byte, length)
+	if _, err := io.ReadFull(r, payload); err != nil {
+		return err
+	}
+	if crc32.ChecksumIEEE(payload) != check {
+		return errDamaged
+	}
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if !s.isClosed && !s.isReset {
+		s.in = append(s.in, payload...)
+		s.changed.Broadcast()
+	}
+	return nil
+}
+
+func (s *stream) addCredit(n uint32) error {
+	if s.credit+int64(n) > maxCredit {
+		return fmt.Errorf("stream %d was given more than 16 MiB of credit", s.number)
+	}
+	s.credit += int64(n)
+	s.changed.Broadcast()
+	return nil
+}
+
+func (s *stream) receiveEnd() error {
+	if s.inEnded {
+		return fmt.Errorf("stream %d ended twice", s.number)
+	}
+	s.inEnded = true
+	s.removeIfDone()
+	s.changed.Broadcast()
+	return nil
+}
+
+func (s *stream) receiveReset() error {
+	delete(s.m.streams, s.number)
+	s.reset()
+	return nil
+}
+
+// reset fails what waits on the stream. The caller holds m.mu.
+func (s *stream) reset() {
+	s.isReset, s.in = true, nil
+	s.changed.Broadcast()
+}
+
+func (s *stream) removeIfDone() {
+	if s.inEnded && s.outEnded {
+		delete(s.m.streams, s.number)
+	}
+}

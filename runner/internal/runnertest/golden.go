@@ -1,0 +1,21 @@
+package runnertest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func AddGoldens(f *testing.F) {
+	files, err := filepath.Glob("../../testdata/*.bin")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+}

@@ -1,0 +1,76 @@
+package runnertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+
+	"sandglass/runner/internal/wire"
+)
+
+// NeedsRoot skips where the machine gives the tests no rights of its own: what
+// is shown here is that the runner gives rights up.
+func NeedsRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("changing users and namespaces needs root")
+	}
+}
+
+// StartPID1 starts a runner as PID 1 of fresh namespaces, listening on an inherited descriptor.
+func StartPID1(t *testing.T, overrides wire.Fields) *Sandbox {
+	t.Helper()
+	NeedsRoot(t)
+	dir, err := os.MkdirTemp("", "rt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chown(dir, 1000, 1000); err != nil {
+		t.Fatal(err)
+	}
+	cfg := wire.Fields{
+		"token": Token, "workdir": dir, "home": dir, "user": wire.Fields{"name": "sandbox", "uid": 1000, "gid": 1000}, "loopback": []string{"127.0.0.53/8"},
+	}
+	for k, v := range overrides {
+		cfg[k] = v
+	}
+	config, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", dir+"/sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	socket, err := listener.(*net.UnixListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s := &Sandbox{T: t, Dir: dir, Socket: dir + "/sock", Stderr: &bytes.Buffer{}}
+	s.Cmd = exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--net", "--kill-child", Binary, "--listen-fd", "3", "--config-fd", "4")
+	s.Cmd.Stderr, s.Cmd.ExtraFiles = s.Stderr, []*os.File{socket, r}
+	if err := s.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Cmd.Process.Kill()
+		s.Cmd.Wait()
+	})
+	if _, err := w.Write(config); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	return s
+}

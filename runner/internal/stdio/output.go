@@ -1,0 +1,210 @@
+package stdio
+
+import (
+	"io"
+	"sync"
+	"time"
+
+	"sandglass/runner/internal/wire"
+)
+
+const slowReaderAfter = 30 * time.Second
+
+var ErrSlowReader = wire.NewError(wire.CodeSlowReader, "the reader fell too far behind and was cut off", nil)
+
+// An Output keeps the recent bytes of one stream and passes them to readers.
+// While a reader is attached the writer waits for it, so that it misses
+// nothing; a reader that takes nothing for 30 seconds is cut off.
+type Output struct {
+	max           int
+	readerTimeout time.Duration // with a reader that takes nothing
+
+	mu             sync.Mutex
+	changed        *sync.Cond
+	ring           []byte // grows to max, then wraps: byte n of the stream is at n % max
+	end            int64  // bytes written so far
+	closed         bool
+	waitsForReader bool // wait for the first reader before dropping anything
+	wasRead        bool // somebody has attached
+	readers        map[*Reader]bool
+}
+
+// An Reader is one reader's place in an output. It belongs to one goroutine.
+type Reader struct {
+	out    *Output
+	at     int64
+	oldEnd int64 // where the output ended when it attached: what comes before is old
+	IsNew  bool  // nobody had attached before
+	moved  time.Time
+	err    error  // why it was cut off
+	onCut  func() // called once when it is cut off; may be nil
+}
+
+func NewOutput(max int, hold bool) *Output {
+	o := &Output{max: max, readerTimeout: slowReaderAfter, waitsForReader: hold, readers: map[*Reader]bool{}}
+	o.changed = sync.NewCond(&o.mu)
+	return o
+}
+
+// Write appends p, waiting for attached readers to make room.
+func (o *Output) Write(p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	since := time.Now()
+	for len(p) > 0 && !o.closed {
+		n := min(len(p), o.writable())
+		if n <= 0 {
+			o.waitForReaders(since)
+			continue
+		}
+		o.append(p[:n])
+		p = p[n:]
+		o.changed.Broadcast()
+	}
+}
+
+// writable is how many bytes can be written before a reader would miss some.
+func (o *Output) writable() int {
+	room := o.max
+	for r := range o.readers {
+		room = min(room, int(r.at+int64(o.max)-o.end))
+	}
+	if o.waitsForReader {
+		room = min(room, o.max-int(o.end))
+	}
+	return room
+}
+
+// waitForReaders waits for a change and cuts off readers that have stood still
+// for too long while the writer waited.
+func (o *Output) waitForReaders(since time.Time) {
+	if len(o.readers) > 0 {
+		timer := time.AfterFunc(o.readerTimeout/10, func() {
+			o.mu.Lock()
+			o.changed.Broadcast()
+			o.mu.Unlock()
+		})
+		defer timer.Stop()
+	}
+	o.changed.Wait()
+	for r := range o.readers {
+		stuck := r.at+int64(o.max) <= o.end
+		if stuck && time.Since(since) > o.readerTimeout && time.Since(r.moved) > o.readerTimeout {
+			r.err = ErrSlowReader
+			delete(o.readers, r)
+			o.changed.Broadcast()
+			if r.onCut != nil {
+				r.onCut()
+			}
+		}
+	}
+}
+
+func (o *Output) append(p []byte) {
+	if grow := o.max - len(o.ring); grow > 0 {
+		n := min(grow, len(p))
+		o.ring = append(o.ring, p[:n]...)
+		o.end += int64(n)
+		p = p[n:]
+	}
+	for len(p) > 0 {
+		n := copy(o.ring[o.end%int64(o.max):], p)
+		o.end += int64(n)
+		p = p[n:]
+	}
+}
+
+// Position is the offset of the next byte to be written.
+func (o *Output) Position() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.end
+}
+
+// Close ends the stream; readers get what is left and then io.EOF.
+func (o *Output) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.changed.Broadcast()
+}
+
+// attach adds a reader that starts at the oldest kept byte at or after from.
+func (o *Output) attach(from int64) *Reader {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	oldest := o.end - int64(len(o.ring))
+	if from < oldest {
+		from = oldest
+	}
+	if from > o.end {
+		from = o.end
+	}
+	r := &Reader{out: o, at: from, oldEnd: o.end, IsNew: !o.wasRead, moved: time.Now()}
+	o.readers[r] = true
+	o.waitsForReader, o.wasRead = false, true
+	o.changed.Broadcast()
+	return r
+}
+
+func (r *Reader) Detach() {
+	r.out.mu.Lock()
+	defer r.out.mu.Unlock()
+	delete(r.out.readers, r)
+	if r.err == nil {
+		r.err = io.ErrClosedPipe
+	}
+	r.out.changed.Broadcast()
+}
+
+// Next waits for bytes, copies some into p and moves past them. It reads as far as until says, of the end of what was written so far,
+// and returns io.EOF there if that is the end, or at the end of the stream.
+func (r *Reader) Next(p []byte, until func(end int64) (limit int64, isEnd bool)) (offset int64, n int, err error) {
+	o := r.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for {
+		last, isEnd := until(o.end)
+		switch {
+		case r.err != nil:
+			return r.at, 0, r.err
+		case r.at < last:
+			from := int(r.at % int64(o.max))
+			n := copy(p[:min(len(p), int(last-r.at))], o.ring[from:])
+			offset, r.at, r.moved = r.at, r.at+int64(n), time.Now()
+			o.changed.Broadcast()
+			return offset, n, nil
+		case isEnd || o.closed && last >= o.end:
+			return r.at, 0, io.EOF
+		}
+		o.changed.Wait()
+	}
+}
+
+// NoLimit is for next: read whatever is there.
+func NoLimit(end int64) (limit int64, isEnd bool) { return end, false }
+
+// EndWithout is where the stream ends without up to n copies of the suffix.
+func (o *Output) EndWithout(suffix string, n int) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	end := o.end
+	for ; n > 0; n-- {
+		for i := range suffix {
+			at := end - int64(len(suffix)-i)
+			if at < o.end-int64(len(o.ring)) || o.ring[at%int64(o.max)] != suffix[i] {
+				return end
+			}
+		}
+		end -= int64(len(suffix))
+	}
+	return end
+}
+
+// Update runs change while no reader asks for its limit, and makes readers ask again.
+func (o *Output) Update(change func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	change()
+	o.changed.Broadcast()
+}

@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"encoding/json"
+	"io"
+	"syscall"
+
+	"sandglass/runner/internal/sys"
+)
+
+// IsGone tells whether the client has closed its side, even while some of what it sent has not been read.
+func (s *Stream) IsGone() bool {
+	switch conn := s.Conn.(type) {
+	case interface{ IsGone() bool }:
+		return conn.IsGone()
+	case syscall.Conn:
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			return true
+		}
+		gone := false
+		err = raw.Control(func(fd uintptr) { gone = sys.HasHungUp(int32(fd)) })
+		return gone || err != nil
+	}
+	return false
+}
+
+// A Stream is a connection that one request has taken over.
+// next belongs to one goroutine; reply and send may be called from any.
+type Stream struct {
+	ID      string
+	Kind    string
+	In      *Reader
+	Out     *Writer
+	Conn    Conn
+	replied bool
+}
+
+// A Message is what a client sends in a stream after its request. The body
+// must be read to its end before the next message.
+type Message struct {
+	Type  string `json:"type"`
+	Bytes *int64 `json:"bytes"`
+	Raw   json.RawMessage
+	Body  io.Reader // empty when there are no bytes
+}
+
+func (m *Message) Decode(v any) error {
+	if err := json.Unmarshal(m.Raw, v); err != nil {
+		return Invalid("%s: %v", m.Type, err)
+	}
+	return nil
+}
+
+// Reply sends the first message back.
+func (s *Stream) Reply(f Fields) error {
+	s.replied = true
+	return s.Out.Message(s.Kind, s.ID, f, nil)
+}
+
+// ReplyWithBody sends the first message back, followed by exactly n bytes of r.
+func (s *Stream) ReplyWithBody(f Fields, n int64, r io.Reader) error {
+	s.replied = true
+	return s.Out.messageFrom(s.Kind, s.ID, f, n, r)
+}
+
+// Send sends a stream message; a body that is not nil travels behind it.
+func (s *Stream) Send(kind string, f Fields, body []byte) error {
+	return s.Out.Message(kind, "", f, body)
+}
+
+// Next reads the client's next message; io.EOF means that the client is done.
+func (s *Stream) Next() (*Message, error) {
+	line, err := s.In.Line()
+	if err != nil {
+		return nil, err
+	}
+	m := &Message{Raw: line}
+	if err := json.Unmarshal(line, m); err != nil {
+		return nil, Invalid("message is not a JSON object: %v", err)
+	}
+	size := int64(0)
+	if m.Bytes != nil {
+		size = *m.Bytes
+	}
+	if size < 0 {
+		return nil, Invalid("bytes must not be negative")
+	}
+	m.Body = s.In.Body(size)
+	return m, nil
+}
