@@ -13,21 +13,20 @@ const lastFrameTimeout = time.Second // for the last frame to a client that may 
 
 var errNotCurrent = errors.New("another client has begun on this carrier")
 
-// A Device is a carrier that has no connections: a virtio port, a terminal, or
-// stdin and stdout. Clients come and go without a sign on it, and what one left
-// behind stays in its buffers. So a client begins with a hello that has a nonce;
-// everything before it is thrown away, and whoever began before is done with.
+// A Device is a carrier without connections: a virtio port, a terminal, or stdin and stdout. It does not show when a
+// client comes or goes, and bytes of a client that is gone stay in its buffers. So a client begins with a hello that
+// has a nonce. Everything before that hello is dropped, and the streams of the previous client end.
 type Device struct {
 	In, Out    *os.File
-	Reconnects bool // after the end of input the other side may be there again
-	CanReopen  bool // it has a name by which it is opened again after a failure
-	atEOF      bool // the last read was at the end; belongs to the one reader
+	Reconnects bool // after the end of input another client may connect
+	CanReopen  bool // it has a name, so it can be opened again after a failure
+	atEOF      bool // the last read returned io.EOF; used by the one reader only
 
-	mu    sync.Mutex // held across one write
-	epoch uint64     // counts the clients; only the last may write
+	mu    sync.Mutex // held during one write
+	epoch uint64     // number of the current client; only that client may be written to
 }
 
-// Read gives io.EOF each time that the other side goes away, and waits for it when called again.
+// Read returns io.EOF each time the other side disconnects. The next call waits until it is connected again.
 func (d *Device) Read(p []byte) (int, error) {
 	if d.atEOF && d.Reconnects {
 		if n, err := d.readOnReturn(p); n > 0 || err != nil {
@@ -40,8 +39,8 @@ func (d *Device) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readOnReturn waits until there is something else than the end, and gives it if it is bytes. A device at its end is
-// readable all the while; but the runtime goes by edges, and tries again at the next.
+// readOnReturn waits until a read gives something other than the end of input, and returns the bytes. A device at its
+// end is always readable, but the runtime polls edge-triggered and tries again only at the next event.
 func (d *Device) readOnReturn(p []byte) (n int, err error) {
 	raw, err := d.In.SyscallConn()
 	if err != nil {
@@ -56,8 +55,8 @@ func (d *Device) readOnReturn(p []byte) (n int, err error) {
 
 func (d *Device) Close() { d.In.Close() }
 
-// Begin gives the writer of the next client and stops the one before, in the midst of a frame if need be.
-func (d *Device) Begin() *deviceWriter {
+// Begin ends the previous client, in the middle of a frame if necessary, and returns the writer for the next one.
+func (d *Device) Begin() io.WriteCloser {
 	d.Out.SetWriteDeadline(time.Now())
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +65,7 @@ func (d *Device) Begin() *deviceWriter {
 	return &deviceWriter{d, d.epoch}
 }
 
-// A deviceWriter sends to one client, until it is closed or the next one begins.
+// A deviceWriter writes to one client, until it is closed or the next client begins.
 type deviceWriter struct {
 	d     *Device
 	epoch uint64
@@ -81,7 +80,7 @@ func (w *deviceWriter) Write(p []byte) (int, error) {
 	return w.d.Out.Write(p)
 }
 
-// Close tells the client, which may still be there, that it is done with. It belongs to the one reader.
+// Close sends the client, if it is still there, a RESET of stream 0. Only the reader of the device may call it.
 func (w *deviceWriter) Close() error {
 	last := w.d.Begin()
 	if w.d.atEOF {

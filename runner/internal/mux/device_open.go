@@ -19,14 +19,14 @@ const (
 	ioctlFlush   = 0x540b // TCFLSH
 )
 
-// OpenStdio gives stdin and stdout as a device.
+// OpenStdio returns stdin and stdout as a device.
 func OpenStdio() (*Device, error) {
 	d := &Device{}
 	for fd, file := range map[int]**os.File{0: &d.In, 1: &d.Out} {
 		if err := makeRaw(fd); err != nil {
 			return nil, err
 		}
-		// A write that waits through the runtime can be broken off.
+		// A write that waits through the Go runtime can be interrupted by a deadline.
 		if err := syscall.SetNonblock(fd, true); err != nil {
 			return nil, fmt.Errorf("unblock descriptor %d: %w", fd, err)
 		}
@@ -35,7 +35,7 @@ func OpenStdio() (*Device, error) {
 	return d, nil
 }
 
-// OpenDevice opens a device whose other side may go away and come back.
+// OpenDevice opens a device whose other side may disconnect and connect again.
 func OpenDevice(name string) (*Device, error) {
 	file, err := openFile(name)
 	if err != nil {
@@ -43,7 +43,7 @@ func OpenDevice(name string) (*Device, error) {
 	}
 	if err := file.SetDeadline(time.Time{}); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("carrier %s cannot be waited for: %w", name, err)
+		return nil, fmt.Errorf("cannot poll carrier %s: %w", name, err)
 	}
 	if err := makeRaw(int(sys.RawFD(file))); err != nil {
 		file.Close()
@@ -52,8 +52,8 @@ func OpenDevice(name string) (*Device, error) {
 	return &Device{In: file, Out: file, Reconnects: true, CanReopen: !strings.HasPrefix(name, fdPrefix)}, nil
 }
 
-// openFile opens a device by its path, as virtio:NAME the virtio port that the host gave this name, or as fd:NUMBER one that whoever
-// started the runner has opened without blocking.
+// openFile opens a device by its path, by the name of a virtio port (virtio:NAME), or as an open nonblocking
+// descriptor (fd:NUMBER).
 func openFile(name string) (*os.File, error) {
 	path := name
 	if number := strings.TrimPrefix(name, fdPrefix); number != name {
@@ -70,7 +70,7 @@ func openFile(name string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
 }
 
-// findVirtioPort gives the path of a port; the numbers in it vary with the devices of the machine.
+// findVirtioPort returns the path of a virtio port. The numbers in the path depend on the devices of the machine.
 func findVirtioPort(name string) (string, error) {
 	files, err := filepath.Glob("/sys/class/virtio-ports/*/name")
 	if err != nil {
@@ -82,10 +82,10 @@ func findVirtioPort(name string) (string, error) {
 			return filepath.Join("/dev", filepath.Base(filepath.Dir(file))), nil
 		}
 	}
-	return "", fmt.Errorf("no virtio port has the name %q", name)
+	return "", fmt.Errorf("no virtio port is named %q", name)
 }
 
-// makeRaw makes a terminal pass every byte as it is, both ways, and echo none. Nothing else has such modes.
+// makeRaw makes a terminal pass every byte unchanged and without echo. It does nothing to other files.
 func makeRaw(fd int) error {
 	var modes syscall.Termios
 	if err := sys.Ioctl(fd, syscall.TCGETS, unsafe.Pointer(&modes)); err != nil {
@@ -97,9 +97,9 @@ func makeRaw(fd int) error {
 	if err := sys.Ioctl(fd, syscall.TCSETS, unsafe.Pointer(&modes)); err != nil {
 		return fmt.Errorf("make terminal raw: %w", err)
 	}
-	// What came before is lost, for the terminal is about to echo it: that would go between the frames.
+	// Drop what has arrived: the terminal may echo it, and the echo would be between the frames.
 	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(fd), ioctlFlush, syscall.TCIOFLUSH); errno != 0 {
-		return fmt.Errorf("empty terminal: %w", errno)
+		return fmt.Errorf("flush terminal: %w", errno)
 	}
 	return nil
 }

@@ -1,3 +1,5 @@
+// Package mux multiplexes streams with flow control over one carrier: a connection, or a device without connections.
+// PROTOCOL.md describes the frames.
 package mux
 
 import (
@@ -12,7 +14,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// Kinds of frames.
+// The kinds of frames.
 const (
 	Open   = 1
 	Data   = 2
@@ -31,10 +33,10 @@ const (
 
 var errDamaged = errors.New("payload of a frame does not match its check")
 
-// A session is the runner's side of a carrier on which a client opens streams.
-// One goroutine reads frames; every stream is served by one of its own.
+// A session is the runner's side of a carrier. One goroutine reads frames, and each stream has a goroutine that
+// serves it.
 type session struct {
-	writeMu sync.Mutex // held across one frame
+	writeMu sync.Mutex // held during one frame
 	w       io.Writer
 
 	mu      sync.Mutex // guards what follows and the state of every stream
@@ -42,8 +44,8 @@ type session struct {
 	highest uint32
 }
 
-// Serve serves the streams of a carrier until it ends or the client breaks
-// a rule, and closes it. It returns when the carrier is done with.
+// Serve serves the streams of a carrier until the carrier ends or the client violates the protocol. Then it closes
+// the carrier.
 func Serve(r *bufio.Reader, w io.WriteCloser, serve func(wire.Conn, *wire.Reader, *wire.Writer)) error {
 	m := &session{w: w, streams: map[uint32]*stream{}}
 	err := m.read(r, serve)
@@ -121,7 +123,7 @@ func (m *session) open(number uint32, serve func(wire.Conn, *wire.Reader, *wire.
 	return nil
 }
 
-// data reads the payload only after it is known to be within the stream's credit.
+// data reads the payload after checking that it is within the credit of the stream.
 func (m *session) data(number uint32, length int, check uint32, r *bufio.Reader) error {
 	m.mu.Lock()
 	s := m.streams[number]
@@ -137,7 +139,7 @@ func (m *session) data(number uint32, length int, check uint32, r *bufio.Reader)
 	return s.receive(length, check, r)
 }
 
-// withStream finds the stream of a frame. One that is gone swallows its frames.
+// withStream calls use with the stream of a frame. Frames for a stream that is gone are dropped.
 func (m *session) withStream(number uint32, use func(*stream) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,6 +161,7 @@ func (m *session) send(kind byte, number uint32, payload []byte) error {
 	return err
 }
 
+// EncodeFrame returns a frame with its header.
 func EncodeFrame(kind byte, number uint32, payload []byte) []byte {
 	frame := make([]byte, HeaderBytes, HeaderBytes+len(payload))
 	frame[0] = kind

@@ -11,14 +11,8 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-func (s *stream) IsGone() bool {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	return s.inEnded || s.isReset || s.isClosed
-}
-
-// A stream is one stream of a carrier. Read and Write may be called from
-// different goroutines, each from one at a time. Its state is guarded by m.mu.
+// A stream is one stream of a carrier. Read and Write may be called from different goroutines, each from one at a
+// time. m.mu guards the fields.
 type stream struct {
 	m       *session
 	number  uint32
@@ -26,13 +20,13 @@ type stream struct {
 
 	credit int64 // bytes that may still be sent to the client
 	window int64 // bytes that the client may still send
-	taken  int64 // bytes consumed and not yet granted again
+	taken  int64 // bytes consumed for which no credit was granted yet
 
-	in       []byte // received and not yet read
+	in       []byte // received but not yet read
 	inEnded  bool
 	outEnded bool
-	isClosed bool // this side reads no more: what arrives is dropped
-	isReset  bool // reset, or the carrier is gone
+	isClosed bool // the runner reads no more: drop what arrives
+	isReset  bool // the client reset the stream, or the carrier has ended
 }
 
 func (s *stream) Read(p []byte) (int, error) {
@@ -54,7 +48,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	n := copy(p, s.in)
 	s.in = s.in[n:]
 	if len(s.in) == 0 {
-		s.in = nil // an idle stream keeps no buffer
+		s.in = nil // an idle stream needs no buffer
 	}
 	s.taken += int64(n)
 	grant := int64(0)
@@ -73,7 +67,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write sends p in frames, waiting for credit. Frames of other streams go between.
+// Write sends p in frames and waits for credit. Frames of other streams may come between.
 func (s *stream) Write(p []byte) (int, error) {
 	sent := 0
 	for sent < len(p) {
@@ -106,7 +100,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return sent, nil
 }
 
-// CloseWrite tells the client that no more comes.
+// CloseWrite sends END.
 func (s *stream) CloseWrite() error {
 	s.m.mu.Lock()
 	already := s.outEnded || s.isReset
@@ -120,8 +114,8 @@ func (s *stream) CloseWrite() error {
 	return s.m.send(End, s.number, nil)
 }
 
-// Close ends this side. What the client still sends is dropped without new
-// credit, and the number is free when the client ends or resets its side too.
+// Close ends the runner's side. Data that the client still sends is dropped without granting credit. The number is
+// free again when the client ends or resets its side.
 func (s *stream) Close() error {
 	s.m.mu.Lock()
 	s.isClosed, s.in = true, nil
@@ -129,8 +123,8 @@ func (s *stream) Close() error {
 	return s.CloseWrite()
 }
 
-// receive takes the payload of a DATA frame off the carrier. Nothing of it is passed on before all of it is there: on a device
-// the rest may be what the next client sends.
+// receive reads the payload of a DATA frame. It passes nothing on before the payload is complete and checked: on a
+// device the rest may be bytes of the next client.
 func (s *stream) receive(length int, check uint32, r *bufio.Reader) error {
 	s.m.mu.Lock()
 	if s.inEnded {
@@ -184,7 +178,7 @@ func (s *stream) receiveReset() error {
 	return nil
 }
 
-// reset fails what waits on the stream. The caller holds m.mu.
+// reset fails the calls that wait on the stream. The caller holds m.mu.
 func (s *stream) reset() {
 	s.isReset, s.in = true, nil
 	s.changed.Broadcast()
@@ -194,4 +188,11 @@ func (s *stream) removeIfDone() {
 	if s.inEnded && s.outEnded {
 		delete(s.m.streams, s.number)
 	}
+}
+
+// IsGone tells whether the client has ended or reset the stream, even if some of its bytes are still unread.
+func (s *stream) IsGone() bool {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.inEnded || s.isReset || s.isClosed
 }

@@ -16,24 +16,25 @@ import (
 
 const stopCheck = 100 * time.Millisecond
 
-// A child is a program about to run in a session of its own.
+// A child is a program to be started in a session of its own.
 type child struct {
 	path string
 	argv []string
 	env  []string
 	dir  string
-	// files become descriptors 0, 1, 2, …; below 0 leaves one closed.
+	// files become descriptors 0, 1, 2, …; a negative number leaves one closed.
 	files []int
-	who   *account.User // nil: as whoever the runner is
+	who   *account.User // nil: the runner's own user
 	tty   bool          // descriptor 0 becomes the controlling terminal
 }
 
-// fork makes the process and returns without waiting for it to run its program; awaitProgram does that. One call at a time: no
-// other child may get hold of the status, which ends when this one runs its program.
+// fork creates the process and returns before the process has executed its program; awaitProgram waits for that.
+// Calls must not overlap: no other child may inherit the status pipe, which is closed when this child executes its
+// program.
 //
-// SECURITY: syscall.ForkExec would not do. Once the child has become the user of the sandbox, any process of that user can
-// stop it, and until it runs its program the parent of ForkExec shares its memory and stands still, and with it, at the next
-// garbage collection, all of the runner.
+// SECURITY: syscall.ForkExec is not safe here. As soon as the child has become the user of the sandbox, any process
+// of that user can stop it. Until the child executes its program, the parent in ForkExec shares its memory and stands
+// still, and at the next garbage collection so does the whole runner.
 func (c *child) fork() (pid int, status *os.File, err error) {
 	plan, err := c.plan()
 	if err != nil {
@@ -53,8 +54,8 @@ func (c *child) fork() (pid int, status *os.File, err error) {
 	return pid, status, nil
 }
 
-// awaitProgram waits until the child runs its program and gives the reason when it cannot. A child that somebody has stopped
-// on its way there counts as started, like one that is stopped right after.
+// awaitProgram waits until the child executes its program, and returns the error if it cannot. A child that was
+// stopped before that counts as started, like one that is stopped right after.
 func awaitProgram(pid int, status *os.File) error {
 	defer status.Close()
 	for {

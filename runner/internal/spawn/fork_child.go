@@ -9,18 +9,19 @@ import (
 const (
 	dupAbove    = 1030 // F_DUPFD_CLOEXEC
 	closeRange  = 436  // the same on every architecture
-	notRunnable = 126  // exit code of a child that could not run its program
+	notRunnable = 126  // exit status of a child that could not execute its program
 )
 
-// A forkPlan is a child in the form that the system calls take. Everything is allocated: after the fork nothing may be.
+// A forkPlan is a child in the form that the system calls take. All memory is allocated here, because nothing may be
+// allocated after the fork.
 type forkPlan struct {
 	path, dir *byte
 	argv, env []*byte
-	files     []int // below 0: none
+	files     []int // a negative number: none
 	hasUser   bool
 	uid, gid  uintptr
 	tty       bool
-	status    uintptr // takes the reason when the program cannot be run
+	status    uintptr // takes the errno if the program cannot be executed
 }
 
 func (c *child) plan() (*forkPlan, error) {
@@ -48,7 +49,7 @@ func (c *child) plan() (*forkPlan, error) {
 	return plan, nil
 }
 
-// They keep signals from the child until it has no handlers, which are Go code, any more.
+// They block signals in the child until its handlers, which are Go code, are removed.
 //
 //go:linkname runtimeBeforeFork syscall.runtime_BeforeFork
 func runtimeBeforeFork()
@@ -59,9 +60,9 @@ func runtimeAfterFork()
 //go:linkname runtimeAfterForkInChild syscall.runtime_AfterForkInChild
 func runtimeAfterForkInChild()
 
-// run makes a process that carries out the plan. It returns in the parent only. The child has a copy of the memory and one
-// thread: it must not allocate, grow its stack or call anything but raw system calls, for the locks of the runtime may be held
-// by threads that it does not have.
+// run creates a process that carries out the plan. It returns in the parent only. The child has a copy of the memory
+// and a single thread: it must not allocate, grow its stack or call anything but raw system calls, because threads
+// that it does not have may hold locks of the runtime.
 //
 //go:noinline
 //go:norace
@@ -85,7 +86,7 @@ func (p *forkPlan) run() (pid int, errno syscall.Errno) {
 	if _, _, errno = syscall.RawSyscall(syscall.SYS_SETSID, 0, 0, 0); errno != 0 {
 		goto failed
 	}
-	// The status and the files move out of the way of the numbers that the files get.
+	// Move the status pipe and the files above the numbers that the files will get.
 	if moved, _, errno = syscall.RawSyscall(syscall.SYS_FCNTL, p.status, dupAbove, above); errno != 0 {
 		goto failed
 	}
@@ -113,7 +114,8 @@ func (p *forkPlan) run() (pid int, errno syscall.Errno) {
 			goto failed
 		}
 	}
-	// A child that is stopped from here on keeps nothing of other children open. A kernel without the call closes at exec.
+	// A child that is stopped from here on must not keep files of other children open. A kernel without close_range
+	// closes them at exec.
 	if p.status > above {
 		syscall.RawSyscall(closeRange, above, p.status-1, 0)
 	}

@@ -8,26 +8,24 @@ import (
 	"syscall"
 )
 
-// A reaper is the only place that waits for children, and there is one per
-// process: a second waiter, exec.Cmd.Wait included, would steal its statuses.
-// As PID 1 (or as a subreaper) it also reaps the orphans of the sandbox.
+// A reaper is the only place that waits for children, and there is one per process: a second waiter, such as
+// exec.Cmd.Wait, would take its statuses. As PID 1 or as a subreaper it also reaps the orphans of the sandbox.
 type reaper struct {
-	oomScore *os.File // /proc/self/oom_score_adj, opened before the process stops being dumpable; nil where there is none
+	oomScore *os.File // /proc/self/oom_score_adj, opened before the process becomes undumpable; nil if there is none
 
-	mu    sync.Mutex // held across fork, so an exit cannot precede its waiter, and not until the child runs its program
+	mu    sync.Mutex // held across fork, so that an exit cannot precede its waiter, but not until the child executes its program
 	waits map[int]chan<- int
 }
 
 func newReaper() *reaper {
 	score, err := os.OpenFile("/proc/self/oom_score_adj", os.O_WRONLY, 0)
 	if err != nil {
-		score = nil // the kernel then chooses among all processes alike
+		score = nil // the kernel then treats all processes alike
 	}
 	return &reaper{oomScore: score, waits: map[int]chan<- int{}}
 }
 
-// start runs a program and gives its pid and the channel on which its exit
-// code (128+n for a signal) arrives once.
+// start runs a program. It returns the pid and a channel that receives the exit status once (128+n for signal n).
 func (r *reaper) start(c *child) (int, <-chan int, error) {
 	pid, exit, status, err := r.fork(c)
 	if err == nil {
@@ -42,7 +40,8 @@ func (r *reaper) start(c *child) (int, <-chan int, error) {
 func (r *reaper) fork(c *child) (int, <-chan int, *os.File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// A child inherits the score: out of memory, the kernel ends the sandbox's programs before the runner.
+	// Children inherit the score: when memory is exhausted, the kernel ends programs of the sandbox before the
+	// runner.
 	r.setOomScore("500")
 	pid, status, err := c.fork()
 	r.setOomScore("0")
@@ -60,7 +59,7 @@ func (r *reaper) setOomScore(value string) {
 	}
 }
 
-// Loop reaps until the process ends.
+// Loop reaps children until the process ends.
 func (r *reaper) Loop() {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -92,7 +91,7 @@ func (r *reaper) reap() {
 	}
 }
 
-// exitCode is the status as a shell shows it.
+// exitCode is the exit status as a shell shows it.
 func exitCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())

@@ -1,3 +1,4 @@
+// Package spawn starts the programs of a sandbox and reaps them.
 package spawn
 
 import (
@@ -12,23 +13,23 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// TimeoutStatus is the exit status of a program that was ended because its time was up.
+// TimeoutStatus is the exit status of a program that was ended by its timeout.
 const TimeoutStatus = 124
 
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// A Program is what start needs to know about a child of the runner.
+// A Program describes a child of the runner.
 type Program struct {
 	Argv []string
 	Cwd  string
-	Env  map[string]string // on top of the sandbox's own
+	Env  map[string]string // in addition to the sandbox's own
 	User string
-	// files become descriptors 0, 1, 2, …; nil leaves one closed.
+	// Files become descriptors 0, 1, 2, …; nil leaves one closed.
 	Files []*os.File
 	TTY   bool // descriptor 0 becomes the controlling terminal
 }
 
-// A Spawner starts the programs of a sandbox: it knows their users, directories and environment.
+// A Spawner starts the programs of a sandbox, with their user, directory and environment.
 type Spawner struct {
 	cfg    *config.Config
 	Reaper *reaper
@@ -36,7 +37,7 @@ type Spawner struct {
 
 func New(cfg *config.Config) *Spawner { return &Spawner{cfg: cfg, Reaper: newReaper()} }
 
-// Start starts a program in a session of its own and gives its pid and the channel that takes its exit status.
+// Start starts a program in a session of its own. It returns the pid and the channel that receives the exit status.
 func (s *Spawner) Start(p *Program) (int, <-chan int, error) {
 	who, err := s.cfg.Account(p.User)
 	if err != nil {
@@ -52,7 +53,7 @@ func (s *Spawner) Start(p *Program) (int, <-chan int, error) {
 		return 0, nil, err
 	}
 	c := &child{path: path, argv: p.Argv, env: flatten(env), dir: cwd, who: who, tty: p.TTY}
-	// A runner without rights is that user already, and may not even set its groups to none.
+	// An unprivileged runner has this user already and may not set groups.
 	if who != nil && int(who.UID) == os.Geteuid() && int(who.GID) == os.Getegid() {
 		c.who = nil
 	}
@@ -70,7 +71,7 @@ func (s *Spawner) Start(p *Program) (int, <-chan int, error) {
 	return pid, exit, nil
 }
 
-// Directory gives the working directory that a request asks for.
+// Directory returns the working directory that a request asks for, as an absolute path.
 func (s *Spawner) Directory(cwd string) (string, error) {
 	path := s.cfg.Workdir
 	if cwd != "" {
@@ -89,7 +90,7 @@ func (s *Spawner) Directory(cwd string) (string, error) {
 	return path, nil
 }
 
-// environment is what a program sees: ours, the configured one, then the request's.
+// environment merges the default environment, the configured one and the request's, in this order.
 func (s *Spawner) environment(who *account.User, root bool, cwd string, extra map[string]string) map[string]string {
 	name, home := "sandbox", s.cfg.Home
 	switch {
@@ -125,7 +126,7 @@ func flatten(env map[string]string) []string {
 	return list
 }
 
-// LookPath finds a program as the child's own shell would.
+// LookPath finds a program in path, as a shell in cwd would.
 func LookPath(name, cwd, path string) (string, error) {
 	if name == "" {
 		return "", wire.Invalid("argv[0] must not be empty")

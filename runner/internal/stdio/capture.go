@@ -1,11 +1,10 @@
 package stdio
 
-// A Capture keeps the first and the last half of what is written to it.
-// The halves grow as needed, so a short output costs its own length.
+// A Capture keeps the first and the last half of what is written to it. The halves grow as needed.
 type Capture struct {
 	headMax, tailMax int
 	head, tail       []byte
-	next             int // where the oldest byte of a full tail is
+	next             int // index of the oldest byte of a full tail
 	total            int64
 }
 
@@ -15,8 +14,8 @@ func NewCapture(max int) *Capture {
 
 func (c *Capture) Write(p []byte) {
 	c.total += int64(len(p))
-	if room := c.headMax - len(c.head); room > 0 {
-		n := min(room, len(p))
+	if free := c.headMax - len(c.head); free > 0 {
+		n := min(free, len(p))
 		c.head = append(c.head, p[:n]...)
 		p = p[n:]
 	}
@@ -26,8 +25,8 @@ func (c *Capture) Write(p []byte) {
 	if len(p) > c.tailMax {
 		p = p[len(p)-c.tailMax:]
 	}
-	if room := c.tailMax - len(c.tail); room > 0 {
-		n := min(room, len(p))
+	if free := c.tailMax - len(c.tail); free > 0 {
+		n := min(free, len(p))
 		c.tail = append(c.tail, p[:n]...)
 		p = p[n:]
 	}
@@ -38,7 +37,7 @@ func (c *Capture) Write(p []byte) {
 	}
 }
 
-// Bytes is what was kept, in order; truncated tells whether the middle is missing.
+// Bytes returns what was kept, in order, and whether the middle is missing.
 func (c *Capture) Bytes() (kept []byte, truncated bool) {
 	kept = append(c.head, c.tail[c.next:]...)
 	return append(kept, c.tail[:c.next]...), c.total > int64(c.headMax+c.tailMax)

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	cutGrace  = 5 * time.Second // for a slow reader to take the error, before its connection closes
-	exitGrace = 2 * time.Second // for a client to close after it was told the exit
+	cutGrace  = 5 * time.Second // until the connection of a slow reader closes after the error
+	exitGrace = 2 * time.Second // for a client to close after it was sent the exit
 )
 
 // A Source is one output that an attached client follows.
 type Source struct {
 	kind   string
 	Reader *Reader
-	// isScreen: a terminal shows it, so what is old must not make that terminal answer again.
+	// IsScreen: a terminal shows this output, so output from before the attachment is sent without queries.
 	IsScreen bool
 }
 
@@ -35,8 +35,8 @@ func Attach(s *wire.Stream, out *Output, from int64) *Reader {
 	return reader
 }
 
-// Follow passes the sources to the client and each message of the client to
-// take, until the sources are at their end, when exit says what the client is told, or until the client closes.
+// Follow sends the sources to the client and passes each message of the client to take. It ends when the client
+// closes, or after the end of all sources: then it sends the fields that exit returns.
 func Follow(s *wire.Stream, sources []Source, take func(*wire.Message) error, exit func() wire.Fields) error {
 	output, input := make(chan error, len(sources)), make(chan error, 1)
 	for _, src := range sources {
@@ -53,7 +53,7 @@ func Follow(s *wire.Stream, sources []Source, take func(*wire.Message) error, ex
 			return err
 		}
 	}
-	// A client that is writing when we close finds a broken pipe and never reads the exit: closing is left to it.
+	// The client closes first: closing while it writes would break its pipe before it reads the exit.
 	if err := s.Send("exit", exit(), nil); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func Follow(s *wire.Stream, sources []Source, take func(*wire.Message) error, ex
 	return nil
 }
 
-// SendSoFar passes on what the sources have so far, and then the end.
+// SendSoFar sends the output that the sources have now, then the kept message.
 func SendSoFar(s *wire.Stream, sources []Source) error {
 	for _, src := range sources {
 		last := src.Reader.out.Position()
@@ -75,7 +75,7 @@ func SendSoFar(s *wire.Stream, sources []Source) error {
 	return s.Send("kept", nil, nil)
 }
 
-// sendOutput passes on one source as far as until says: see outputReader.next.
+// sendOutput sends one source up to the limit that until sets; see Reader.Next.
 func sendOutput(s *wire.Stream, src Source, until func(end int64) (limit int64, isEnd bool)) error {
 	buf := make([]byte, 32<<10)
 	if src.IsScreen {
@@ -97,7 +97,7 @@ func sendOutput(s *wire.Stream, src Source, until func(end int64) (limit int64, 
 	}
 }
 
-// sendOld passes on what a screen showed before this client attached, without what its terminal would answer.
+// sendOld sends the output from before this client attached, without terminal queries.
 func sendOld(s *wire.Stream, src Source, buf []byte) error {
 	var old []byte
 	first := src.Reader.at

@@ -8,32 +8,34 @@ import (
 )
 
 const (
-	PollInterval = 100 * time.Millisecond // between looks at whether the client is still there
-	GoneGrace    = 2 * time.Second        // for what a client sent before it went
+	PollInterval = 100 * time.Millisecond // between checks whether the client has closed
+	GoneGrace    = 2 * time.Second        // for input that a client sent before it closed
 )
 
+// ErrClientGone is returned when input is given up because its client has closed.
 var ErrClientGone = errors.New("the client is gone")
 
-// Write writes p to a terminal or pipe of the sandbox. While that is full it waits, but for a client that has gone only as
-// long as something is taken now and then. Everything that writes to the file does it here: the deadline is the file's.
+// Write writes p to a terminal or pipe of the sandbox and waits while it is full. Once the client has closed, it
+// gives up when nothing was accepted for GoneGrace. All writes to the file must use it, because it sets the deadline
+// of the file.
 func Write(file *os.File, p []byte, isGone func() bool) error {
-	for taken := time.Now(); ; {
+	for progress := time.Now(); ; {
 		file.SetWriteDeadline(time.Now().Add(PollInterval))
 		n, err := file.Write(p)
 		if !os.IsTimeout(err) {
 			return err
 		}
 		if p = p[n:]; n > 0 {
-			taken = time.Now()
+			progress = time.Now()
 		}
-		if isGone() && time.Since(taken) > GoneGrace {
+		if isGone() && time.Since(progress) > GoneGrace {
 			return ErrClientGone
 		}
 	}
 }
 
-// Copy passes a message's bytes to write, piece by piece. What write does not want any more is dropped: that the
-// program has ended is told elsewhere.
+// Copy passes the body of a message to write in pieces. It ignores other errors of write than ErrClientGone: the end
+// of the program is reported separately.
 func Copy(body io.Reader, write func([]byte) error) error {
 	buf := make([]byte, 16<<10)
 	for {

@@ -1,3 +1,5 @@
+// Package stdio keeps the output of programs for the clients that attach to them, and passes the input of clients to
+// programs.
 package stdio
 
 import (
@@ -10,43 +12,43 @@ import (
 
 const slowReaderAfter = 30 * time.Second
 
+// ErrSlowReader is returned to a reader that was cut off.
 var ErrSlowReader = wire.NewError(wire.CodeSlowReader, "the reader fell too far behind and was cut off", nil)
 
-// An Output keeps the recent bytes of one stream and passes them to readers.
-// While a reader is attached the writer waits for it, so that it misses
-// nothing; a reader that takes nothing for 30 seconds is cut off.
+// An Output keeps the recent bytes of one stream and passes them to readers. While a reader is attached the writer
+// waits for it, so that the reader misses nothing. A reader that reads nothing for 30 seconds is cut off.
 type Output struct {
 	max           int
-	readerTimeout time.Duration // with a reader that takes nothing
+	readerTimeout time.Duration // after which a reader that reads nothing is cut off
 
 	mu             sync.Mutex
 	changed        *sync.Cond
 	ring           []byte // grows to max, then wraps: byte n of the stream is at n % max
 	end            int64  // bytes written so far
 	closed         bool
-	waitsForReader bool // wait for the first reader before dropping anything
-	wasRead        bool // somebody has attached
+	waitsForReader bool // do not drop anything before the first reader has attached
+	wasRead        bool // a reader has attached
 	readers        map[*Reader]bool
 }
 
-// An Reader is one reader's place in an output. It belongs to one goroutine.
+// A Reader is the position of one reader in an output. It belongs to one goroutine.
 type Reader struct {
 	out    *Output
 	at     int64
-	oldEnd int64 // where the output ended when it attached: what comes before is old
-	IsNew  bool  // nobody had attached before
+	oldEnd int64 // end of the output when the reader attached
+	IsNew  bool  // no reader had attached before
 	moved  time.Time
 	err    error  // why it was cut off
 	onCut  func() // called once when it is cut off; may be nil
 }
 
-func NewOutput(max int, hold bool) *Output {
-	o := &Output{max: max, readerTimeout: slowReaderAfter, waitsForReader: hold, readers: map[*Reader]bool{}}
+func NewOutput(max int, waitsForReader bool) *Output {
+	o := &Output{max: max, readerTimeout: slowReaderAfter, waitsForReader: waitsForReader, readers: map[*Reader]bool{}}
 	o.changed = sync.NewCond(&o.mu)
 	return o
 }
 
-// Write appends p, waiting for attached readers to make room.
+// Write appends p. It waits while an attached reader would miss bytes.
 func (o *Output) Write(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,20 +65,19 @@ func (o *Output) Write(p []byte) {
 	}
 }
 
-// writable is how many bytes can be written before a reader would miss some.
+// writable counts the bytes that can be written before a reader would miss some.
 func (o *Output) writable() int {
-	room := o.max
+	free := o.max
 	for r := range o.readers {
-		room = min(room, int(r.at+int64(o.max)-o.end))
+		free = min(free, int(r.at+int64(o.max)-o.end))
 	}
 	if o.waitsForReader {
-		room = min(room, o.max-int(o.end))
+		free = min(free, o.max-int(o.end))
 	}
-	return room
+	return free
 }
 
-// waitForReaders waits for a change and cuts off readers that have stood still
-// for too long while the writer waited.
+// waitForReaders waits for a change. It cuts off readers that have not read for too long while the writer waited.
 func (o *Output) waitForReaders(since time.Time) {
 	if len(o.readers) > 0 {
 		timer := time.AfterFunc(o.readerTimeout/10, func() {
@@ -121,7 +122,7 @@ func (o *Output) Position() int64 {
 	return o.end
 }
 
-// Close ends the stream; readers get what is left and then io.EOF.
+// Close ends the stream. Readers get the remaining bytes and then io.EOF.
 func (o *Output) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -157,8 +158,9 @@ func (r *Reader) Detach() {
 	r.out.changed.Broadcast()
 }
 
-// Next waits for bytes, copies some into p and moves past them. It reads as far as until says, of the end of what was written so far,
-// and returns io.EOF there if that is the end, or at the end of the stream.
+// Next waits for bytes, copies some into p and advances. until maps the current end of the output to the limit up to
+// which it reads. At the limit it returns io.EOF if isEnd is set, otherwise it waits for a higher limit or the end of
+// the stream.
 func (r *Reader) Next(p []byte, until func(end int64) (limit int64, isEnd bool)) (offset int64, n int, err error) {
 	o := r.out
 	o.mu.Lock()
@@ -181,10 +183,10 @@ func (r *Reader) Next(p []byte, until func(end int64) (limit int64, isEnd bool))
 	}
 }
 
-// NoLimit is for next: read whatever is there.
+// NoLimit is the until of a reader that reads everything.
 func NoLimit(end int64) (limit int64, isEnd bool) { return end, false }
 
-// EndWithout is where the stream ends without up to n copies of the suffix.
+// EndWithout is the end of the stream without up to n copies of the suffix at its end.
 func (o *Output) EndWithout(suffix string, n int) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -201,7 +203,7 @@ func (o *Output) EndWithout(suffix string, n int) int64 {
 	return end
 }
 
-// Update runs change while no reader asks for its limit, and makes readers ask again.
+// Update runs change while no reader evaluates its until function, and makes the readers evaluate it again.
 func (o *Output) Update(change func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// A span is a part of some bytes.
+// A span is a range of bytes.
 type span struct{ From, To int }
 
 const (
@@ -16,29 +16,30 @@ const (
 	esc = 0x1b
 )
 
-// The start of what a terminal shows may be the end of a sequence or of a line; so far its end is looked for.
+// Output that was cut may start inside a control sequence or a line, whose end is searched within this many bytes.
 const maxCutBytes = 256
 
-// Control sequences that a terminal answers, by what follows the introducer.
+// Control sequences that a terminal answers, matched after their introducer.
 var (
 	csiQueries = regexp.MustCompile(`^(?:` +
 		`[<=?]?[0-9;:]*n|` + // DSR; with > it sets a mode
 		`[<=>?]?[0-9;:]*c|` + // DA
 		`[<=>?]?[0-9;:]*\$p|` + // DECRQM
 		`>[0-9;:]*q|` + // XTVERSION
-		`(?:1[134568]|19|2[01])[0-9;:]*t|` + // reports of the window
-		`\?[0-9;:]*[uSm]|` + // the keyboard's protocol and modifiers, graphics
-		`\?2048h|` + // reports of the size, of which the first comes at once
+		`(?:1[134568]|19|2[01])[0-9;:]*t|` + // window reports
+		`\?[0-9;:]*[uSm]|` + // keyboard protocol and modifiers, graphics
+		`\?2048h|` + // size reports, of which the first is sent at once
 		`[0-9;:]*x|` + // DECREQTPARM
-		`[0-9;:]*(?:\*y|\$[uw]|&u|'\||#[RS|])` + // checksums, states, the locator, colours
+		`[0-9;:]*(?:\*y|\$[uw]|&u|'\||#[RS|])` + // checksums, states, locator, colours
 		`)$`)
 	oscQueries = regexp.MustCompile(`(?s)(?:[;=]\?(?:;|$)|^6[01](?:;|$)|^1337;Report)`)
-	dcsQueries = regexp.MustCompile(`^(?:[0-9;:]*[+$]q|tmux;)`) // XTGETTCAP, DECRQSS, and whatever is passed through tmux
+	dcsQueries = regexp.MustCompile(`^(?:[0-9;:]*[+$]q|tmux;)`) // XTGETTCAP, DECRQSS, and anything passed through tmux
 )
 
-// WithoutQueries gives the parts of kept terminal output that are shown to a terminal again: all but what makes the
-// terminal answer, because the program that asked has its answer, and the shell would take a second one for typed keys.
-// If isCut, kept starts in the middle of the output. A sequence that kept ends in the middle of stays: its rest is yet to come.
+// WithoutQueries returns the parts of kept terminal output that may be shown to a terminal again: all but the queries
+// that a terminal answers. The program that sent a query has its answer already, and the shell would take a second
+// one for typed keys. With isCut, kept starts in the middle of the output. An incomplete sequence at the end stays,
+// because its rest follows.
 func WithoutQueries(kept []byte, isCut bool) (parts []span) {
 	from, at := 0, 0
 	if isCut {
@@ -61,7 +62,7 @@ func WithoutQueries(kept []byte, isCut bool) (parts []span) {
 	return parts
 }
 
-// cutSequence is how many bytes at the start may belong to a sequence whose start is missing.
+// cutSequence counts the bytes at the start that may belong to a sequence whose start is missing.
 func cutSequence(kept []byte) int {
 	for i, b := range kept {
 		if i == maxCutBytes {
@@ -78,13 +79,14 @@ func cutSequence(kept []byte) int {
 	}
 	for i, b := range kept {
 		if b < 0x80 || b >= 0xc0 || i == 3 {
-			return i // no longer within a character
+			return i // not within a UTF-8 character any more
 		}
 	}
 	return len(kept)
 }
 
-// sequenceAt is the length of what text starts with, a plain byte or a control sequence, and whether it is shown again.
+// sequenceAt returns the length of the plain byte or control sequence that text starts with, and whether it is shown
+// again.
 func sequenceAt(text []byte) (length int, isShown bool) {
 	introducer, start := byte(0), 2
 	switch {
@@ -95,7 +97,7 @@ func sequenceAt(text []byte) (length int, isShown bool) {
 	case text[0] == esc:
 		introducer = text[1]
 	case text[0] == 0xc2 && text[1] >= 0x90 && text[1] <= 0x9f:
-		introducer = text[1] - 0x40 // the same of one character
+		introducer = text[1] - 0x40 // the 8-bit form of the introducer
 	default:
 		return 1, true
 	}
@@ -103,7 +105,7 @@ func sequenceAt(text []byte) (length int, isShown bool) {
 	case introducer == 'Z':
 		return 2, false
 	case introducer < ' ':
-		return 1, false // a control within a sequence, which no program sends
+		return 1, false // a control character within a sequence, which no program sends
 	case introducer == '[':
 		return controlAt(text, start)
 	case introducer == ']' || introducer == 'P' || introducer == '_' || introducer == '^' || introducer == 'X':
@@ -119,7 +121,7 @@ func controlAt(text []byte, start int) (int, bool) {
 		case b >= 0x40 && b <= 0x7e:
 			return i + 1, !csiQueries.Match(text[start : i+1])
 		case b < ' ' || b > 0x7e:
-			return i, false // broken off
+			return i, false // incomplete
 		}
 	}
 	return len(text), true
@@ -139,7 +141,7 @@ func stringAt(text []byte, start int, introducer byte) (int, bool) {
 		case b == can || b == sub:
 			return i + 1, false
 		case b == esc:
-			return i, false // broken off
+			return i, false // incomplete
 		}
 		if end > 0 {
 			return end, !asks(introducer, text[start:i])
@@ -157,5 +159,5 @@ func asks(introducer byte, content []byte) bool {
 	case introducer == 'P':
 		return dcsQueries.Match(content)
 	}
-	return introducer == '_' // the answers of kitty's graphics
+	return introducer == '_' // kitty graphics are answered
 }

@@ -1,3 +1,4 @@
+// Package terminal creates pseudo terminals and filters the output that is shown to a terminal again.
 package terminal
 
 import (
@@ -12,12 +13,13 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
+// Size is the size of a terminal, as requests contain it.
 type Size struct {
 	Cols int `json:"cols"`
 	Rows int `json:"rows"`
 }
 
-const ioctlGetPeer = 0x5441 // TIOCGPTPEER: opens the slave without a path, so /dev/pts need not be there
+const ioctlGetPeer = 0x5441 // TIOCGPTPEER: opens the slave without a path, so /dev/pts need not be mounted
 
 const (
 	defaultRows = 40
@@ -26,24 +28,24 @@ const (
 
 type winsize struct{ rows, cols, x, y uint16 }
 
-// A Terminal is the master side of a pseudo terminal. It does not block: file
-// waits through the runtime, fd is for direct reads and ioctls.
+// A Terminal is the master side of a pseudo terminal. It does not block: File waits through the Go runtime, fd is for
+// direct reads and ioctls.
 type Terminal struct {
 	File *os.File
 
 	mu sync.RWMutex
-	fd int // -1 once closed: the number may belong to another file by then
+	fd int // -1 once closed, because the number may belong to another file then
 }
 
-// Close lets go of the terminal; later calls fail with EBADF.
+// Close closes the terminal. Later calls fail with EBADF.
 func (t *Terminal) Close() {
 	t.mu.Lock()
 	t.fd = -1
 	t.mu.Unlock()
-	t.File.Close() // waits for reads, which take the lock
+	t.File.Close() // waits for reads, which hold the lock
 }
 
-// Read reads what is there now; EAGAIN means nothing.
+// Read returns the bytes that are there now, or EAGAIN.
 func (t *Terminal) Read(p []byte) (int, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -61,7 +63,8 @@ func (t *Terminal) ioctl(request uintptr, arg unsafe.Pointer) error {
 	return sys.Ioctl(t.fd, request, arg)
 }
 
-// Open makes a pseudo terminal and opens its slave side, which belongs to owner. Rows or columns of 0 are the default.
+// Open creates a pseudo terminal and opens its slave side, which belongs to owner. 0 rows or columns mean the
+// default.
 func Open(rows, cols int, owner *account.User) (master *Terminal, slave *os.File, err error) {
 	if rows == 0 {
 		rows = defaultRows
@@ -95,7 +98,7 @@ func Open(rows, cols int, owner *account.User) (master *Terminal, slave *os.File
 	return master, os.NewFile(uintptr(peer), "terminal"), master.Resize(rows, cols)
 }
 
-// openPeer opens the slave side of a master: by the kernel's own call or, in a kernel that has none (gVisor), by its name.
+// openPeer opens the slave side of a master: with TIOCGPTPEER, or by its path in a kernel without that call (gVisor).
 func openPeer(master int) (int, error) {
 	const flags = syscall.O_RDWR | syscall.O_NOCTTY | syscall.O_CLOEXEC
 	peer, _, errno := syscall.Syscall(syscall.SYS_IOCTL, uintptr(master), ioctlGetPeer, flags)
@@ -120,14 +123,15 @@ func (t *Terminal) Resize(rows, cols int) error {
 	return nil
 }
 
-// ForegroundGroup is the process group that the terminal's keys act on; 0 when there is none. Some kernels do not tell (gVisor).
-func (t *Terminal) ForegroundGroup() (group int, isTold bool) {
+// ForegroundGroup is the process group that receives the terminal's signals; 0 when there is none. Some kernels do
+// not report it (gVisor).
+func (t *Terminal) ForegroundGroup() (group int, isKnown bool) {
 	var found int32
 	err := t.ioctl(syscall.TIOCGPGRP, unsafe.Pointer(&found))
 	return int(found), err != syscall.ENOTTY
 }
 
-// ReadsLines tells whether the terminal collects lines itself. A line editor switches that off while it reads.
+// ReadsLines tells whether the terminal is in line mode (ICANON). A line editor switches it off while it reads.
 func (t *Terminal) ReadsLines() bool {
 	var modes syscall.Termios
 	if err := t.ioctl(syscall.TCGETS, unsafe.Pointer(&modes)); err != nil {
@@ -136,6 +140,7 @@ func (t *Terminal) ReadsLines() bool {
 	return modes.Lflag&syscall.ICANON != 0
 }
 
+// CheckSize rejects sizes out of range. 0 means the default.
 func CheckSize(rows, cols int) error {
 	if rows < 0 || rows > 1000 || cols < 0 || cols > 1000 {
 		return wire.Invalid("rows and cols must be 1 to 1000")

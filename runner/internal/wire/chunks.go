@@ -7,12 +7,12 @@ import (
 
 const drainTimeout = 10 * time.Second
 
-// A ChunkReader joins the bodies of a stream's chunk messages, up to the end message.
+// A ChunkReader joins the bodies of the chunk messages of a stream, up to the end message.
 type ChunkReader struct {
 	Stream *Stream
 	body   io.Reader
 	isDone bool
-	isGone bool // the client closed, or broke the protocol beyond repair
+	isGone bool // the client closed, or violated the framing
 }
 
 func (c *ChunkReader) Read(p []byte) (int, error) {
@@ -45,8 +45,8 @@ func (c *ChunkReader) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Fail tells the client of err and takes what it still sends: closing on a
-// client that writes would destroy the message on its way.
+// Fail sends err to the client and reads what the client still sends, until it closes. Closing while the client
+// writes would destroy the error on its way.
 func (c *ChunkReader) Fail(err error) error {
 	if c.isGone {
 		return nil

@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// Fields is a JSON object on its way to a client.
+// Fields is a JSON object to be sent to a client.
 type Fields = map[string]any
 
-// A Error is a failure that the client is told about. Its code and the
-// fields of its detail are a row of the contract's ERRORS table.
+// An Error is a failure that is reported to the client. Its code and the fields of its detail are a row of the
+// contract's ERRORS table.
 type Error struct {
 	Code    string
 	Message string
@@ -24,7 +24,7 @@ func NewError(code, message string, detail Fields) *Error {
 
 func (e *Error) Error() string { return e.Message }
 
-// The codes that the runner may send; errors_test.go compares them with the contract.
+// The codes that the runner sends; errors_test.go compares them with the contract.
 const (
 	CodeInvalidRequest   = "INVALID_REQUEST"
 	CodeUnauthorized     = "UNAUTHORIZED"
@@ -52,7 +52,7 @@ const (
 	codeInternal         = "INTERNAL"
 )
 
-// Invalid is the error of a request that breaks a rule of the protocol.
+// Invalid is the error of a request that violates the protocol.
 func Invalid(format string, args ...any) *Error {
 	issue := fmt.Sprintf(format, args...)
 	return NewError(CodeInvalidRequest, issue, Fields{"issue": issue})
@@ -63,12 +63,12 @@ func TooManyWaiting(what string, limit int) *Error {
 	return NewError(CodeTooManyWaiting, fmt.Sprintf("too many %s (the limit is %d); try again later", what, limit), Fields{"what": what, "limit": limit})
 }
 
-// Unsupported is the error of what cannot be had in this sandbox.
+// Unsupported is the error of a feature that this sandbox does not have.
 func Unsupported(what string) *Error {
 	return NewError(codeUnsupported, "not supported here: "+what, Fields{"what": what})
 }
 
-// pathErrors gives an errno of a file call its code; the text precedes the path.
+// pathErrors maps the errno of a file call to a code and the text before the path.
 var pathErrors = map[syscall.Errno]struct{ code, text string }{
 	syscall.ENOENT:    {CodeFileNotFound, "no such file or directory"},
 	syscall.EACCES:    {CodePermissionDenied, "permission denied"},
@@ -84,8 +84,8 @@ var pathErrors = map[syscall.Errno]struct{ code, text string }{
 	syscall.ELOOP:     {CodePathOutside, "path is not accessible through the file API"},
 }
 
-// PathError turns the failure of a call on path into what the client is told.
-// An error that already has a code passes unchanged.
+// PathError turns the failure of a call on path into an Error. An error that already has a code is returned
+// unchanged.
 func PathError(path string, err error) error {
 	var known *Error
 	if err == nil || errors.As(err, &known) {
@@ -103,7 +103,7 @@ func PathError(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// asError gives any error a code: what has none is INTERNAL.
+// asError gives an error without a code the code INTERNAL.
 func asError(err error) *Error {
 	var known *Error
 	if errors.As(err, &known) {
@@ -112,7 +112,7 @@ func asError(err error) *Error {
 	return NewError(codeInternal, err.Error(), Fields{"message": err.Error()})
 }
 
-// ErrorFields is what an error line says.
+// ErrorFields are the fields of an error message.
 func ErrorFields(err error) Fields {
 	e := asError(err)
 	detail := e.Detail
@@ -122,7 +122,7 @@ func ErrorFields(err error) Fields {
 	return Fields{"code": e.Code, "message": e.Message, "detail": detail}
 }
 
-// CodeOf is the code of an error that has one already.
+// CodeOf is the code of an Error; empty for other errors.
 func CodeOf(err error) string {
 	var known *Error
 	if errors.As(err, &known) {

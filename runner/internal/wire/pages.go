@@ -7,23 +7,24 @@ import (
 )
 
 const (
-	PageBytes    = 128 << 10 // a page goes out when it has this much
-	OnePageBytes = 4 << 20   // of the one page of a request that is no stream
+	PageBytes    = 128 << 10 // a page is sent when it has this many bytes
+	OnePageBytes = 4 << 20   // limit of the single page of a request without a stream
 )
 
+// ErrFull is returned when the list has reached its limit.
 var ErrFull = errors.New("the list is full")
 
-// Pages gather the items of a list into JSON arrays of bounded size. On a stream each goes out when it is full; without one
-// there is one page, and what does not fit is left out.
+// Pages collect the items of a list into JSON arrays of bounded size. On a stream each page is sent when it is full.
+// Without a stream there is one page, and items beyond its limit are left out.
 type Pages struct {
-	Stream    *Stream // nil: one page
+	Stream    *Stream // nil: a single page
 	Limit     int     // items of all pages together
 	Count     int
 	Truncated bool
 	buf       bytes.Buffer
 }
 
-// Add gives errEnough when there is no room, or the error of a client that is gone. On a stream it may wait for the client.
+// Add returns ErrFull when the limit is reached, or the error of sending. On a stream it may wait for the client.
 func (p *Pages) Add(item any) error {
 	text, err := json.Marshal(item)
 	if err != nil {
@@ -52,7 +53,7 @@ func (p *Pages) flush() error {
 	return err
 }
 
-// Page is the page gathered so far.
+// Page returns the page collected so far.
 func (p *Pages) Page() []byte {
 	if p.buf.Len() == 0 {
 		return []byte("[]")
@@ -61,7 +62,7 @@ func (p *Pages) Page() []byte {
 	return p.buf.Bytes()
 }
 
-// Finish sends what is left and the end.
+// Finish sends the last page and the done message.
 func (p *Pages) Finish() error {
 	if p.buf.Len() > 0 {
 		if err := p.flush(); err != nil {

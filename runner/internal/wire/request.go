@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// A Request is one message of a client. Its body has size bytes and is read
-// from the connection as it is consumed: on a shared connection the next
-// request is read only when the body is at its end or the handler returned.
+// A Request is one message of a client. Its body is read from the connection as the handler consumes it: on a shared
+// connection the next request is read when the body is at its end or the handler has returned.
 type Request struct {
 	ID       string
 	Kind     string
@@ -19,12 +18,12 @@ type Request struct {
 	HasBody  bool
 	Size     int64
 	Body     io.Reader
-	Gone     <-chan struct{} // closed when a shared connection's client is done
-	IsStream bool            // the request asks for the stream form of its type
-	Admitted any             // what the admission of its type left for the handler
+	Gone     <-chan struct{} // closed when the client of a shared connection has closed
+	IsStream bool            // the client asks for the stream form of this type
+	Admitted any             // set by the admission of this type for its handler
 }
 
-// IsGone tells whether the client of a shared connection is done.
+// IsGone tells whether the client of a shared connection has closed.
 func (q *Request) IsGone() bool {
 	select {
 	case <-q.Gone:
@@ -34,7 +33,7 @@ func (q *Request) IsGone() bool {
 	}
 }
 
-// Decode reads the request's own fields into v.
+// Decode reads the fields of the request into v.
 func (q *Request) Decode(v any) error {
 	if err := json.Unmarshal(q.Raw, v); err != nil {
 		return Invalid("%s: %v", q.Kind, err)
@@ -42,30 +41,20 @@ func (q *Request) Decode(v any) error {
 	return nil
 }
 
-// A Handler answers one small request. It runs on a goroutine of its own.
-// A body that is not nil travels behind the reply, which gets "bytes".
+// A Handler answers one request. It runs on a goroutine of its own. A body that is not nil is sent after the reply,
+// which then has the field bytes.
 type Handler func(q *Request) (reply Fields, body []byte, err error)
 
-// A StreamHandler takes over the connection of its request. It sends the reply
-// with s.reply, then stream messages; when it returns the connection closes. An
-// error that it returns is sent first, as the reply if there was none yet.
+// A StreamHandler takes over the connection of its request. It sends the reply with Stream.Reply, then stream
+// messages. When it returns, the connection closes. An error that it returns is sent before that; it is the reply if
+// none was sent.
 type StreamHandler func(s *Stream, q *Request) error
 
-const MaxTimeout = 100 * 365 * 24 * time.Hour
-
-// Milliseconds is a timeout that a client asks for. One that a duration cannot hold is a hundred years.
-func Milliseconds(ms int64) time.Duration {
-	if ms > int64(MaxTimeout/time.Millisecond) {
-		return MaxTimeout
-	}
-	return time.Duration(ms) * time.Millisecond
-}
-
-// Answer runs one handler and sends what it gives.
+// Answer runs a handler and sends its reply or its error.
 func Answer(h Handler, q *Request, out *Writer) {
 	defer func() {
 		if p := recover(); p != nil {
-			out.Fail(q.ID, fmt.Errorf("%s failed: %v", q.Kind, p)) // PID 1 lives on
+			out.Fail(q.ID, fmt.Errorf("%s failed: %v", q.Kind, p)) // a panic must not end PID 1
 		}
 	}()
 	reply, body, err := h(q)
@@ -76,13 +65,14 @@ func Answer(h Handler, q *Request, out *Writer) {
 	out.Message(q.Kind, q.ID, reply, body)
 }
 
-func ServeStream(take StreamHandler, s *Stream, q *Request) {
+// ServeStream runs a stream handler and sends its error, unless the connection is closed.
+func ServeStream(h StreamHandler, s *Stream, q *Request) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.Out.Fail("", fmt.Errorf("%s failed: %v", q.Kind, p))
 		}
 	}()
-	err := take(s, q)
+	err := h(s, q)
 	if err == nil || isClosed(err) {
 		return
 	}
@@ -93,7 +83,7 @@ func ServeStream(take StreamHandler, s *Stream, q *Request) {
 	s.Out.Fail(q.ID, err)
 }
 
-// ReadRequest reads one request line. The request is there beside an error as soon as its id is known.
+// ReadRequest reads one request line. The request is returned together with an error if its id is known.
 func ReadRequest(in *Reader) (*Request, error) {
 	line, err := in.Line()
 	if err != nil {
@@ -127,4 +117,15 @@ func ReadRequest(in *Reader) (*Request, error) {
 
 func isClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, ErrReset)
+}
+
+// MaxTimeout is the longest timeout; a time.Duration cannot hold every number of milliseconds.
+const MaxTimeout = 100 * 365 * 24 * time.Hour
+
+// Milliseconds converts a timeout that a client asks for, limited to MaxTimeout.
+func Milliseconds(ms int64) time.Duration {
+	if ms > int64(MaxTimeout/time.Millisecond) {
+		return MaxTimeout
+	}
+	return time.Duration(ms) * time.Millisecond
 }

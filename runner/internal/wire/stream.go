@@ -8,25 +8,8 @@ import (
 	"sandglass/runner/internal/sys"
 )
 
-// IsGone tells whether the client has closed its side, even while some of what it sent has not been read.
-func (s *Stream) IsGone() bool {
-	switch conn := s.Conn.(type) {
-	case interface{ IsGone() bool }:
-		return conn.IsGone()
-	case syscall.Conn:
-		raw, err := conn.SyscallConn()
-		if err != nil {
-			return true
-		}
-		gone := false
-		err = raw.Control(func(fd uintptr) { gone = sys.HasHungUp(int32(fd)) })
-		return gone || err != nil
-	}
-	return false
-}
-
-// A Stream is a connection that one request has taken over.
-// next belongs to one goroutine; reply and send may be called from any.
+// A Stream is a connection that one request has taken over. Next belongs to one goroutine; Reply and Send may be
+// called from any.
 type Stream struct {
 	ID      string
 	Kind    string
@@ -36,13 +19,13 @@ type Stream struct {
 	replied bool
 }
 
-// A Message is what a client sends in a stream after its request. The body
-// must be read to its end before the next message.
+// A Message is sent by a client on a stream after its request. The body must be read to its end before the next
+// message.
 type Message struct {
 	Type  string `json:"type"`
 	Bytes *int64 `json:"bytes"`
 	Raw   json.RawMessage
-	Body  io.Reader // empty when there are no bytes
+	Body  io.Reader // empty if the message has no bytes
 }
 
 func (m *Message) Decode(v any) error {
@@ -52,24 +35,24 @@ func (m *Message) Decode(v any) error {
 	return nil
 }
 
-// Reply sends the first message back.
+// Reply sends the reply to the request of the stream.
 func (s *Stream) Reply(f Fields) error {
 	s.replied = true
 	return s.Out.Message(s.Kind, s.ID, f, nil)
 }
 
-// ReplyWithBody sends the first message back, followed by exactly n bytes of r.
+// ReplyWithBody sends the reply, followed by exactly n bytes of r.
 func (s *Stream) ReplyWithBody(f Fields, n int64, r io.Reader) error {
 	s.replied = true
 	return s.Out.messageFrom(s.Kind, s.ID, f, n, r)
 }
 
-// Send sends a stream message; a body that is not nil travels behind it.
+// Send sends a stream message. A body that is not nil follows it.
 func (s *Stream) Send(kind string, f Fields, body []byte) error {
 	return s.Out.Message(kind, "", f, body)
 }
 
-// Next reads the client's next message; io.EOF means that the client is done.
+// Next reads the client's next message. It returns io.EOF when the client has closed.
 func (s *Stream) Next() (*Message, error) {
 	line, err := s.In.Line()
 	if err != nil {
@@ -88,4 +71,21 @@ func (s *Stream) Next() (*Message, error) {
 	}
 	m.Body = s.In.Body(size)
 	return m, nil
+}
+
+// IsGone tells whether the client has closed its side, even if some of its bytes are still unread.
+func (s *Stream) IsGone() bool {
+	switch conn := s.Conn.(type) {
+	case interface{ IsGone() bool }:
+		return conn.IsGone()
+	case syscall.Conn:
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			return true
+		}
+		gone := false
+		err = raw.Control(func(fd uintptr) { gone = sys.HasHungUp(int32(fd)) })
+		return gone || err != nil
+	}
+	return false
 }

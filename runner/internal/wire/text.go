@@ -6,12 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// ExactBase64 is the base64 of what JSON text cannot carry, else empty.
+// ExactBase64 is the base64 of a text that is not valid UTF-8; empty for other texts.
 func ExactBase64(text string) string {
 	if utf8.ValidString(text) {
 		return ""
 	}
 	return base64.StdEncoding.EncodeToString([]byte(text))
+}
+
+// Text replaces the bytes of s that are not UTF-8, so that it fits a JSON string.
+func Text(s string) string {
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// AddExact adds the field <name>_base64 if the value is not valid UTF-8.
+func AddExact(f Fields, name, value string) {
+	if encoded := ExactBase64(value); encoded != "" {
+		f[name+"_base64"] = encoded
+	}
 }
 
 const (
@@ -20,23 +32,11 @@ const (
 	Letters   = LowerCase + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
-// IsName holds for at most max bytes, the first of them in anywhere, the others in anywhere or later. It is no regular
-// expression: compiling two of them took half of the time that the runner needs to start.
+// IsName tells whether a name has 1 to max bytes, the first of them in anywhere and the others in anywhere or later.
+// It uses no regular expression: compiling two of them took half of the time that the runner needs to start.
 func IsName(name string, max int, anywhere, later string) bool {
 	if name == "" || len(name) > max || strings.IndexByte(anywhere, name[0]) < 0 {
 		return false
 	}
 	return strings.Trim(name, anywhere+later) == ""
-}
-
-// Text makes bytes from the sandbox fit for a JSON string.
-func Text(s string) string {
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
-
-// AddExact adds name_base64 when the value cannot be said in a JSON string.
-func AddExact(f Fields, name, value string) {
-	if encoded := ExactBase64(value); encoded != "" {
-		f[name+"_base64"] = encoded
-	}
 }

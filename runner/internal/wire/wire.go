@@ -1,3 +1,5 @@
+// Package wire defines the messages of the runner protocol: their framing, errors, requests and streams. PROTOCOL.md
+// describes them.
 package wire
 
 import (
@@ -9,13 +11,14 @@ import (
 	"sync"
 )
 
+// ErrReset is returned by a stream of the multiplexer that the client has reset.
 var ErrReset = errors.New("stream was reset")
 
 const (
 	MaxLineBytes = 8 << 20
-	MaxBodyBytes = 64 << 20 // of one message on a shared connection
+	MaxBodyBytes = 64 << 20 // limit for one message on a shared connection
 	readBuffer   = 4096
-	CopyBuffer   = 256 << 10 // a file body moves in pieces of this size
+	CopyBuffer   = 256 << 10 // a file body is copied in pieces of this size
 )
 
 var ErrLineTooLong = errors.New("line is longer than 8 MiB")
@@ -26,8 +29,7 @@ type Conn interface {
 	CloseWrite() error
 }
 
-// A Reader takes lines and bodies off a byte stream. A body that is still
-// unread is skipped by the next call to line.
+// A Reader reads lines and bodies from a byte stream. Line skips a body that is still unread.
 type Reader struct {
 	Buf     *bufio.Reader
 	pending *io.LimitedReader
@@ -37,7 +39,7 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{Buf: bufio.NewReaderSize(r, readBuffer)}
 }
 
-// Line returns the next line without its newline. The bytes are the caller's.
+// Line returns the next line without its newline. The caller owns the bytes.
 func (w *Reader) Line() ([]byte, error) {
 	if w.pending != nil && w.pending.N > 0 {
 		if _, err := io.Copy(io.Discard, w.pending); err != nil {
@@ -67,14 +69,14 @@ func (w *Reader) Line() ([]byte, error) {
 	}
 }
 
-// Body gives the n bytes that follow the line just read.
+// Body returns the n bytes that follow the line just read.
 func (w *Reader) Body(n int64) io.Reader {
 	w.pending = &io.LimitedReader{R: w.Buf, N: n}
 	return &wholeBody{w.pending}
 }
 
-// A wholeBody reports a byte stream that ends inside the body as an error, so
-// that half a file is never taken for a whole one.
+// A wholeBody returns an error if the byte stream ends inside the body, so that a part of a file is never taken for
+// the whole.
 type wholeBody struct{ limited *io.LimitedReader }
 
 func (b *wholeBody) Read(p []byte) (int, error) {
@@ -85,20 +87,21 @@ func (b *wholeBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A Writer sends messages, each whole, from any goroutine.
+// A Writer sends whole messages from any goroutine.
 type Writer struct {
-	mu sync.Mutex // held across one message with its body
+	mu sync.Mutex // held while one message and its body are written
 	w  io.Writer
 }
 
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
-// Message sends one message. id is left out when empty, bytes when body is nil.
+// Message sends one message. An empty id is left out. A body that is not nil follows the message.
 func (w *Writer) Message(kind, id string, f Fields, body []byte) error {
-	if body == nil {
-		return w.write(kind, id, f, nil)
+	size := int64(-1)
+	if body != nil {
+		size = int64(len(body))
 	}
-	line, err := EncodeLine(kind, id, f, int64(len(body)))
+	line, err := EncodeLine(kind, id, f, size)
 	if err != nil {
 		return err
 	}
@@ -115,19 +118,8 @@ func (w *Writer) Message(kind, id string, f Fields, body []byte) error {
 	return err
 }
 
-func (w *Writer) write(kind, id string, f Fields, _ []byte) error {
-	line, err := EncodeLine(kind, id, f, -1)
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, err = w.w.Write(line)
-	return err
-}
-
-// messageFrom sends one message and exactly n bytes of r behind it. When r has
-// fewer, the stream is beyond repair and the error must close it.
+// messageFrom sends one message and exactly n bytes of r. If r has fewer, the framing is broken and the caller must
+// close the connection.
 func (w *Writer) messageFrom(kind, id string, f Fields, n int64, r io.Reader) error {
 	line, err := EncodeLine(kind, id, f, n)
 	if err != nil {
@@ -149,12 +141,12 @@ func (w *Writer) messageFrom(kind, id string, f Fields, n int64, r io.Reader) er
 	return err
 }
 
-// Fail sends an error line.
+// Fail sends an error message.
 func (w *Writer) Fail(id string, err error) error {
 	return w.Message("error", id, ErrorFields(err), nil)
 }
 
-// EncodeLine makes the line of a message; size below 0 means no body.
+// EncodeLine encodes a message as a line. A negative size means that it has no body.
 func EncodeLine(kind, id string, f Fields, size int64) ([]byte, error) {
 	head := Fields{"type": kind}
 	for k, v := range f {
