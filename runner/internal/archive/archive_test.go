@@ -160,7 +160,7 @@ func TestAnArchiveComesOutAsItWentIn(t *testing.T) {
 	}
 }
 
-// leftOut is what the comments of a tar say.
+// leftOut returns the comments of a tar.
 func leftOut(t *testing.T, content []byte) (comments []string) {
 	t.Helper()
 	for r := tar.NewReader(bytes.NewReader(content)); ; {

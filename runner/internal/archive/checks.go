@@ -12,7 +12,7 @@ import (
 
 const maxNameBytes = 255
 
-// safeName cleans an entry's name, or says what is wrong with it.
+// safeName cleans the name of an entry. The error says why a name is rejected.
 func safeName(name string) (string, error) {
 	switch {
 	case name == "":
@@ -39,15 +39,15 @@ func unsafeEntry(name, issue string) error {
 	return wire.NewError(wire.CodeArchiveUnsafe, "archive refused: "+name+": "+issue, wire.Fields{"entry": name, "issue": issue})
 }
 
-// archiveError says that it is the archive that is broken, unless something else is known to be.
+// archiveError is the error of reading an archive: an error without a code means that the archive is invalid.
 func archiveError(err error) error {
 	if wire.CodeOf(err) != "" {
 		return err
 	}
-	return wire.Invalid("not a whole tar archive: %v", err)
+	return wire.Invalid("invalid or truncated tar archive: %v", err)
 }
 
-// archiveOrDisk tells a failure to write from a failure to read.
+// archiveOrDisk distinguishes an error of writing from an error of reading.
 func archiveOrDisk(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

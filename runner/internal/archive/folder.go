@@ -7,7 +7,7 @@ import (
 	"sandglass/runner/internal/sys"
 )
 
-// A folder is a directory that a walk passes through. file is nil while it is closed.
+// A folder is a directory of a walk. file is nil while it is closed.
 type folder struct {
 	file *os.File
 	st   *syscall.Stat_t
@@ -40,7 +40,7 @@ func openFolder(dir int, name string) (*folder, error) {
 	return &folder{os.NewFile(uintptr(fd), name), st}, nil
 }
 
-// closeAbove closes the folder that f is in if it can be reached from f again.
+// closeAbove closes the parent of f if it can be opened again from f.
 func (f *folder) closeAbove(above *folder) error {
 	again := &folder{st: above.st}
 	if err := f.openAbove(again); err != nil {
@@ -51,9 +51,10 @@ func (f *folder) closeAbove(above *folder) error {
 	return nil
 }
 
-// openAbove opens the folder that f is in again.
+// openAbove opens the parent of f again.
 //
-// SECURITY: whoever moved f elsewhere meanwhile would lead the walk there; what lies above must be what lay there before.
+// SECURITY: if f was moved meanwhile, its parent is another directory and the walk would continue there. So the
+// parent must be the same as before.
 func (f *folder) openAbove(above *folder) error {
 	if f.file == nil {
 		return errMoved

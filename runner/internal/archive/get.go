@@ -12,14 +12,14 @@ import (
 
 const (
 	archiveChunk = 256 << 10
-	// Of a name in an archive. It may be longer than a path that a system call takes.
+	// longest name in an archive; it may be longer than a path that a system call accepts.
 	maxArchiveName = 16 << 10
 )
 
-// getArchive sends a directory's contents, with names relative to it, or one file under its own name.
+// get sends the content of a directory, with names relative to it, or one file under its own name.
 //
-// What cannot be read ends it with an error before the first byte, unless the client asked to skip such entries: once
-// the archive has begun, an error can only break it off.
+// Unless the client asked to skip unreadable entries, it checks first that everything can be read: once the archive
+// has begun, an error can only truncate it.
 func (r *requests) get(s *wire.Stream, q *wire.Request) error {
 	args := struct {
 		files.Target
@@ -50,8 +50,8 @@ func (r *requests) get(s *wire.Stream, q *wire.Request) error {
 	chunks := bufio.NewWriterSize(&chunkWriter{s}, archiveChunk)
 	out := &packer{space: space, tar: tar.NewWriter(chunks), skips: args.OnUnreadable == "skip"}
 	if !out.skips {
-		rehearsal := &packer{space: space}
-		if err := rehearsal.addTop(top, st); err != nil {
+		dryRun := &packer{space: space}
+		if err := dryRun.addTop(top, st); err != nil {
 			return space.Explain(where, err)
 		}
 	}
@@ -71,7 +71,7 @@ func (r *requests) get(s *wire.Stream, q *wire.Request) error {
 	return s.Send("done", wire.Fields{"ok": true}, nil)
 }
 
-// A chunkWriter sends what it is given as chunk messages.
+// A chunkWriter sends what is written to it as chunk messages.
 type chunkWriter struct{ stream *wire.Stream }
 
 func (c *chunkWriter) Write(p []byte) (int, error) {

@@ -9,10 +9,10 @@ import (
 	"sandglass/runner/internal/sys"
 )
 
-// addSymlink makes a link as it is, whatever it points to.
+// addSymlink creates a link with any target.
 //
-// SECURITY: a link is data of the sandbox, which could make the same one itself. What must never happen is
-// that a later entry is written through it, and enter sees to that.
+// SECURITY: a link is data of the sandbox, which could create the same one itself. A later entry must never be
+// written through it; enter ensures that.
 func (u *unpacker) addSymlink(name string, header *tar.Header) error {
 	target := header.Linkname
 	if target == "" || len(target) >= files.MaxPathBytes || strings.IndexByte(target, 0) >= 0 {

@@ -13,7 +13,8 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// Folders above the one that is being read that stay open. Deeper ones are closed meanwhile and opened again from below.
+// maxOpenFolders is how many parents of the current directory stay open. Others are closed and opened again from
+// below.
 const maxOpenFolders = 256
 
 var (
@@ -22,9 +23,9 @@ var (
 	errLong   = wire.Invalid("a path in an archive must be at most %d bytes", maxArchiveName)
 )
 
-// A packer writes files as they are when it comes to them. Devices, fifos, sockets and the kernel's own files are left
-// out, and so is what cannot be read if skips is set. A comment in their place says so: a global pax header, which every
-// reader of tars passes over. Without a tar it only tries whether everything can be read.
+// A packer writes files to a tar in the state in which it finds them. It leaves out devices, fifos, sockets and files
+// of the kernel and, if skips is set, unreadable entries. In place of each it writes a comment: a global pax header,
+// which every tar reader skips. Without a tar, it is a dry run that only checks whether everything can be read.
 type packer struct {
 	space *files.Space
 	tar   *tar.Writer
@@ -41,7 +42,8 @@ func (p *packer) addTop(top *os.File, st *syscall.Stat_t) error {
 	return p.addDir(&folder{file: top, st: st}, "", 1)
 }
 
-// addDir adds what is in dir: first everything but directories, then these, so that the listing need not stay open.
+// addDir adds the entries of a directory: first everything but directories, then these, so that the listing need not
+// stay open.
 func (p *packer) addDir(dir *folder, prefix string, depth int) error {
 	var subs []string
 	for {
@@ -77,7 +79,7 @@ func (p *packer) addDir(dir *folder, prefix string, depth int) error {
 	return nil
 }
 
-// add adds one name, unless it is a directory.
+// add adds one entry, unless it is a directory.
 func (p *packer) add(dir *folder, name, path string) (isDir bool, err error) {
 	var st *syscall.Stat_t
 	var link string
@@ -155,7 +157,7 @@ func (p *packer) addSub(dir *folder, name, path string, depth int) error {
 	return nil
 }
 
-// unreadable leaves an entry out, and says so.
+// unreadable leaves an entry out with a comment, or returns the error.
 func (p *packer) unreadable(path string, err error) error {
 	if !p.skips {
 		return wire.PathError(path, p.space.Explain(path, err))
@@ -191,12 +193,12 @@ func (p *packer) addFile(file *os.File, path string, st *syscall.Stat_t) error {
 	if err := p.header(header); err != nil {
 		return err
 	}
-	source := &readNoting{Reader: file}
+	source := &readRecorder{Reader: file}
 	n, err := io.Copy(p.tar, io.LimitReader(source, st.Size))
 	if n == st.Size || err != nil && source.failed == nil {
 		return err
 	}
-	// The header has promised its size: what is missing is zeros.
+	// The header contains the size: fill up with zeros.
 	if _, err := io.CopyN(p.tar, zeros{}, st.Size-n); err != nil {
 		return err
 	}
@@ -206,13 +208,13 @@ func (p *packer) addFile(file *os.File, path string, st *syscall.Stat_t) error {
 	return p.unreadable(path, errShrank)
 }
 
-// A readNoting tells a failure to read from a failure to write what was read.
-type readNoting struct {
+// A readRecorder remembers an error of reading, to distinguish it from an error of writing.
+type readRecorder struct {
 	io.Reader
 	failed error
 }
 
-func (r *readNoting) Read(p []byte) (int, error) {
+func (r *readRecorder) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if err != nil && err != io.EOF {
 		r.failed = err

@@ -1,3 +1,4 @@
+// Package archive unpacks tar archives into a sandbox and packs its files into them.
 package archive
 
 import (
@@ -19,6 +20,7 @@ const maxDeferredModes = 100_000
 // requests answers the requests about archives.
 type requests struct{ cfg *config.Config }
 
+// Streams answer the requests about archives.
 func Streams(cfg *config.Config) map[string]wire.StreamHandler {
 	r := &requests{cfg}
 	return map[string]wire.StreamHandler{"archive.put": r.put, "archive.get": r.get}
@@ -39,17 +41,17 @@ func (r *requests) put(s *wire.Stream, q *wire.Request) error {
 	if err != nil {
 		return err
 	}
-	place, err := newDestination(space, files.TrimSlashes(where), args.Atomic)
+	dest, err := newDestination(space, files.TrimSlashes(where), args.Atomic)
 	if err != nil {
 		return err
 	}
-	defer place.close()
-	// Names in the archive start at its directory.
+	defer dest.close()
+	// Names in the archive are relative to the destination.
 	inside := *space
-	if inside.Workdir, err = files.DescriptorPath(int(place.top.Fd())); err != nil {
+	if inside.Workdir, err = files.DescriptorPath(int(dest.top.Fd())); err != nil {
 		return err
 	}
-	into := &unpacker{space: &inside, top: place.top, dir: -1}
+	into := &unpacker{space: &inside, top: dest.top, dir: -1}
 	defer into.leave()
 	chunks := &wire.ChunkReader{Stream: s}
 	err = s.Reply(wire.Fields{"ok": true})
@@ -57,36 +59,36 @@ func (r *requests) put(s *wire.Stream, q *wire.Request) error {
 		err = into.unpack(chunks)
 	}
 	if err == nil {
-		// What follows the archive's end mark is padding.
+		// Padding follows the end of the archive.
 		_, err = io.Copy(io.Discard, chunks)
 	}
 	if err == nil {
-		err = place.commit()
+		err = dest.commit()
 	}
 	if err != nil {
-		// Before the client is told: when it tries again, it finds what it found the first time.
-		place.undo()
+		// Undo before reporting the error, so that the client can repeat the request.
+		dest.undo()
 		return chunks.Fail(err)
 	}
 	return s.Send("done", wire.Fields{"ok": true, "entries": into.entries, "size": into.size}, nil)
 }
 
-// An unpacker puts the entries of a tar into one directory and nowhere else.
+// An unpacker unpacks a tar into one directory and nowhere else.
 //
-// SECURITY: names are checked as text first, so that a bad one is refused whatever is on the disk. Then every
-// directory on the way is entered by descriptor, without following links, and the last
-// name is created exclusively: an archive cannot write through a link that it, or anyone, put there.
+// SECURITY: names are checked as text first, so that an unsafe one is rejected regardless of what is on the disk.
+// Then every directory is opened by descriptor, without following links, and the last name is created exclusively. So
+// an archive cannot write through a link, whoever created it.
 type unpacker struct {
 	space   *files.Space
 	top     *os.File
 	entries int
 	size    int64
-	parent  string // the directory that the last entry was in
+	parent  string // directory of the last entry
 	dir     int
 	modes   []deferredMode
 }
 
-// A deferredMode is that of a directory whose owner may not write to it once it is set.
+// A deferredMode is the mode of a directory that its owner may not write to. It is set at the end.
 type deferredMode struct {
 	name string
 	mode uint32
@@ -118,7 +120,7 @@ func (u *unpacker) add(header *tar.Header, content io.Reader) error {
 		return unsafeEntry(header.Name, err.Error())
 	}
 	if name == "." {
-		return nil // the directory itself
+		return nil // the destination itself
 	}
 	switch header.Typeflag {
 	case tar.TypeDir:
@@ -166,7 +168,7 @@ func (u *unpacker) addDir(name string, header *tar.Header) error {
 	}
 	if mode&0o700 != 0o700 {
 		if len(u.modes) >= maxDeferredModes {
-			return unsafeEntry(name, "too many directories that nobody may write to")
+			return unsafeEntry(name, "too many directories that their owner may not write to")
 		}
 		u.modes = append(u.modes, deferredMode{name, mode})
 		return nil
@@ -202,7 +204,7 @@ func (u *unpacker) addFile(name string, header *tar.Header, content io.Reader) e
 	}
 	return u.space.Do(func() error {
 		fd := int(file.Fd())
-		// SECURITY: setuid, setgid and sticky bits never come out of an archive.
+		// SECURITY: setuid, setgid and sticky bits are dropped.
 		if err := syscall.Fchmod(fd, uint32(header.Mode)&0o777); err != nil {
 			return err
 		}
@@ -210,8 +212,8 @@ func (u *unpacker) addFile(name string, header *tar.Header, content io.Reader) e
 	})
 }
 
-// clearName removes what has the name already, and refuses a size that the disk cannot
-// take, before a sparse entry of a few bytes has filled it.
+// clearName removes an existing file of that name. It rejects a size that the disk does not have, before a sparse
+// entry of a few bytes fills it.
 func clearName(dir int, name string, size int64) error {
 	disk := &syscall.Statfs_t{}
 	if err := syscall.Fstatfs(dir, disk); err == nil && size > int64(disk.Bavail)*disk.Bsize {
@@ -223,8 +225,8 @@ func clearName(dir int, name string, size int64) error {
 	return nil
 }
 
-// enter gives the directory that name is in, made if missing, and the last part of name.
-// The directory stays open for the entries that follow it there, and for those below it.
+// enter returns the directory of name, created if missing, and the last part of name. The directory stays open for
+// following entries in it or below it.
 func (u *unpacker) enter(name string) (int, string, error) {
 	parent, base := path.Dir(name), path.Base(name)
 	if u.dir >= 0 && u.parent == parent {
@@ -250,7 +252,7 @@ func (u *unpacker) leave() {
 	}
 }
 
-// makeBelow is openBelow after making the directories that are missing.
+// makeBelow is sys.OpenBelow, but creates missing directories.
 func makeBelow(dir int, name string) (int, error) {
 	found, err := sys.OpenBelow(dir, name)
 	if err != syscall.ENOENT {
@@ -270,7 +272,7 @@ func makeBelow(dir int, name string) (int, error) {
 	return at, err
 }
 
-// open gives the directory that an existing name is in; the caller closes it.
+// open returns the directory of an existing name. The caller closes it.
 func (u *unpacker) open(name string) (int, string, error) {
 	dir, err := sys.OpenBelow(int(u.top.Fd()), path.Dir(name))
 	return dir, path.Base(name), err

@@ -14,8 +14,8 @@ import (
 
 const renameExchange = 2
 
-// While requests run, "swap" is a directory one moment and a link to the outside the next. Whatever
-// the requests answer, nothing outside is read or changed.
+// While requests run, "swap" alternates between a directory and a link to the outside. Whatever the requests answer,
+// nothing outside is read or changed.
 func TestASwappedDirectoryLeadsNowhere(t *testing.T) { bothWays(t, swapADirectory) }
 
 func swapADirectory(t *testing.T) {
@@ -77,7 +77,7 @@ func swapADirectory(t *testing.T) {
 			f.Untouched()
 		}
 	}
-	// Emptying the whole workspace while the link comes and goes takes the link, not what it points to.
+	// A recursive remove while the link appears and disappears removes the link, not its target.
 	for i := 0; i < 100; i++ {
 		f.Call("fs.remove", wire.Fields{"path": "keep/tree", "recursive": true}, nil)
 		f.Call("write", wire.Fields{"path": "keep/tree/swap/x"}, []byte("x"))
@@ -93,7 +93,7 @@ func swapADirectory(t *testing.T) {
 	t.Logf("%d swaps, reads %v, writes %v", atomic.LoadInt64(&swaps), reads, writes)
 }
 
-// Removing a tree in which a directory keeps turning into a link to the outside.
+// The removed tree contains a directory that is repeatedly swapped for a link to the outside.
 func TestARecursiveRemoveIsNotLedAway(t *testing.T) { bothWays(t, removeWhileSwapped) }
 
 func removeWhileSwapped(t *testing.T) {
@@ -125,7 +125,7 @@ func removeWhileSwapped(t *testing.T) {
 	}
 }
 
-// bothWays runs a test with the kernel's own way to resolve paths, and with the one for kernels that have none.
+// bothWays runs a test with openat2, and as on a kernel without it.
 func bothWays(t *testing.T, test func(t *testing.T)) {
 	t.Run("with openat2", test)
 	t.Run("with a walk", func(t *testing.T) {

@@ -62,7 +62,7 @@ func TestATreeDeeperThanAnyPathGoesOutAndInAgain(t *testing.T) {
 	}
 }
 
-// deepen makes depth folders of one letter, each in the one before, with a file in the last.
+// deepen creates a chain of depth nested folders with a file in the last.
 func deepen(f *runnertest.Files, top string, depth int) {
 	f.Helper()
 	f.Must(os.Mkdir(top, 0o755))

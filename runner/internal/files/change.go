@@ -30,7 +30,7 @@ func (r *requests) makeDir(q *wire.Request) (wire.Fields, []byte, error) {
 	return wire.Fields{"ok": true}, nil, err
 }
 
-// mkdir makes a directory. With parents one that is there is fine, as are missing ones above.
+// mkdir creates a directory. With parents it also creates missing parents and accepts an existing directory.
 func (s *Space) mkdir(path string, parents bool, mode uint32) error {
 	pinDir := s.pinParent
 	if parents {
@@ -51,7 +51,7 @@ func (s *Space) mkdir(path string, parents bool, mode uint32) error {
 	return s.Explain(path, SetDirMode(dir.FD, name, mode))
 }
 
-// SetDirMode sets what the process's umask may have taken away.
+// SetDirMode sets the mode of a directory, regardless of the umask.
 func SetDirMode(dir int, name string, mode uint32) error {
 	fd, err := sys.OpenDirAt(dir, name)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Space) move(from, to string, overwrite bool) error {
 	}
 	err = sys.RenameAt(fromDir.FD, fromName, toDir.FD, toName, flags)
 	if err == syscall.EXDEV {
-		// Another filesystem; the copy is complete under a temporary name before it takes its own.
+		// On another filesystem, the copy is completed under a temporary name before it is renamed.
 		err = moveAcross(fromDir.FD, fromName, toDir.FD, toName, flags)
 	}
 	switch err {
@@ -141,7 +141,7 @@ func (r *requests) remove(q *wire.Request) (wire.Fields, []byte, error) {
 	return wire.Fields{"ok": true}, nil, err
 }
 
-// Remove takes one name away, and with recursive everything below it.
+// Remove removes one name. With recursive it removes everything below it, too.
 func Remove(dir int, name string, recursive bool) error {
 	err := sys.UnlinkAt(dir, name, 0)
 	if err != syscall.EISDIR {
@@ -163,16 +163,16 @@ func Remove(dir int, name string, recursive bool) error {
 	return sys.UnlinkAt(dir, name, sys.RemoveDir)
 }
 
-// More levels than this are not held open at once.
+// removeDepth is the number of levels that are open at once.
 const removeDepth = 64
 
 var errRefilled = errors.New("directory is being filled while it is removed")
 
-// removeBelow removes everything in dir, which is top or below it. A directory that lies too deep is
-// moved up into top, where a later turn of the caller's loop finds it.
+// removeBelow removes everything in dir, which is top or below it. It moves a directory that is too deep up into top,
+// where a later iteration of its caller finds it.
 //
-// SECURITY: each level is entered through the descriptor of the one above, never
-// through a link and never onto another mount.
+// SECURITY: each level is opened through the descriptor of the one above, never through a link and never on another
+// mount.
 func removeBelow(dir, top *os.File, depth int) error {
 	for turns := 0; ; turns++ {
 		if _, err := dir.Seek(0, 0); err != nil {

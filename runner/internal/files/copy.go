@@ -8,7 +8,7 @@ import (
 	"sandglass/runner/internal/sys"
 )
 
-// moveAcross moves to another filesystem: copy, rename into place, remove. Devices, fifos and sockets are refused.
+// moveAcross moves to another filesystem: copy, rename into place, remove. It rejects devices, fifos and sockets.
 func moveAcross(fromDir int, from string, toDir int, to string, flags uintptr) error {
 	if flags&sys.RenameNoreplace != 0 {
 		if _, err := sys.StatAt(toDir, to); err == nil {
@@ -105,8 +105,8 @@ func copyDir(fromDir int, from string, toDir int, to string, st *syscall.Stat_t,
 	}
 }
 
-// OpenRegularAt opens a regular file in dir for reading. It never waits: a fifo
-// is opened without blocking and then refused.
+// OpenRegularAt opens a regular file in dir for reading. It never blocks: a fifo is opened without blocking and then
+// rejected.
 func OpenRegularAt(dir int, name string) (*os.File, *syscall.Stat_t, error) {
 	fd, err := sys.OpenAt(dir, name, syscall.O_RDONLY, 0)
 	if err != nil {

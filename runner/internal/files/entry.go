@@ -10,7 +10,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// An Entry is a file as clients see it. Links are shown, not followed.
+// An Entry describes a file to clients. Links are described, not followed.
 type Entry struct {
 	Name         string `json:"name"`
 	NameBase64   string `json:"name_base64,omitempty"`
@@ -30,7 +30,7 @@ func newEntry(dir int, name, path string, st *syscall.Stat_t) *Entry {
 	e := &Entry{Name: name, NameBase64: wire.ExactBase64(name), Path: path, PathBase64: wire.ExactBase64(path), Type: typeOf(st), Size: st.Size,
 		Mode: octal(st.Mode), UID: st.Uid, GID: st.Gid, ModifiedAt: modifiedAt(st)}
 	if e.Type == "symlink" {
-		// A link that is gone again by now is shown without its target.
+		// The link may be gone by now: its target is then left out.
 		target, _ := sys.ReadlinkAt(dir, name)
 		e.Target, e.TargetBase64 = target, wire.ExactBase64(target)
 	}
@@ -80,7 +80,7 @@ func (r *requests) stat(q *wire.Request) (wire.Fields, []byte, error) {
 	return wire.Fields{"entry": found}, nil, err
 }
 
-// openDir opens a directory for reading and says where it is.
+// openDir opens a directory for reading and returns its real path.
 func (s *Space) openDir(path string) (*os.File, string, error) {
 	p, err := s.Pin(path, 0)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Space) openDir(path string) (*os.File, string, error) {
 	return dir, p.path, err
 }
 
-// skippable passes over what a walk cannot enter: gone, replaced, forbidden, or another mount.
+// skippable returns nil for errors of entries that a walk skips: removed, replaced, forbidden, or on another mount.
 func skippable(err error) error {
 	switch err {
 	case syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES, syscall.ELOOP, syscall.EXDEV:
@@ -100,7 +100,7 @@ func skippable(err error) error {
 	return err
 }
 
-// sortedNames reads at most limit names; more says that there were others.
+// sortedNames reads at most limit names. more tells whether there are others.
 func sortedNames(dir *os.File, limit int) (names []string, more bool, err error) {
 	for len(names) <= limit {
 		batch, err := dir.Readdirnames(1024)

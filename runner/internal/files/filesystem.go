@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// The filesystems that a kernel makes up. Their files have no length and no end, and reading or writing them does things.
+// kernelFilesystems are the filesystems whose files the kernel generates. The files have no length, and reading or
+// writing them has effects.
 var kernelFilesystems = map[int64]bool{
 	0x9fa0:     true, // proc
 	0x62656572: true, // sysfs
@@ -18,13 +19,13 @@ var kernelFilesystems = map[int64]bool{
 	0xcafe4a11: true, // bpf
 }
 
-// IsKernelFilesystem says of a descriptor whether it is in one of them; where the kernel does not tell, it is taken to be.
+// IsKernelFilesystem tells whether a descriptor is on one of them. If the kernel does not tell, it assumes so.
 func IsKernelFilesystem(fd int) bool {
 	disk := &syscall.Statfs_t{}
 	return syscall.Fstatfs(fd, disk) != nil || kernelFilesystems[int64(disk.Type)]
 }
 
-// isInMemory: /tmp is a filesystem of its own on most backends, whose size is a share of the session's memory.
+// isInMemory tells whether a path is on a /tmp in memory, whose size is a share of the session's memory.
 func isInMemory(path string) bool {
 	const tmpfsMagic = 0x01021994
 	disk := &syscall.Statfs_t{}

@@ -12,11 +12,11 @@ import (
 const (
 	defaultEntries = 10_000
 	maxEntries     = 250_000
-	maxDepth       = 256 // of a recursive listing or search; what is deeper is left out
+	maxDepth       = 256 // of a recursive listing or search; deeper entries are left out
 	statsAtOnce    = 256
 )
 
-// A listing is a directory on its way to a client. What waits for the client happens outside of fileSpace.do.
+// A listing sends the entries of a directory to a client. It waits for the client outside of Space.Do.
 type listing struct {
 	space     *Space
 	top       *os.File
@@ -92,7 +92,7 @@ func (l *listing) walk() error {
 	return l.space.Explain(l.path, err)
 }
 
-// dir adds what is in a directory, in the order of names, each directory followed by what is in it.
+// dir adds the entries of a directory, sorted by name, each directory followed by its own entries.
 func (l *listing) dir(dir *os.File, path string, depth int) error {
 	var names []string
 	var more bool
@@ -129,7 +129,7 @@ func (l *listing) dir(dir *os.File, path string, depth int) error {
 	return nil
 }
 
-// describe looks at some of the names in a directory.
+// describe returns the entries for some of the names in a directory.
 func (l *listing) describe(dir *os.File, path string, names []string) (found []*Entry, err error) {
 	err = l.space.Do(func() error {
 		for _, name := range names {

@@ -10,7 +10,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// readPages reads a list to its end and gives its items and the largest page.
+// readPages reads a list to its end and returns its items and the size of the largest page.
 func readPages(c *runnertest.FileClient) (items []Entry, largest int, truncated bool) {
 	c.Helper()
 	for {

@@ -7,7 +7,8 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// Names are bytes that may hold anything but / and NUL: package path would clean what must stay as it is.
+// A name may contain any byte but / and NUL. Package path is not used, because it would clean paths that must stay as
+// they are.
 
 func join(dir, name string) string {
 	if strings.HasSuffix(dir, "/") {
@@ -18,7 +19,7 @@ func join(dir, name string) string {
 
 func BaseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// TrimSlashes keeps a path that ends in a link's name from being followed.
+// TrimSlashes removes trailing slashes, because the kernel follows a link whose name ends in a slash.
 func TrimSlashes(path string) string {
 	if trimmed := strings.TrimRight(path, "/"); trimmed != "" {
 		return trimmed
@@ -26,9 +27,10 @@ func TrimSlashes(path string) string {
 	return path
 }
 
+// MaxPathBytes is the longest path of a request.
 const MaxPathBytes = 4096
 
-// requestPath takes a path out of a request, where base64 carries names that are not UTF-8.
+// requestPath returns the path of a request, which may be base64 if it is not UTF-8.
 func requestPath(text, encoded string) (string, error) {
 	path := text
 	if encoded != "" {

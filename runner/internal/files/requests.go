@@ -13,13 +13,14 @@ import (
 
 const (
 	defaultReadBytes = 1 << 20
-	// Inline content has to fit a line as base64.
+	// Inline content must fit a line as base64.
 	maxInlineBytes = 5 << 20
 )
 
 // requests answers the requests about files.
 type requests struct{ cfg *config.Config }
 
+// Handlers answer the requests about files.
 func Handlers(cfg *config.Config) map[string]wire.Handler {
 	r := &requests{cfg}
 	return map[string]wire.Handler{
@@ -45,13 +46,14 @@ func Streams(cfg *config.Config) map[string]wire.StreamHandler {
 	}
 }
 
-// A Target is how every file request says what it is about and for whom.
+// A Target has the fields of every file request: the path and the user.
 type Target struct {
 	Path       string `json:"path"`
 	PathBase64 string `json:"path_base64"`
 	User       string `json:"user"`
 }
 
+// Resolve returns the path of the request and the space of its user.
 func (t *Target) Resolve(cfg *config.Config) (*Space, string, error) {
 	path, err := requestPath(t.Path, t.PathBase64)
 	if err != nil {
@@ -169,7 +171,7 @@ func openRegular(space *Space, path string) (file *os.File, st *syscall.Stat_t, 
 	return file, st, err
 }
 
-// withPath adds a path to a reply, and its exact bytes where text cannot carry them.
+// withPath adds a path to a reply, and its base64 if it is not UTF-8.
 func withPath(f wire.Fields, name, path string) wire.Fields {
 	f[name] = path
 	wire.AddExact(f, name, path)
@@ -186,10 +188,10 @@ func parseMode(text string) (uint32, error) {
 	return uint32(mode), nil
 }
 
-// The last millisecond of the year 9999: later ones have no ISO 8601 form of the usual length.
+// maxTime is the last millisecond of the year 9999. Later times have no ISO 8601 form of the usual length.
 const maxTime = 253_402_300_799_999
 
-// modifiedAt keeps times that a file can have and a client cannot show within bounds.
+// modifiedAt is the modification time in milliseconds, limited to the times that clients can show.
 func modifiedAt(st *syscall.Stat_t) int64 {
 	switch seconds := st.Mtim.Sec; {
 	case seconds < 0:

@@ -18,12 +18,12 @@ const (
 	defaultMatches = 1000
 	maxMatches     = 10_000
 	maxPattern     = 1024
-	maxSearchLine  = 1 << 20 // what of a line is searched
-	shownLine      = 512     // what of a line is sent
-	binaryProbe    = 8192    // a NUL among so many first bytes makes a file binary
+	maxSearchLine  = 1 << 20 // searched part of a line
+	shownLine      = 512     // sent part of a line
+	binaryProbe    = 8192    // a file with a NUL in this many first bytes is binary
 )
 
-// A match is a file, or a line in one.
+// A match is a file, or a line of one.
 type match struct {
 	Path       string `json:"path"`
 	PathBase64 string `json:"path_base64,omitempty"`
@@ -31,7 +31,7 @@ type match struct {
 	Text       string `json:"text,omitempty"`
 }
 
-// A search looks at names, and in the files that fit at lines.
+// A search matches names, and lines of the files with matching names.
 type search struct {
 	space  *Space
 	top    *os.File
@@ -39,7 +39,7 @@ type search struct {
 	name   string
 	text   *regexp.Regexp
 	found  wire.Pages
-	isGone func() bool // tells whether the client is
+	isGone func() bool // tells whether the client has closed
 	lines  *bufio.Reader
 }
 
@@ -199,7 +199,7 @@ func (s *search) entry(dir *os.File, name, at string, depth int) error {
 	return s.dir(file, at, depth+1)
 }
 
-// open opens what is to be looked into; what cannot be opened still has a name.
+// open opens a directory, or a file to be searched. Other entries have only a name.
 func (s *search) open(dir *os.File, name string, st *syscall.Stat_t, fits bool) (*os.File, error) {
 	switch st.Mode & syscall.S_IFMT {
 	case syscall.S_IFDIR:
@@ -226,7 +226,7 @@ func (s *search) fits(name string) bool {
 	return ok && err == nil
 }
 
-// file looks at each line of a text file.
+// file searches the lines of a text file.
 func (s *search) file(file *os.File, at string) error {
 	s.lines.Reset(file)
 	head, _ := s.lines.Peek(binaryProbe)
@@ -236,7 +236,7 @@ func (s *search) file(file *os.File, at string) error {
 	for number := 1; ; number++ {
 		line, err := s.line()
 		if err != nil && err != io.EOF {
-			return nil // unreadable: another file may still match
+			return nil // unreadable: continue with the next file
 		}
 		if len(line) > 0 {
 			if where := s.text.FindIndex(line); where != nil {
@@ -254,7 +254,7 @@ func (s *search) file(file *os.File, at string) error {
 	}
 }
 
-// line returns the next line, cut at maxSearchLine, without its end. It is valid until the next call.
+// line returns the next line without its end, cut at maxSearchLine. It is valid until the next call.
 func (s *search) line() ([]byte, error) {
 	part, err := s.lines.ReadSlice('\n')
 	if err != bufio.ErrBufferFull {
@@ -273,7 +273,7 @@ func (s *search) line() ([]byte, error) {
 	return bytes.TrimRight(long, "\r\n"), err
 }
 
-// excerpt is what is shown of a line: its beginning, or the surroundings of a match further on.
+// excerpt is the part of a line that is sent: its start, or the surroundings of a later match.
 func excerpt(line []byte, at int) []byte {
 	if len(line) <= shownLine {
 		return line

@@ -1,3 +1,5 @@
+// Package files answers the requests about files: read, write, list, search, watch, move and remove. A Space checks
+// every access.
 package files
 
 import (
@@ -15,26 +17,13 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-func (s *Space) ReopenAny(p *Pinned, path string) (*os.File, *syscall.Stat_t, error) {
-	st := &syscall.Stat_t{}
-	if err := syscall.Fstat(p.FD, st); err != nil {
-		return nil, nil, s.Explain(path, err)
-	}
-	flags := syscall.O_RDONLY
-	if st.Mode&syscall.S_IFMT == syscall.S_IFDIR {
-		flags |= syscall.O_DIRECTORY
-	}
-	return s.Reopen(p, flags, path)
-}
-
-// A Space is what one file request may reach: the configured roots, with
-// the rights of one user.
+// A Space is what one file request may access: the configured roots, with the rights of one user.
 type Space struct {
 	Workdir    string
 	roots      []string
 	user       *account.User
-	reachesAll bool     // root's: all of the sandbox
-	made       []string // directories that makeAll made, those above first
+	reachesAll bool     // the user is root, who may access the whole sandbox
+	made       []string // directories that MakeAll created, parents first
 }
 
 func newSpace(cfg *config.Config, user string) (*Space, error) {
@@ -49,23 +38,23 @@ func newSpace(cfg *config.Config, user string) (*Space, error) {
 	return space, nil
 }
 
-// Do runs f with the rights of the user. Every method below belongs inside one.
+// Do runs f with the rights of the user. All methods below must be called inside of it.
 func (s *Space) Do(f func() error) error { return account.As(s.user, f) }
 
-// A Pinned is a descriptor of something whose place was checked after every link
-// was followed. What happens to the names on the way does not move it.
+// A Pinned is an O_PATH descriptor of a file whose path was checked after all links were followed. Later renames do
+// not change what it refers to.
 type Pinned struct {
 	FD   int
-	path string // where it was at the time
+	path string // path at the time of the check
 }
 
 func (p *Pinned) Close() { syscall.Close(p.FD) }
 
-// Pin resolves path and holds what it leads to, without opening it: devices and
-// fifos do not notice. flags may add O_NOFOLLOW, which pins a link itself, and O_DIRECTORY.
+// Pin resolves path to a descriptor without opening the file, which has no effect on devices and fifos. flags may add
+// O_NOFOLLOW, which pins a link itself, and O_DIRECTORY.
 //
-// SECURITY: the check is made on the descriptor, not on the path, so a directory
-// that is swapped for a link meanwhile leads nowhere.
+// SECURITY: the check is made on the descriptor and not on the path, so a directory that is swapped for a link
+// meanwhile leads nowhere.
 func (s *Space) Pin(path string, flags int) (*Pinned, error) {
 	root, err := rootDir()
 	if err != nil {
@@ -80,7 +69,7 @@ func (s *Space) Pin(path string, flags int) (*Pinned, error) {
 		syscall.Close(fd)
 		return nil, err
 	}
-	// SECURITY: the kernel's own files are reached by exec alone. Among them is the memory of the runner.
+	// SECURITY: files of the kernel, among them the memory of the runner, can be accessed with exec only.
 	if !s.contains(real) || s.reachesAll && IsKernelFilesystem(fd) {
 		syscall.Close(fd)
 		return nil, s.Explain(path, syscall.EXDEV)
@@ -88,8 +77,7 @@ func (s *Space) Pin(path string, flags int) (*Pinned, error) {
 	return &Pinned{fd, real}, nil
 }
 
-// pinParent holds the directory that path's last name is in, and gives that
-// name, which no later call follows.
+// pinParent pins the directory of path and returns its last name, which later calls do not follow.
 func (s *Space) pinParent(path string) (*Pinned, string, error) {
 	parent, name, err := s.split(path)
 	if err != nil {
@@ -102,7 +90,7 @@ func (s *Space) pinParent(path string) (*Pinned, string, error) {
 	return dir, name, nil
 }
 
-// PinOrMakeParent is pinParent after making what is missing of the directories above.
+// PinOrMakeParent is pinParent, but creates missing directories.
 func (s *Space) PinOrMakeParent(path string) (*Pinned, string, error) {
 	parent, name, err := s.split(path)
 	if err != nil {
@@ -112,7 +100,7 @@ func (s *Space) PinOrMakeParent(path string) (*Pinned, string, error) {
 	return dir, name, err
 }
 
-// MakeAll pins the directory path, made with what is missing above it.
+// MakeAll pins the directory path and creates what is missing of it.
 func (s *Space) MakeAll(path string) (*Pinned, error) {
 	dir, err := s.Pin(path, syscall.O_DIRECTORY)
 	if wire.CodeOf(err) != wire.CodeFileNotFound {
@@ -135,7 +123,7 @@ func (s *Space) MakeAll(path string) (*Pinned, error) {
 	return s.Pin(path, syscall.O_DIRECTORY)
 }
 
-// RemoveMade removes the directories that makeAll made, as far as they are empty.
+// RemoveMade removes the directories that MakeAll created, if they are empty.
 func (s *Space) RemoveMade() {
 	for i := len(s.made) - 1; i >= 0; i-- {
 		if dir, name, err := s.pinParent(s.made[i]); err == nil {
@@ -145,7 +133,7 @@ func (s *Space) RemoveMade() {
 	}
 }
 
-// split takes the last name off a path.
+// split splits a path into the directory and the last name.
 func (s *Space) split(path string) (parent, name string, err error) {
 	trimmed := strings.TrimRight(s.absolute(path), "/")
 	cut := strings.LastIndexByte(trimmed, '/')
@@ -175,8 +163,8 @@ func (s *Space) contains(real string) bool {
 	return false
 }
 
-// Explain gives the failure of a call on path its code. Outside the roots
-// nothing is told about what is there.
+// Explain turns the failure of a call on path into an error with a code. For a path outside the roots it reveals
+// nothing about what is there.
 func (s *Space) Explain(path string, err error) error {
 	explained := s.nameError(path, err)
 	var errno syscall.Errno
@@ -219,8 +207,8 @@ func notAFile(path string) error {
 	return wire.NewError(wire.CodeNotAFile, "not a regular file: "+path, wire.Fields{"path": path})
 }
 
-// Reopen opens what is pinned, with the user's rights. It never waits: only regular
-// files and directories are opened.
+// Reopen opens a pinned file with the rights of the user. It opens only regular files and directories, so it never
+// blocks.
 func (s *Space) Reopen(p *Pinned, flags int, path string) (*os.File, *syscall.Stat_t, error) {
 	st := &syscall.Stat_t{}
 	if err := syscall.Fstat(p.FD, st); err != nil {
@@ -246,6 +234,20 @@ func (s *Space) Reopen(p *Pinned, flags int, path string) (*os.File, *syscall.St
 	return os.NewFile(uintptr(fd), p.path), st, nil
 }
 
+// ReopenAny opens a pinned file or directory for reading.
+func (s *Space) ReopenAny(p *Pinned, path string) (*os.File, *syscall.Stat_t, error) {
+	st := &syscall.Stat_t{}
+	if err := syscall.Fstat(p.FD, st); err != nil {
+		return nil, nil, s.Explain(path, err)
+	}
+	flags := syscall.O_RDONLY
+	if st.Mode&syscall.S_IFMT == syscall.S_IFDIR {
+		flags |= syscall.O_DIRECTORY
+	}
+	return s.Reopen(p, flags, path)
+}
+
+// DescriptorPath is the path of an open file.
 func DescriptorPath(fd int) (string, error) {
 	descriptors, err := descriptorDir()
 	if err != nil {
@@ -254,8 +256,7 @@ func DescriptorPath(fd int) (string, error) {
 	return sys.ReadlinkAt(descriptors, strconv.Itoa(fd))
 }
 
-// The sandbox's root and the runner's descriptors, held open so that nothing
-// mounted over either of them later changes what they are.
+// The root of the sandbox and the runner's descriptors, kept open so that later mounts over them have no effect.
 var (
 	rootDir       = openOnce("/")
 	descriptorDir = openOnce("/proc/self/fd")

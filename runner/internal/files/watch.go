@@ -14,15 +14,16 @@ import (
 
 const (
 	maxWatches = 8192
-	// The other half of a move follows its first at once, or never.
+	// The second event of a move follows the first at once, or never.
 	moveWait = 20 * time.Millisecond
 
 	watchMask = syscall.IN_CREATE | syscall.IN_DELETE | syscall.IN_MODIFY | syscall.IN_ATTRIB | syscall.IN_MOVED_FROM |
 		syscall.IN_MOVED_TO | syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
 )
 
-// watchFiles reports changes below a directory, or of one file, until the client closes. The kernel's queue is
-// the buffer: a client that reads too slowly, or a tree with too many directories, gets an overflow event and looks again.
+// watch reports changes below a directory, or of one file, until the client closes. The queue of the kernel is the
+// buffer: if the client reads too slowly, or the tree has too many directories, it is sent an overflow event and has
+// to look again.
 func (r *requests) watch(s *wire.Stream, q *wire.Request) error {
 	args := struct {
 		Target
@@ -69,11 +70,11 @@ type watcher struct {
 	top       *Pinned
 	events    *os.File
 	fd        int
-	paths     map[int32]string // of each watch, relative to top; empty for top itself
+	paths     map[int32]string // path of each watch relative to top; empty for top itself
 	isFull    bool
-	moves     map[uint32]string // first halves of moves whose second has not come yet, by cookie
-	found     []string          // what was in a directory when its watch began
-	last      [2]string         // event and path sent last of this batch: a burst of writes is one event
+	moves     map[uint32]string // moves whose second event is missing, by cookie
+	found     []string          // entries of a directory when its watch was added
+	last      [2]string         // last event and path of this batch, to send a burst of writes once
 }
 
 func (w *watcher) open(where string) error {
@@ -114,7 +115,7 @@ func (w *watcher) loop() error {
 			continue
 		}
 		if err != nil {
-			return io.EOF // closed because the client is gone
+			return io.EOF // closed because the client has closed
 		}
 		w.last = [2]string{}
 		for rest := buf[:n]; len(rest) >= syscall.SizeofInotifyEvent; {
@@ -168,13 +169,13 @@ func (w *watcher) handle(event *syscall.InotifyEvent, name string) error {
 	return nil
 }
 
-// moved joins the two halves of a move. A move out of the watched tree has no second half, one into it no first.
+// moved joins the two events of a move. A move out of the watched tree has no second event, a move into it no first.
 func (w *watcher) moved(event *syscall.InotifyEvent, name, path string) error {
 	from, known := w.moves[event.Cookie]
 	delete(w.moves, event.Cookie)
 	switch {
 	case known && isTemporary(BaseName(from)):
-		// How a write of this runner ends.
+		// A write of this runner ends with a rename.
 		return w.send("modified", path, "")
 	case !known:
 		if err := w.send("created", path, ""); err != nil {

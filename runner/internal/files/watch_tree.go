@@ -9,8 +9,8 @@ import (
 	"sandglass/runner/internal/sys"
 )
 
-// addTree watches a directory and, when recursive, those below it. What is found there is
-// reported when it came after the watch began: it may have been made before its directory was watched.
+// addTree watches a directory and, if recursive, those below it. With report it collects the entries, which may have
+// been created before the directory was watched.
 func (w *watcher) addTree(fd int, path string, depth int, report bool) error {
 	if len(w.paths) >= maxWatches || depth > maxDepth {
 		w.isFull = true
@@ -52,7 +52,7 @@ func (w *watcher) addBelow(fd int, path string, depth int, report bool) error {
 		}
 		sub, err := sys.OpenDirAt(int(dir.Fd()), name)
 		if err != nil {
-			continue // not a directory, or not one to enter
+			continue // not a directory, or not accessible
 		}
 		err = w.addTree(sub, at, depth+1, report)
 		syscall.Close(sub)
@@ -63,7 +63,7 @@ func (w *watcher) addBelow(fd int, path string, depth int, report bool) error {
 	return nil
 }
 
-// addMade watches a directory that appeared.
+// addMade watches a directory that was created or moved into the tree.
 func (w *watcher) addMade(event *syscall.InotifyEvent, path string) error {
 	if !w.recursive || event.Mask&syscall.IN_ISDIR == 0 {
 		return nil
@@ -92,7 +92,7 @@ func (w *watcher) addMade(event *syscall.InotifyEvent, path string) error {
 	return nil
 }
 
-// endMoves reports first halves that stayed alone: something left the tree.
+// endMoves reports the moves without a second event: the entry has left the tree.
 func (w *watcher) endMoves() error {
 	moves := w.moves
 	w.moves = map[uint32]string{}

@@ -14,7 +14,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// Names that start so are half-written files of this runner: listed like any other, but not watched.
+// temporaryPrefix starts the names of files that this runner is writing. They are listed, but not reported by watch.
 const temporaryPrefix = ".sandglass-"
 
 type writeRequest struct {
@@ -52,8 +52,8 @@ func (r *requests) write(q *wire.Request) (wire.Fields, []byte, error) {
 	return reply, nil, err
 }
 
-// putFile takes a file in chunks. The client hears of a failure at once and may
-// still be sending, so what it sends is read until it has noticed.
+// put receives a file in chunks. The client is sent an error at once and may still be sending, so its chunks are read
+// until it closes.
 func (r *requests) put(s *wire.Stream, q *wire.Request) error {
 	args := &writeRequest{}
 	if err := q.Decode(args); err != nil {
@@ -76,14 +76,14 @@ func (r *requests) put(s *wire.Stream, q *wire.Request) error {
 	return s.Send("done", reply, nil)
 }
 
-// An atomicFile is a file that takes its name only when it is complete.
+// An atomicFile gets its name when it is complete.
 type atomicFile struct {
 	*os.File
 	space     *Space
 	dir       *Pinned
 	temporary string
 	name      string
-	path      string // as asked for
+	path      string // as in the request
 	mode      uint32
 	sync      bool
 	isDone    bool
@@ -134,8 +134,8 @@ func (s *Space) createTemporary(path string, makeParents bool) (*atomicFile, err
 		temporary: temporary, name: name, path: path, mode: mode}, nil
 }
 
-// writeTarget gives the directory and name that a file is to have, and its mode. A link
-// is written through, to where it leads inside the roots.
+// writeTarget returns the directory, the name and the mode for a file to be written. A link is followed if its target
+// is inside the roots.
 func (s *Space) writeTarget(path string, makeParents bool) (*Pinned, string, uint32, error) {
 	pinDir := s.pinParent
 	if makeParents {
@@ -178,7 +178,7 @@ func (s *Space) linkTarget(path string) (*Pinned, string, error) {
 	return s.pinParent(target.path)
 }
 
-// writeFrom writes the content and gives the file its name.
+// writeFrom writes the content and renames the file into place.
 func (f *atomicFile) writeFrom(content io.Reader) (wire.Fields, error) {
 	size, err := io.CopyBuffer(struct{ io.Writer }{f.File}, content, make([]byte, wire.CopyBuffer))
 	if err == nil {
@@ -217,7 +217,7 @@ func (f *atomicFile) commit() error {
 	})
 }
 
-// discard closes the file and removes what has not got its name. Idempotent.
+// discard closes the file and removes it if it was not committed. It is idempotent.
 func (f *atomicFile) discard() {
 	if f.File.Close() != nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// FuzzMux: whatever frames arrive, the carrier ends in order and no stream holds more than its credit.
+// FuzzMux: whatever bytes arrive, the carrier ends without a panic and no stream buffers more than its credit.
 func FuzzMux(f *testing.F) {
 	files, err := filepath.Glob("../../testdata/mux-*.bin")
 	if err != nil || len(files) == 0 {

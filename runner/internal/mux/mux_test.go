@@ -47,7 +47,7 @@ func TestAStreamTakesWhatItsCreditAllows(t *testing.T) {
 		t.Errorf("got %v", f)
 	}
 	m.Write(runnertest.Credit(1, 10))
-	// They may come in several frames: a frame ends where a write of the runner does.
+	// They may come in several frames, one for each write of the runner.
 	for more := 0; more != 10; {
 		f, _ := m.Read()
 		if more += len(f.Payload); f.Kind != mux.Data || f.Number != 1 || more > 10 {

@@ -8,15 +8,15 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// attach passes a process's output to a client and the client's input to
-// the process, until the process ends or the client closes.
+// attach sends the output of a process to a client and the client's input to the process, until the process ends or
+// the client closes.
 func (ps *Table) attach(s *wire.Stream, q *wire.Request) error {
 	p, call, err := ps.requested(q)
 	if err != nil {
 		return err
 	}
 	sources := []stdio.Source{stdio.NewSource(s, "stdout", p.Stdout, call.StdoutFrom)}
-	// What the first client gets is no repetition: a program may wait for the answer.
+	// The first client sees the output for the first time: a program may wait for the answer to a query in it.
 	sources[0].IsScreen = p.term != nil && !sources[0].Reader.IsNew
 	if p.stderr != nil {
 		sources = append(sources, stdio.NewSource(s, "stderr", p.stderr, call.StderrFrom))
@@ -37,7 +37,7 @@ func (ps *Table) attach(s *wire.Stream, q *wire.Request) error {
 	})
 }
 
-// InputOf does what an attached client says.
+// InputOf returns the function that carries out the messages of an attached client.
 func (p *Process) InputOf(s *wire.Stream) func(*wire.Message) error {
 	return func(m *wire.Message) error {
 		var call call
@@ -54,14 +54,14 @@ func (p *Process) InputOf(s *wire.Stream) func(*wire.Message) error {
 			err := p.Signal(call.Signal, call.Group == nil || *call.Group)
 			var known *wire.Error
 			if errors.As(err, &known) && known.Code == wire.CodeProcessNotFound {
-				return nil // it ended meanwhile, which the client is about to read
+				return nil // it has ended meanwhile; the exit message says so
 			}
 			return err
 		case "resize":
 			if err := terminal.CheckSize(call.Rows, call.Cols); err != nil || p.term == nil {
 				return err
 			}
-			_ = p.term.Resize(call.Rows, call.Cols) // fails once the terminal is closed, and the exit tells that
+			_ = p.term.Resize(call.Rows, call.Cols) // fails once the terminal is closed; the exit message says so
 			return nil
 		}
 		return wire.Invalid("unknown message type %q", m.Type)

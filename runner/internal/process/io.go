@@ -13,11 +13,12 @@ import (
 	"sandglass/runner/internal/terminal"
 )
 
-// maxPipe is the most that a pipe can hold: what an unprivileged program may set with F_SETPIPE_SZ.
+// maxPipe is the largest capacity that an unprivileged program can give a pipe with F_SETPIPE_SZ.
 const maxPipe = 1 << 20
 
-// openFiles opens what the process gets as 0, 1 and 2, and what the runner reads from.
-func (ps *Table) openFiles(p *Process) (theirs, sources []*os.File, err error) {
+// openFiles opens the files that become descriptors 0, 1 and 2 of the process, and the files that the runner reads
+// from.
+func (ps *Table) openFiles(p *Process) (childFiles, sources []*os.File, err error) {
 	if p.spec.TTY != nil {
 		who, err := ps.cfg.Account(p.spec.User)
 		if err != nil {
@@ -32,7 +33,7 @@ func (ps *Table) openFiles(p *Process) (theirs, sources []*os.File, err error) {
 	}
 	defer func() {
 		if err != nil {
-			for _, file := range append(theirs, sources...) {
+			for _, file := range append(childFiles, sources...) {
 				file.Close()
 			}
 			p.closeInput()
@@ -41,30 +42,29 @@ func (ps *Table) openFiles(p *Process) (theirs, sources []*os.File, err error) {
 	if p.spec.Stdin {
 		r, w, err := sys.Pipe()
 		if err != nil {
-			return theirs, sources, err
+			return childFiles, sources, err
 		}
-		p.stdin, theirs = sys.Nonblocking(w), append(theirs, r)
+		p.stdin, childFiles = sys.Nonblocking(w), append(childFiles, r)
 	} else {
 		null, err := os.Open(os.DevNull)
 		if err != nil {
-			return theirs, sources, fmt.Errorf("open null device: %w", err)
+			return childFiles, sources, fmt.Errorf("open null device: %w", err)
 		}
-		theirs = append(theirs, null)
+		childFiles = append(childFiles, null)
 	}
 	for i := 0; i < 2; i++ {
 		r, w, err := sys.Pipe()
 		if err != nil {
-			return theirs, sources, err
+			return childFiles, sources, err
 		}
-		theirs, sources = append(theirs, w), append(sources, sys.Nonblocking(r))
+		childFiles, sources = append(childFiles, w), append(sources, sys.Nonblocking(r))
 	}
 	p.stderr = stdio.NewOutput(keptBytes, p.spec.HoldOutput)
-	return theirs, sources, nil
+	return childFiles, sources, nil
 }
 
-// drain moves what the source gives into out until its end. Once the process
-// has exited, what is already there is taken and the stream counts as
-// complete; a descendant that writes on is read, so that it does not block, and dropped.
+// drain copies the source into out until its end. When the process has exited, it takes what is already there and
+// calls complete. Output that descendants of the process write later is read, so that they do not block, and dropped.
 func drain(source *os.File, out *stdio.Output, exited <-chan struct{}, complete func()) {
 	var once sync.Once
 	done := func() { once.Do(complete) }
@@ -88,7 +88,7 @@ func drain(source *os.File, out *stdio.Output, exited <-chan struct{}, complete 
 	}
 	if raw, err := source.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) {
-			// Bounded, for a descendant may fill the pipe faster than it is emptied.
+			// Bounded, because a descendant may fill the pipe faster than it is read.
 			for total := 0; total < maxPipe; {
 				n, err := syscall.Read(int(fd), buf)
 				if n <= 0 || err != nil {

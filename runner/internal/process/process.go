@@ -1,3 +1,4 @@
+// Package process runs programs with streams of their own and lists the processes of a sandbox.
 package process
 
 import (
@@ -18,13 +19,14 @@ import (
 )
 
 const (
-	keptBytes      = 256 << 10 // recent output of a stream
-	keptProcesses  = 256       // processes that have ended and can still be asked about
+	keptBytes      = 256 << 10 // recent output per stream
+	keptProcesses  = 256       // ended processes whose result is kept
 	terminateGrace = 2 * time.Second
 
-	maxPendingInput = 4 << 20 // bytes for one process's stdin, of several requests together
+	maxPendingInput = 4 << 20 // bytes for the stdin of one process, over all requests
 )
 
+// A Spec is a process.start request.
 type Spec struct {
 	Argv       []string          `json:"argv"`
 	Cwd        string            `json:"cwd"`
@@ -38,7 +40,7 @@ type Spec struct {
 	Detach     bool              `json:"detach"`
 }
 
-// A Process is one program with streams of its own.
+// A Process is one program with its own stdin, stdout and stderr.
 type Process struct {
 	spec      *Spec
 	pid       int
@@ -50,9 +52,9 @@ type Process struct {
 	Ended     chan struct{} // closed when the output is complete, which is after the exit
 
 	pendingInput atomic.Int64  // bytes of requests that wait to be written to stdin
-	writing      chan struct{} // full while somebody writes to stdin
+	writing      chan struct{} // a mutex: full while a request writes to stdin
 	stdinMu      sync.Mutex
-	stdin        *os.File // nil when it was not asked for or is closed
+	stdin        *os.File // nil if not requested, or closed
 
 	mu       sync.Mutex
 	exitCode *int
@@ -60,21 +62,22 @@ type Process struct {
 	endedAt  time.Time
 }
 
-// Table are the running processes and those that ended last.
+// A Table has the running processes and those that ended last.
 type Table struct {
 	cfg     *config.Config
 	spawner *spawn.Spawner
-	shells  func() map[int]string // the names of the shells, by pid
+	shells  func() map[int]string // names of the shells, by pid
 
 	mu    sync.Mutex
 	byPID map[int]*Process
-	past  []*Process // ended ones, oldest first
+	past  []*Process // ended processes, oldest first
 }
 
 func New(cfg *config.Config, spawner *spawn.Spawner, shells func() map[int]string) *Table {
 	return &Table{cfg: cfg, spawner: spawner, shells: shells, byPID: map[int]*Process{}}
 }
 
+// Start starts a process and keeps its output for clients that attach.
 func (ps *Table) Start(spec *Spec) (*Process, error) {
 	if len(spec.Argv) == 0 {
 		return nil, wire.Invalid("argv must not be empty")
@@ -128,7 +131,7 @@ func (ps *Table) Start(spec *Spec) (*Process, error) {
 	return p, nil
 }
 
-// watch enforces the timeout and records the end.
+// watch enforces the timeout and records the end of a process.
 func (ps *Table) watch(p *Process, exit <-chan int, exited chan struct{}, reading *sync.WaitGroup) {
 	code := p.waitOrStop(exit)
 	p.closeInput()
@@ -140,7 +143,7 @@ func (ps *Table) watch(p *Process, exit <-chan int, exited chan struct{}, readin
 	p.mu.Unlock()
 	ps.retire(p)
 	close(exited)
-	reading.Wait() // with held output this takes until somebody attaches
+	reading.Wait() // with hold_output this waits for the first client to attach
 	p.Stdout.Close()
 	if p.stderr != nil {
 		p.stderr.Close()
@@ -170,7 +173,7 @@ func (p *Process) waitOrStop(exit <-chan int) int {
 	timer.Reset(terminateGrace)
 	select {
 	case code := <-exit:
-		syscall.Kill(-p.pid, syscall.SIGKILL) // what is left of the group
+		syscall.Kill(-p.pid, syscall.SIGKILL) // the rest of the group
 		return code
 	case <-timer.C:
 		syscall.Kill(-p.pid, syscall.SIGKILL)
@@ -178,7 +181,7 @@ func (p *Process) waitOrStop(exit <-chan int) int {
 	}
 }
 
-// retire forgets the oldest ended process when there are too many.
+// retire keeps an ended process, and forgets the oldest one when there are too many.
 func (ps *Table) retire(p *Process) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -202,7 +205,7 @@ func (ps *Table) find(pid int) (*Process, error) {
 	return nil, wire.NewError(wire.CodeProcessNotFound, fmt.Sprintf("no process %d", pid), wire.Fields{"pid": pid})
 }
 
-// all lists processes, oldest first.
+// all returns the processes, oldest first.
 func (ps *Table) all() []*Process {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -214,7 +217,8 @@ func (ps *Table) all() []*Process {
 	return list
 }
 
-// Activity is how many processes run, how many of them are detached, and the milliseconds since a detached one ended last; nil when none has.
+// Activity counts the running processes and the detached ones among them. sinceEnd is the time in milliseconds since
+// a detached process last ended; nil if none has.
 func (ps *Table) Activity() (running, detached int, sinceEnd *int64) {
 	for _, p := range ps.all() {
 		p.mu.Lock()
@@ -233,6 +237,7 @@ func (ps *Table) Activity() (running, detached int, sinceEnd *int64) {
 	return running, detached, sinceEnd
 }
 
+// Describe returns the process as replies contain it.
 func (p *Process) Describe() wire.Fields {
 	p.stdinMu.Lock()
 	open := p.stdin != nil

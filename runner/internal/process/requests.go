@@ -15,10 +15,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// isTag holds for 1 to 64 letters, digits, _, ., : and -, the first of them a letter or a digit.
-func isTag(tag string) bool { return wire.IsName(tag, 64, wire.Letters+wire.Digits, "_.:-") }
-
-// Handlers are the requests about processes.
+// Handlers answer the requests about processes.
 func (ps *Table) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		"process.start":  ps.answerStart,
@@ -75,7 +72,7 @@ func (ps *Table) answerList(_ *wire.Request) (wire.Fields, []byte, error) {
 	return wire.Fields{"processes": list}, nil, nil
 }
 
-// A call is what the requests about one process have in common.
+// A call has the fields of the requests about one process.
 type call struct {
 	PID    int    `json:"pid"`
 	Signal string `json:"signal"`
@@ -84,10 +81,10 @@ type call struct {
 	terminal.Size
 	StdoutFrom int64 `json:"stdout_from"`
 	StderrFrom int64 `json:"stderr_from"`
-	Follow     *bool `json:"follow"` // of an attachment; false: it ends after the output so far
+	Follow     *bool `json:"follow"` // of process.attach; false ends the stream after the output so far
 }
 
-// requested gives the process that a request names.
+// requested returns the process that a request names.
 func (ps *Table) requested(q *wire.Request) (*Process, *call, error) {
 	call := &call{}
 	if err := q.Decode(call); err != nil {
@@ -118,7 +115,7 @@ func (ps *Table) answerSignal(q *wire.Request) (wire.Fields, []byte, error) {
 	return wire.Fields{"ok": true}, nil, nil
 }
 
-// isSandboxProcess tells whether this is a process of the sandbox that was not started through the API, a child of a shell for instance.
+// isSandboxProcess tells whether a pid is that of any process of the sandbox, such as a child of a shell.
 func isSandboxProcess(pid int) bool {
 	for _, p := range procfs.SandboxProcesses() {
 		if p.PID == pid {
@@ -128,7 +125,8 @@ func isSandboxProcess(pid int) bool {
 	return false
 }
 
-// signalOther signals the one process unless its group was asked for: it may share its group with others.
+// signalOther signals a process that was not started with process.start: alone, unless the request asks for its
+// group, which it may share with others.
 func signalOther(call *call) error {
 	sig, err := signalOf(call.Signal)
 	if err != nil {
@@ -151,7 +149,7 @@ func signalOf(name string) (syscall.Signal, error) {
 	return sig, nil
 }
 
-// sendSignal sends to a process, or with a negative target to a group; pid is for the error.
+// sendSignal signals a process, or a group if target is negative. pid is for the error.
 func sendSignal(target int, sig syscall.Signal, pid int) error {
 	err := syscall.Kill(target, sig)
 	if errors.Is(err, syscall.ESRCH) {
@@ -164,7 +162,7 @@ func hasEnded(pid int) error {
 	return wire.NewError(wire.CodeProcessNotFound, fmt.Sprintf("process %d has ended", pid), wire.Fields{"pid": pid})
 }
 
-// Signal sends to the process, or to its whole group.
+// Signal signals the process, or its whole group.
 func (p *Process) Signal(name string, group bool) error {
 	sig, err := signalOf(name)
 	if err != nil {
@@ -195,7 +193,7 @@ func (ps *Table) answerStdin(q *wire.Request) (wire.Fields, []byte, error) {
 		return nil, nil, wire.TooManyWaiting("bytes for stdin", maxPendingInput)
 	}
 	defer p.pendingInput.Add(-q.Size)
-	// All of it is read first: a process that does not read must not hold up the other requests of the connection.
+	// Read the whole body first: a process that does not read must not block the other requests of the connection.
 	data, err := io.ReadAll(q.Body)
 	if err != nil {
 		return nil, nil, err
@@ -209,7 +207,7 @@ func (ps *Table) answerStdin(q *wire.Request) (wire.Fields, []byte, error) {
 	return wire.Fields{"ok": true}, nil, nil
 }
 
-// write writes to the process's stdin, waiting while it is full. The bytes of one call stay together.
+// write writes to stdin and waits while it is full. The bytes of one call stay together.
 func (p *Process) write(data []byte, isGone func() bool) error {
 	p.stdinMu.Lock()
 	stdin := p.stdin
@@ -242,7 +240,7 @@ func (p *Process) inputError(err error) error {
 	return err
 }
 
-// endInput closes stdin; on a terminal it types the end-of-file key.
+// endInput closes stdin. On a terminal it types the end-of-file character.
 func (p *Process) endInput(isGone func() bool) {
 	if p.term != nil {
 		p.write([]byte{4}, isGone)
@@ -250,3 +248,6 @@ func (p *Process) endInput(isGone func() bool) {
 	}
 	p.closeInput()
 }
+
+// isTag tells whether a tag has 1 to 64 letters, digits and _.:-, the first of them a letter or a digit.
+func isTag(tag string) bool { return wire.IsName(tag, 64, wire.Letters+wire.Digits, "_.:-") }

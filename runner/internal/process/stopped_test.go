@@ -8,8 +8,8 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// A process of the sandbox stops every other one of its user, all the time. Some are hit after they became that user and before
-// they run their program, when the runner still waits for them.
+// A process of the sandbox stops all other processes of its user, repeatedly. Some are stopped after they have become that
+// user and before they execute their program, while the runner waits for them.
 func TestAChildThatIsStoppedBeforeItRunsHoldsUpNobody(t *testing.T) {
 	s := runnertest.StartPID1(t, nil)
 	c := s.Dial()
@@ -23,7 +23,7 @@ func TestAChildThatIsStoppedBeforeItRunsHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// What cannot run is reported as such, and a later exit of its pid is nobody's.
+// A program that cannot be executed is reported as an error and is not in the list of processes.
 func TestAStartThatFailsSaysWhy(t *testing.T) {
 	s := runnertest.Start(t, nil)
 	c := s.Dial()

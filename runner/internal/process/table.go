@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	tableRows      = 10_000 // processes listed; more are left out
-	commandBytes   = 4096   // of a command line
+	tableRows      = 10_000 // rows listed at most
+	commandBytes   = 4096   // of a command line at most
 	commandTimeout = 200 * time.Millisecond
 	tickMS         = 1000 / procfs.TicksPerSecond
 )
 
-// A tableRow is one process of the sandbox, whoever started it.
+// A tableRow is one process of the sandbox, whether or not the API started it.
 type tableRow struct {
 	PID         int    `json:"pid"`
 	Parent      int    `json:"parent_pid"`
@@ -35,7 +35,7 @@ type tableRow struct {
 	Shell       string `json:"shell,omitempty"`
 }
 
-// streamTable lists every process of the sandbox but the runner's own, in the order they were started.
+// streamTable lists the processes of the sandbox except the runner, in the order of their start.
 func (ps *Table) streamTable(s *wire.Stream, _ *wire.Request) error {
 	if err := s.Reply(wire.Fields{}); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (ps *Table) streamTable(s *wire.Stream, _ *wire.Request) error {
 	return out.Finish()
 }
 
-// tags are the tags of the running processes that have one, by pid.
+// tags maps the pids of running processes to their tags.
 func (ps *Table) tags() map[int]string {
 	tags := map[int]string{}
 	for _, p := range ps.all() {
@@ -76,7 +76,7 @@ func (ps *Table) tags() map[int]string {
 	return tags
 }
 
-// userOf names the user of a process: sandbox, root, or the number of another.
+// userOf is the name of the user of a process: sandbox, root, or the uid of another user.
 func (ps *Table) userOf(pid int) string {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -93,13 +93,13 @@ func (ps *Table) userOf(pid int) string {
 	return uid
 }
 
-// commandReads bounds the reads of command lines that do not end.
+// commandReads limits the reads of command lines that may never end.
 var commandReads = make(chan struct{}, 8)
 
 // commandOf is the command line of a process, or its name in brackets.
 //
-// SECURITY: a process decides what its command line says, and since the kernel reads it out of the memory of the process, it can also
-// decide that a read never ends. Such a read is left behind, and no more than a few are.
+// SECURITY: a process controls its command line. The kernel reads it from the memory of the process, so a process can
+// also make a read block forever. Such a read is abandoned, and their number is limited.
 func commandOf(pid int) string {
 	dir := "/proc/" + strconv.Itoa(pid)
 	select {
@@ -134,7 +134,7 @@ func readCommand(path string) string {
 	return wire.Text(strings.ReplaceAll(strings.TrimRight(string(data), "\x00"), "\x00", " "))
 }
 
-// nameOf is kept by the kernel, which cuts it at 15 bytes.
+// nameOf is the name that the kernel keeps, at most 15 bytes, in brackets.
 func nameOf(dir string) string {
 	name, err := os.ReadFile(dir + "/comm")
 	if err != nil {

@@ -34,12 +34,12 @@ func Eventually(t *testing.T, what string, condition func() bool) {
 	t.Fatalf("it never happened that %s", what)
 }
 
-// CheckNames fails for every good name that is refused and every bad one that is accepted.
+// CheckNames fails for every good name that is rejected and every bad one that is accepted.
 func CheckNames(t *testing.T, isValid func(string) bool, good, bad []string) {
 	t.Helper()
 	for _, name := range good {
 		if !isValid(name) {
-			t.Errorf("%q is refused", name)
+			t.Errorf("%q is rejected", name)
 		}
 	}
 	for _, name := range bad {

@@ -60,7 +60,7 @@ func (c *Client) Send(f wire.Fields, body []byte) {
 	}
 }
 
-// Receive gives the next message; nil at the end of the connection.
+// Receive returns the next message; nil at the end of the connection.
 func (c *Client) Receive() (wire.Fields, []byte) {
 	c.t.Helper()
 	line, err := c.In.Line()
@@ -121,7 +121,7 @@ func (c *Client) Exec(cmd string, args ...wire.Fields) Result {
 	return AsResult(c.t, f, body)
 }
 
-// Stream sends an exec whose output streams, and takes its reply.
+// Stream sends an exec with a stream and reads its reply.
 func (c *Client) Stream(args wire.Fields) {
 	c.t.Helper()
 	args["stream"] = true
@@ -130,7 +130,7 @@ func (c *Client) Stream(args wire.Fields) {
 	}
 }
 
-// Streamed reads a stream to its end: the result, with the output, and the types of the messages that were no output.
+// Streamed reads a stream to its end. It returns the result with the output, and the types of the other messages.
 func (c *Client) Streamed() (Result, []string) {
 	c.t.Helper()
 	var out []byte
@@ -163,7 +163,7 @@ func AsResult(t *testing.T, f wire.Fields, body []byte) Result {
 	}
 }
 
-// Until reads replies up to the one to a request, and gives it.
+// Until reads replies up to the one with this id and returns it.
 func (c *Client) Until(id string) wire.Fields {
 	c.t.Helper()
 	for {

@@ -18,25 +18,9 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// Download collects an archive.
-func (c *FileClient) Download() []byte {
-	c.Helper()
-	var all []byte
-	for {
-		m, body := c.Next()
-		all = append(all, body...)
-		switch m["type"] {
-		case "error":
-			c.Fatal(m)
-		case "done":
-			return all
-		}
-	}
-}
-
 const Secret = "outside: never to be read"
 
-// A Files is a runner whose one root is <top>/workspace, beside which lies what must not be touched.
+// Files answers file requests whose one root is <top>/workspace. Beside it is a folder that no request may touch.
 type Files struct {
 	*testing.T
 	Config   *config.Config
@@ -47,7 +31,7 @@ type Files struct {
 	Outside  string
 }
 
-// MemoryFolder gives a folder on a filesystem in memory, or any other where there is none.
+// MemoryFolder returns a folder on a filesystem in memory, or any other folder if there is none.
 func MemoryFolder(t *testing.T) string {
 	t.Helper()
 	top, err := os.MkdirTemp("/dev/shm", "files")
@@ -58,7 +42,7 @@ func MemoryFolder(t *testing.T) string {
 	return top
 }
 
-// OpenFiles makes a fixture in a folder. Its requests are answered by these handlers.
+// OpenFiles creates the fixture in a folder. The handlers answer its requests.
 func OpenFiles(t *testing.T, folder string, handlers func(*config.Config) map[string]wire.Handler, streams func(*config.Config) map[string]wire.StreamHandler) *Files {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(folder)
@@ -91,7 +75,7 @@ func (f *Files) Must(err error) {
 	}
 }
 
-// Call sends one small request past the wire.
+// Call passes one request directly to its handler.
 func (f *Files) Call(kind string, args wire.Fields, body []byte) (wire.Fields, []byte, error) {
 	f.Helper()
 	raw, err := json.Marshal(args)
@@ -128,7 +112,7 @@ func CodeName(err error) string {
 	return "no error"
 }
 
-// Untouched fails when anything outside changed.
+// Untouched fails if anything outside has changed.
 func (f *Files) Untouched() {
 	f.Helper()
 	names, err := os.ReadDir(f.Outside)
@@ -139,7 +123,7 @@ func (f *Files) Untouched() {
 	}
 }
 
-// A FileClient has a stream to the fixture's runner.
+// A FileClient is the client of one stream.
 type FileClient struct {
 	*Files
 	Conn net.Conn
@@ -225,14 +209,14 @@ func (c *FileClient) Upload(content []byte, size int) wire.Fields {
 	return m
 }
 
-// AsSandbox makes requests run as a user without rights, who owns the workspace.
+// AsSandbox makes requests run as an unprivileged user who owns the workspace.
 func (f *Files) AsSandbox() *Files {
 	f.Helper()
 	if os.Geteuid() != 0 {
 		f.Skip("changing to another user needs root")
 	}
 	f.Config.User = &account.User{Name: "sandbox", UID: 54321, GID: 54321}
-	// The folders above belong to root and may be closed to others.
+	// The parent folders belong to root and may be inaccessible to others.
 	for dir := f.Top; dir != "/"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && strings.Contains(dir, "Test") && info.Mode().Perm()&0o005 != 5 {
 			f.Must(os.Chmod(dir, 0o755))
@@ -242,7 +226,7 @@ func (f *Files) AsSandbox() *Files {
 	return f
 }
 
-// Follow reads changes until one is as wanted, and fails when the deadline passes first.
+// Follow reads changes until the wanted one, and fails if the deadline passes first.
 func (c *FileClient) Follow(want string) {
 	c.Helper()
 	c.Conn.SetDeadline(time.Now().Add(10 * time.Second))
@@ -267,4 +251,20 @@ func ChangeText(c *FileClient, line []byte) string {
 		return fmt.Sprintf("%v %v from %v", m["event"], m["path"], from)
 	}
 	return fmt.Sprintf("%v %v", m["event"], m["path"])
+}
+
+// Download reads an archive.
+func (c *FileClient) Download() []byte {
+	c.Helper()
+	var all []byte
+	for {
+		m, body := c.Next()
+		all = append(all, body...)
+		switch m["type"] {
+		case "error":
+			c.Fatal(m)
+		case "done":
+			return all
+		}
+	}
 }

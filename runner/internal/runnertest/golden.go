@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// AddGoldens adds the golden files to the seeds of a fuzz test.
 func AddGoldens(f *testing.F) {
 	files, err := filepath.Glob("../../testdata/*.bin")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// A Mux is the client's side of a carrier, with every frame in the test's hands.
+// A Mux is the client's side of a carrier. The test sends and receives single frames.
 type Mux struct {
 	T      *testing.T
 	Conn   net.Conn
@@ -33,8 +33,8 @@ func Credit(number, n uint32) Frame {
 	return Frame{mux.Credit, number, binary.BigEndian.AppendUint32(nil, n)}
 }
 
-// openTestMux says hello on a carrier.
-func openTestMux(t *testing.T, conn net.Conn) *Mux {
+// openMux sends a hello on a connection and reads the ready line.
+func openMux(t *testing.T, conn net.Conn) *Mux {
 	t.Helper()
 	conn.SetDeadline(time.Now().Add(Patience))
 	c := &Client{t: t, Conn: conn, In: wire.NewReader(conn)}
@@ -45,7 +45,7 @@ func openTestMux(t *testing.T, conn net.Conn) *Mux {
 	return &Mux{T: t, Conn: conn, In: c.In}
 }
 
-func (s *Sandbox) Mux() *Mux { return openTestMux(s.T, s.DialRaw().Conn) }
+func (s *Sandbox) Mux() *Mux { return openMux(s.T, s.DialRaw().Conn) }
 
 func (m *Mux) Write(frames ...Frame) {
 	m.T.Helper()
@@ -58,7 +58,7 @@ func (m *Mux) Write(frames ...Frame) {
 	}
 }
 
-// Read gives the next frame; false at the end of the carrier.
+// Read returns the next frame; false at the end of the carrier.
 func (m *Mux) Read() (Frame, bool) {
 	header := make([]byte, mux.HeaderBytes)
 	if _, err := io.ReadFull(m.In.Buf, header); err != nil {

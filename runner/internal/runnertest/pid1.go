@@ -11,8 +11,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// NeedsRoot skips where the machine gives the tests no rights of its own: what
-// is shown here is that the runner gives rights up.
+// NeedsRoot skips a test that shows how the runner gives up rights, if the test has none.
 func NeedsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -20,7 +19,7 @@ func NeedsRoot(t *testing.T) {
 	}
 }
 
-// StartPID1 starts a runner as PID 1 of fresh namespaces, listening on an inherited descriptor.
+// StartPID1 starts a runner as PID 1 of new namespaces, listening on an inherited descriptor.
 func StartPID1(t *testing.T, overrides wire.Fields) *Sandbox {
 	t.Helper()
 	NeedsRoot(t)

@@ -4,7 +4,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// Start starts a process and gives its pid.
+// Start starts a process and returns its pid.
 func (c *Client) Start(args wire.Fields) int {
 	c.t.Helper()
 	f, _ := c.Call("process.start", args)
@@ -25,7 +25,7 @@ func (c *Client) Process(pid int) map[string]any {
 	return p
 }
 
-// Attach gives a connection that follows the process, its reply read.
+// Attach attaches a new connection to the process and reads the reply.
 func (s *Sandbox) Attach(pid int, args wire.Fields) *Client {
 	s.T.Helper()
 	c := s.Dial()
@@ -39,7 +39,7 @@ func (s *Sandbox) Attach(pid int, args wire.Fields) *Client {
 	return c
 }
 
-// Finish reads an attached process to its end.
+// Finish reads the output of an attached process to its end.
 func (c *Client) Finish() (stdout, stderr string, exit wire.Fields) {
 	c.t.Helper()
 	for {

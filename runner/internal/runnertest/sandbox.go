@@ -1,3 +1,4 @@
+// Package runnertest starts real runners for the tests of the other packages and talks to them.
 package runnertest
 
 import (
@@ -15,31 +16,9 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// Begun waits until a command has made the file.
-func (s *Sandbox) Begun(file string) {
-	s.T.Helper()
-	c := s.Dial()
-	Eventually(s.T, "the command runs", func() bool {
-		f, _ := c.Call("fs.stat", wire.Fields{"path": file})
-		return f["type"] != "error"
-	})
-}
-
-// PeakMemory is the largest resident size that the runner has had.
-func (s *Sandbox) PeakMemory() int {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	var kib int
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	fmt.Sscan(rest, &kib)
-	return kib << 10
-}
-
 const (
 	Token    = "a token for tests only"
-	Patience = 20 * time.Second // longest wait for something that must happen
+	Patience = 20 * time.Second // longest wait for an event that must happen
 )
 
 var Binary string
@@ -71,7 +50,7 @@ type Sandbox struct {
 	Stderr *bytes.Buffer
 }
 
-// Start starts a runner whose workdir and home are a fresh folder.
+// Start starts a runner whose workdir and home are a new folder.
 func Start(t *testing.T, overrides wire.Fields) *Sandbox {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rt")
@@ -114,4 +93,26 @@ func Start(t *testing.T, overrides wire.Fields) *Sandbox {
 		return true
 	})
 	return s
+}
+
+// Begun waits until a command has created the file.
+func (s *Sandbox) Begun(file string) {
+	s.T.Helper()
+	c := s.Dial()
+	Eventually(s.T, "the command runs", func() bool {
+		f, _ := c.Call("fs.stat", wire.Fields{"path": file})
+		return f["type"] != "error"
+	})
+}
+
+// PeakMemory is the largest resident size of the runner so far.
+func (s *Sandbox) PeakMemory() int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	var kib int
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	fmt.Sscan(rest, &kib)
+	return kib << 10
 }

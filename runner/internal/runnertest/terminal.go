@@ -11,7 +11,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// Fill sends input until no more of it is taken.
+// Fill sends input until the runner accepts no more.
 func (c *Client) Fill() {
 	c.t.Helper()
 	c.Conn.SetWriteDeadline(time.Now().Add(time.Second))
@@ -22,7 +22,7 @@ func (c *Client) Fill() {
 	}
 }
 
-// AttachedTo tells how many terminals the shell main has.
+// AttachedTo is the number of terminals that are attached to the shell main.
 func (c *Client) AttachedTo() any {
 	f, _ := c.Call("shell.list", nil)
 	return f["shells"].([]any)[0].(map[string]any)["attached"]

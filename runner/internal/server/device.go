@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	maxHelloLine = 4096 // on a device; a longer line is noise
+	maxHelloLine = 4096 // of a device; longer lines are dropped
 	minNonce     = 16
 	maxNonce     = 64
 )
 
 // serveDevice serves one client after the other until the device fails.
-func (run *Server) serveDevice(d *mux.Device) error {
+func (srv *Server) serveDevice(d *mux.Device) error {
 	in := bufio.NewReaderSize(d, maxHelloLine)
 	for {
-		said, err := awaitHello(in)
+		client, err := awaitHello(in)
 		if errors.Is(err, io.EOF) && d.Reconnects {
 			continue
 		}
@@ -32,13 +32,13 @@ func (run *Server) serveDevice(d *mux.Device) error {
 			return err
 		}
 		w := d.Begin()
-		if run.answerDevice(said, w) == nil {
-			mux.Serve(in, w, run.serveMessages)
+		if srv.answerDevice(client, w) == nil {
+			mux.Serve(in, w, srv.serveMessages)
 		}
 	}
 }
 
-// awaitHello drops what comes until a line that is the hello of a client.
+// awaitHello drops all input up to a line that is a hello.
 func awaitHello(in *bufio.Reader) (*hello, error) {
 	for isNoise := false; ; {
 		line, err := in.ReadSlice('\n')
@@ -49,27 +49,27 @@ func awaitHello(in *bufio.Reader) (*hello, error) {
 		if err != nil {
 			return nil, err
 		}
-		if said := asHello(line); said != nil && !isNoise {
-			return said, nil
+		if client := asHello(line); client != nil && !isNoise {
+			return client, nil
 		}
 		isNoise = false
 	}
 }
 
 func asHello(line []byte) *hello {
-	said := &hello{}
-	if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, said) != nil {
+	client := &hello{}
+	if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, client) != nil {
 		return nil
 	}
-	if said.Type != "hello" || !said.Mux || len(said.Nonce) < minNonce || len(said.Nonce) > maxNonce {
+	if client.Type != "hello" || !client.Mux || len(client.Nonce) < minNonce || len(client.Nonce) > maxNonce {
 		return nil
 	}
-	return said
+	return client
 }
 
-// answerDevice answers a hello on a device. The newline before the answer ends whatever the client before was being sent.
-func (run *Server) answerDevice(said *hello, w io.Writer) error {
-	kind, answer, refusal := run.answerHello(said)
+// answerDevice answers a hello on a device. The newline before the answer ends a partial line of the previous client.
+func (srv *Server) answerDevice(client *hello, w io.Writer) error {
+	kind, answer, refusal := srv.answerHello(client)
 	line, err := wire.EncodeLine(kind, "", answer, -1)
 	if err != nil {
 		return err
@@ -82,30 +82,31 @@ func (run *Server) answerDevice(said *hello, w io.Writer) error {
 
 const reopenPause = time.Second
 
-// ServeStdio serves the clients on stdin and stdout. If that is the only way in, the sandbox ends with stdin.
-func (run *Server) ServeStdio(isAlone bool) error {
+// ServeStdio serves the clients on stdin and stdout. With endsWithStdin, the end of stdin ends the sandbox.
+func (srv *Server) ServeStdio(endsWithStdin bool) error {
 	d, err := mux.OpenStdio()
 	if err != nil {
 		return err
 	}
 	go func() {
-		run.serveDevice(d)
-		if isAlone {
-			run.shutdown(signalGrace)
+		srv.serveDevice(d)
+		if endsWithStdin {
+			srv.shutdown(signalGrace)
 		}
 	}()
 	return nil
 }
 
-// ServeCarrier serves the clients on a device for as long as the runner lives. One that fails is opened again, if it has a name.
-func (run *Server) ServeCarrier(name string) error {
+// ServeCarrier serves the clients on a device for as long as the runner lives. A device with a name is opened again
+// after a failure.
+func (srv *Server) ServeCarrier(name string) error {
 	d, err := mux.OpenDevice(name)
 	if err != nil {
 		return err
 	}
 	go func() {
 		for {
-			fmt.Fprintln(os.Stderr, "runner: carrier:", run.serveDevice(d))
+			fmt.Fprintln(os.Stderr, "runner: carrier:", srv.serveDevice(d))
 			d.Close()
 			if !d.CanReopen {
 				return

@@ -20,7 +20,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// A deviceEnd is the client's end of a device: bytes both ways, and no sign of who is there.
+// A deviceEnd is the client's end of a device: bytes both ways, without connections.
 type deviceEnd struct {
 	net.Conn // nil: a device has no addresses and is not closed
 	r, w     *os.File
@@ -37,7 +37,7 @@ func (e *deviceEnd) SetDeadline(at time.Time) error {
 	return e.w.SetWriteDeadline(at)
 }
 
-// devices are the kinds of bytes that a carrier is made of. Each starts a runner on one.
+// devices are the kinds of devices. Each function starts a runner on one.
 var devices = map[string]func(t *testing.T) *deviceEnd{
 	"a terminal": func(t *testing.T) *deviceEnd {
 		master, slave := terminalPair(t)
@@ -88,7 +88,7 @@ func terminalPair(t *testing.T) (master, slave *os.File) {
 	return term.File, slave
 }
 
-// startOnDevice starts a runner. The files are the runner's own from here on.
+// startOnDevice starts a runner, which takes over the files.
 func startOnDevice(t *testing.T, in, out *os.File, args ...string) <-chan error {
 	t.Helper()
 	dir := t.TempDir()
@@ -126,10 +126,10 @@ func startOnDevice(t *testing.T, in, out *os.File, args ...string) <-chan error 
 	return ended
 }
 
-// filler completes whatever frame a client before has left half sent, and is none itself.
+// filler completes a partial frame of the previous client and is not a frame itself.
 var filler = make([]byte, mux.MaxPayload+mux.HeaderBytes)
 
-// begin makes this client the one that the device serves.
+// begin makes this client the current one of the device.
 func (e *deviceEnd) begin(t *testing.T, nonce string) *runnertest.Mux {
 	t.Helper()
 	e.SetDeadline(time.Now().Add(runnertest.Patience))
@@ -140,7 +140,7 @@ func (e *deviceEnd) begin(t *testing.T, nonce string) *runnertest.Mux {
 	return m
 }
 
-// greet sends a hello, again and again while nothing comes, and gives the answer to it. What else comes is thrown away.
+// greet sends a hello, repeatedly while there is no answer, and returns the answer. Other input is dropped.
 func (e *deviceEnd) greet(t *testing.T, nonce, token string) (wire.Fields, *runnertest.Mux) {
 	t.Helper()
 	answered := make(chan struct{})

@@ -61,8 +61,8 @@ func TestANoisyDeviceIsHeardOnceTheNoiseIsOver(t *testing.T) {
 	})
 }
 
-// A client dies in the midst of a frame, with its stream full and nobody reading. The next one finds the
-// processes as they were, and neither it nor they see anything that was not meant for them.
+// A client dies in the middle of a frame, while its stream is full and not being read. The next client finds the processes
+// unchanged, and receives nothing that was meant for the previous one.
 func TestANewClientTakesADeviceOver(t *testing.T) {
 	onEachDevice(t, func(t *testing.T, end *deviceEnd) {
 		m := end.begin(t, nonce(1))
@@ -145,7 +145,7 @@ func TestTheSandboxEndsWithItsStdin(t *testing.T) {
 	}
 }
 
-// A fifo is at its end while nobody has it open for writing, as a virtio port is while the host's side is closed.
+// A fifo is at its end while no process has it open for writing, like a virtio port while the host's side is closed.
 func TestADeviceWaitsForTheOtherSideToComeBack(t *testing.T) {
 	path := t.TempDir() + "/fifo"
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -159,12 +159,12 @@ func TestADeviceWaitsForTheOtherSideToComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := New(&config.Config{Token: runnertest.Token})
+	srv, err := New(&config.Config{Token: runnertest.Token})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- run.serveDevice(&mux.Device{In: in, Out: out, Reconnects: true}) }()
+	go func() { ended <- srv.serveDevice(&mux.Device{In: in, Out: out, Reconnects: true}) }()
 	for i := 1; i <= 3; i++ {
 		theirs, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {

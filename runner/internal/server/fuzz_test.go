@@ -12,13 +12,13 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// FuzzRequests: whatever a client sends after its hello, the runner answers or closes, and does not break.
+// FuzzRequests: whatever a client sends after its hello, the runner answers or closes and does not panic.
 func FuzzRequests(f *testing.F) {
 	runnertest.AddGoldens(f)
 	f.Add([]byte(`{"id":"1","type":"ping","bytes":9}` + "\nabc"))
 	f.Add([]byte(`{"id":"1","type":"process.get","pid":-1}` + "\n{}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		run, err := New(&config.Config{})
+		srv, err := New(&config.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func FuzzRequests(f *testing.F) {
 				t.Fatalf("request out of bounds: %+v", q)
 			}
 			if q.Kind == "ping" || q.Kind == "process.get" || q.Kind == "process.list" {
-				wire.Answer(run.table.handlers[q.Kind], q, wire.NewWriter(io.Discard))
+				wire.Answer(srv.table.handlers[q.Kind], q, wire.NewWriter(io.Discard))
 			}
 		}
 	})
@@ -41,9 +41,9 @@ func FuzzRequests(f *testing.F) {
 func FuzzHello(f *testing.F) {
 	runnertest.AddGoldens(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		run := &Server{cfg: &config.Config{Token: "0123456789abcdef"}}
-		said, err := run.handshake(wire.NewReader(bytes.NewReader(data)), wire.NewWriter(io.Discard))
-		if err == nil && said.Token != run.cfg.Token {
+		srv := &Server{cfg: &config.Config{Token: "0123456789abcdef"}}
+		said, err := srv.handshake(wire.NewReader(bytes.NewReader(data)), wire.NewWriter(io.Discard))
+		if err == nil && said.Token != srv.cfg.Token {
 			t.Errorf("accepted %+v", said)
 		}
 	})

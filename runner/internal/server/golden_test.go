@@ -15,8 +15,8 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// The golden files, read by the tests of both sides. <name>.bin is what travels and <name>.json what it means:
-// a message with its body, or a list of frames. UPDATE_GOLDEN=1 writes them anew.
+// A golden is a golden file, which the tests of both sides read. <name>.bin has the bytes and <name>.json their meaning:
+// a message with its body, or a list of frames. UPDATE_GOLDEN=1 writes the files again.
 type golden struct {
 	From    string        `json:"from"`
 	Message wire.Fields   `json:"message,omitempty"`
@@ -174,14 +174,14 @@ func TestTheRunnerSendsMessagesAsInTheGoldenFiles(t *testing.T) {
 
 // The runner's side of the conversation, played against the real multiplexer.
 func TestTheGoldenConversation(t *testing.T) {
-	run, err := New(&config.Config{})
+	srv, err := New(&config.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ours, theirs := socketPair(t)
 	carrierEnd := newSocket(t, theirs)
 	done := make(chan error, 1)
-	go func() { done <- mux.Serve(bufio.NewReader(carrierEnd), carrierEnd, run.serveMessages) }()
+	go func() { done <- mux.Serve(bufio.NewReader(carrierEnd), carrierEnd, srv.serveMessages) }()
 	m := &runnertest.Mux{T: t, Conn: ours, In: wire.NewReader(ours)}
 	for i, f := range goldens["mux-conversation"].Frames {
 		if f.From == "client" {

@@ -36,7 +36,7 @@ func TestPID1GivesUpWhatItDoesNotNeed(t *testing.T) {
 }
 
 func TestAFilterOfTheConfigurationHoldsForAll(t *testing.T) {
-	// Load the number of the call; getpriority, 140 on x64 and 141 on arm64, is refused with errno 95; others pass.
+	// Load the number of the call; getpriority, 140 on x64 and 141 on arm64, fails with errno 95; other calls are allowed.
 	filter := []byte{
 		0x20, 0, 0, 0, 0, 0, 0, 0,
 		0x15, 0, 1, 0, 140, 0, 0, 0,

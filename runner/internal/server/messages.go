@@ -8,14 +8,14 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// serveMessages answers requests until the client is done or breaks a rule.
-// Replies to requests that still run are sent before the connection closes.
-func (run *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writer) {
+// serveMessages answers requests until the client closes or violates the protocol. It sends the replies to running
+// requests before it returns.
+func (srv *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writer) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	gone := make(chan struct{})
 	defer close(gone)
-	slots := newSemaphores()
+	limits := newSemaphores()
 	for shared := false; ; shared = true {
 		q, err := wire.ReadRequest(in)
 		if err != nil {
@@ -28,14 +28,14 @@ func (run *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writ
 			}
 			return
 		}
-		if take := run.table.streamFor(q); take != nil {
+		if stream := srv.table.streamFor(q); stream != nil {
 			if shared {
 				out.Fail(q.ID, wire.Invalid("%s needs a connection of its own", q.Kind))
-			} else if err := run.admit(q); err != nil {
+			} else if err := srv.admit(q); err != nil {
 				out.Fail(q.ID, err)
 				continue
 			} else {
-				wire.ServeStream(take, &wire.Stream{ID: q.ID, Kind: q.Kind, In: in, Out: out, Conn: conn}, q)
+				wire.ServeStream(stream, &wire.Stream{ID: q.ID, Kind: q.Kind, In: in, Out: out, Conn: conn}, q)
 			}
 			return
 		}
@@ -43,9 +43,9 @@ func (run *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writ
 			out.Fail(q.ID, wire.NewError(wire.CodeBodyTooLarge, "body is larger than 64 MiB", wire.Fields{"limit": wire.MaxBodyBytes}))
 			return
 		}
-		release, err := slots.acquire(q.Kind)
+		release, err := limits.acquire(q.Kind)
 		if err == nil {
-			if err = run.admit(q); err != nil {
+			if err = srv.admit(q); err != nil {
 				release()
 			}
 		}
@@ -53,7 +53,7 @@ func (run *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writ
 			out.Fail(q.ID, err)
 			continue
 		}
-		// The body is read from the connection by the handler, so the next request waits until it has all of it.
+		// The handler reads the body from the connection, so the next request is read after that.
 		consumed := make(chan struct{})
 		gate := &gatedBody{r: q.Body, done: consumed}
 		q.Body, q.Gone = gate, gone
@@ -63,7 +63,7 @@ func (run *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writ
 		running.Add(1)
 		go func() {
 			defer running.Done()
-			wire.Answer(run.table.handlers[q.Kind], q, out)
+			wire.Answer(srv.table.handlers[q.Kind], q, out)
 			gate.finish()
 			release()
 		}()
@@ -71,18 +71,19 @@ func (run *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writ
 	}
 }
 
-// admit refuses what has no handler, and does what must happen while the requests of a connection are in order.
-func (run *Server) admit(q *wire.Request) error {
-	if run.table.handlers[q.Kind] == nil && run.table.streams[q.Kind] == nil {
+// admit rejects unknown types and runs the admission of the type, while the requests of a connection are still in
+// order.
+func (srv *Server) admit(q *wire.Request) error {
+	if srv.table.handlers[q.Kind] == nil && srv.table.streams[q.Kind] == nil {
 		return wire.Invalid("unknown request type %q", q.Kind)
 	}
-	if first, ok := run.table.admissions[q.Kind]; ok {
+	if first, ok := srv.table.admissions[q.Kind]; ok {
 		return first(q)
 	}
 	return nil
 }
 
-// A gatedBody tells when the bytes of a request are no longer wanted.
+// A gatedBody signals when the body of a request was read or is no longer needed.
 type gatedBody struct {
 	r    io.Reader
 	once sync.Once

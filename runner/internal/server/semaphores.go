@@ -4,20 +4,21 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// maxConcurrent is how many requests of one connection run at once; one more waits to be read.
+// maxConcurrent is how many requests of one connection run at once. The next one is read when one of them is
+// answered.
 const maxConcurrent = 256
 
-// longLasting are the requests that may last for as long as a program of the sandbox likes. They have places of their own, so that
-// they never keep another request from being answered, and one more is refused.
+// longLasting are the requests that may last as long as a program of the sandbox likes. Each type has a limit of its
+// own, so that they never delay other requests. Beyond the limit they are rejected.
 var longLasting = map[string]struct {
-	places int
-	what   string
+	limit int
+	what  string
 }{
 	"exec":          {256, "commands"},
 	"process.stdin": {64, "writes to stdin"},
 }
 
-// semaphores are the places of one connection's requests.
+// semaphores limit the concurrent requests of one connection.
 type semaphores struct {
 	short chan struct{}
 	long  map[string]chan struct{}
@@ -26,22 +27,22 @@ type semaphores struct {
 func newSemaphores() *semaphores {
 	s := &semaphores{short: make(chan struct{}, maxConcurrent), long: map[string]chan struct{}{}}
 	for kind, p := range longLasting {
-		s.long[kind] = make(chan struct{}, p.places)
+		s.long[kind] = make(chan struct{}, p.limit)
 	}
 	return s
 }
 
-// acquire gives a request its place; release gives it back.
+// acquire waits for a short request, and fails for a long-lasting one beyond its limit.
 func (s *semaphores) acquire(kind string) (release func(), err error) {
-	places, ok := s.long[kind]
+	slots, ok := s.long[kind]
 	if !ok {
 		s.short <- struct{}{}
 		return func() { <-s.short }, nil
 	}
 	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
 	default:
-		return nil, wire.TooManyWaiting(longLasting[kind].what, cap(places))
+		return nil, wire.TooManyWaiting(longLasting[kind].what, cap(slots))
 	}
 }

@@ -1,3 +1,5 @@
+// Package server accepts the daemon's connections and answers their requests with the packages of the nouns: shell,
+// process, files, archive, network.
 package server
 
 import (
@@ -16,7 +18,7 @@ import (
 
 const version = "0.1.0"
 
-// A Server is everything that one sandbox has.
+// A Server is the runner of one sandbox.
 type Server struct {
 	cfg       *config.Config
 	bootID    string
@@ -25,7 +27,7 @@ type Server struct {
 	shells    *shell.Shells
 	processes *process.Table
 	table     table
-	exit      func() // ends the runner's own process
+	exit      func() // ends the process of the runner
 
 	isStopping atomic.Bool
 }
@@ -35,19 +37,19 @@ func New(cfg *config.Config) (*Server, error) {
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, fmt.Errorf("make boot id: %w", err)
 	}
-	run := &Server{cfg: cfg, bootID: hex.EncodeToString(id[:]), startedAt: time.Now(), spawner: spawn.New(cfg), exit: func() { os.Exit(0) }}
-	run.processes = process.New(cfg, run.spawner, func() map[int]string { return run.shells.Names() })
-	run.shells = shell.New(cfg, run.spawner, run.processes)
-	run.table = run.newTable()
-	return run, nil
+	srv := &Server{cfg: cfg, bootID: hex.EncodeToString(id[:]), startedAt: time.Now(), spawner: spawn.New(cfg), exit: func() { os.Exit(0) }}
+	srv.processes = process.New(cfg, srv.spawner, func() map[int]string { return srv.shells.Names() })
+	srv.shells = shell.New(cfg, srv.spawner, srv.processes)
+	srv.table = srv.newTable()
+	return srv, nil
 }
 
-// WarmShell starts the shell main before the first command asks for it, where the configuration says so.
-func (run *Server) WarmShell() {
-	if run.cfg.WarmShell {
-		run.shells.StartMain()
+// WarmShell starts the shell main if the configuration asks for it.
+func (srv *Server) WarmShell() {
+	if srv.cfg.WarmShell {
+		srv.shells.StartMain()
 	}
 }
 
-// Reap collects the exit statuses of children until the process ends.
-func (run *Server) Reap() { run.spawner.Reaper.Loop() }
+// Reap reaps children until the process ends.
+func (srv *Server) Reap() { srv.spawner.Reaper.Loop() }

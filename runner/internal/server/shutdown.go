@@ -12,11 +12,11 @@ import (
 
 const (
 	signalGrace = 2 * time.Second
-	replyTime   = 20 * time.Millisecond // for the reply to reach the client before its connection goes
+	replyTime   = 20 * time.Millisecond // for the reply to reach the client
 	maxGrace    = 10 * time.Minute
 )
 
-func (run *Server) answerShutdown(q *wire.Request) (wire.Fields, []byte, error) {
+func (srv *Server) answerShutdown(q *wire.Request) (wire.Fields, []byte, error) {
 	var call struct {
 		GraceMS int64 `json:"grace_ms"`
 	}
@@ -27,16 +27,16 @@ func (run *Server) answerShutdown(q *wire.Request) (wire.Fields, []byte, error) 
 	if call.GraceMS < 0 || grace > maxGrace {
 		return nil, nil, wire.Invalid("grace_ms must be 0 to %d", maxGrace.Milliseconds())
 	}
-	time.AfterFunc(replyTime, func() { run.shutdown(grace) })
+	time.AfterFunc(replyTime, func() { srv.shutdown(grace) })
 	return wire.Fields{"ok": true}, nil, nil
 }
 
-// shutdown ends everything in the sandbox and then the runner.
-func (run *Server) shutdown(grace time.Duration) {
-	if !run.isStopping.CompareAndSwap(false, true) {
+// shutdown ends all processes of the sandbox and then the runner.
+func (srv *Server) shutdown(grace time.Duration) {
+	if !srv.isStopping.CompareAndSwap(false, true) {
 		return
 	}
-	run.shells.HangUp()
+	srv.shells.HangUp()
 	deadline := time.Now().Add(grace)
 	for _, p := range procfs.SandboxProcesses() {
 		syscall.Kill(p.PID, syscall.SIGTERM)
@@ -52,15 +52,16 @@ func (run *Server) shutdown(grace time.Duration) {
 		procfs.Kill(left)
 		time.Sleep(time.Millisecond)
 	}
-	run.exit()
+	srv.exit()
 }
 
-// HandleSignals makes SIGTERM and SIGINT end the sandbox in order.
-func (run *Server) HandleSignals() {
+// HandleSignals shuts the sandbox down on SIGTERM or SIGINT.
+func (srv *Server) HandleSignals() {
 	stops := make(chan os.Signal, 1)
 	signal.Notify(stops, syscall.SIGTERM, syscall.SIGINT)
-	// A hangup or a closed stderr must not end PID 1. They are caught rather than ignored: children would inherit the latter.
+	// SIGHUP and SIGPIPE must not end PID 1. They are caught and not ignored, because children would inherit an
+	// ignored signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE)
 	<-stops
-	run.shutdown(signalGrace)
+	srv.shutdown(signalGrace)
 }

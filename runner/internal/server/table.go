@@ -7,32 +7,32 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// A table says what answers each type of request.
+// A table has the handlers of each type of request.
 type table struct {
 	handlers map[string]wire.Handler
 	streams  map[string]wire.StreamHandler
-	// admissions run while the requests of a connection are still in order, before
-	// the handler of the same type starts.
+	// admissions run while the requests of a connection are still in order, before the handler of the same type
+	// starts.
 	admissions map[string]func(*wire.Request) error
 }
 
-func (run *Server) newTable() table {
+func (srv *Server) newTable() table {
 	own := map[string]wire.Handler{
 		"ping":     func(*wire.Request) (wire.Fields, []byte, error) { return wire.Fields{"ok": true}, nil, nil },
-		"ports":    func(q *wire.Request) (wire.Fields, []byte, error) { return network.AnswerPorts(run.cfg, q) },
-		"stats":    run.answerStats,
-		"shutdown": run.answerShutdown,
+		"ports":    func(q *wire.Request) (wire.Fields, []byte, error) { return network.AnswerPorts(srv.cfg, q) },
+		"stats":    srv.answerStats,
+		"shutdown": srv.answerShutdown,
 	}
 	return table{
-		handlers: merge(own, run.shells.Handlers(), run.processes.Handlers(), files.Handlers(run.cfg)),
-		streams: merge(map[string]wire.StreamHandler{"dial": network.Dial}, run.shells.Streams(), run.processes.Streams(),
-			files.Streams(run.cfg), archive.Streams(run.cfg)),
-		admissions: map[string]func(*wire.Request) error{"exec": run.shells.AdmitExec},
+		handlers: merge(own, srv.shells.Handlers(), srv.processes.Handlers(), files.Handlers(srv.cfg)),
+		streams: merge(map[string]wire.StreamHandler{"dial": network.Dial}, srv.shells.Streams(), srv.processes.Streams(),
+			files.Streams(srv.cfg), archive.Streams(srv.cfg)),
+		admissions: map[string]func(*wire.Request) error{"exec": srv.shells.AdmitExec},
 	}
 }
 
-// streamFor gives the handler that takes over the connection of a request; nil when the request has a reply alone.
-// exec, fs.list and fs.search have both forms; every other type has one.
+// streamFor returns the stream handler for a request; nil if the request is answered by one reply. exec, fs.list and
+// fs.search have both forms; every other type has one.
 func (t *table) streamFor(q *wire.Request) wire.StreamHandler {
 	if q.IsStream || t.handlers[q.Kind] == nil {
 		return t.streams[q.Kind]

@@ -17,8 +17,8 @@ func TestWritesToAProcessThatDoesNotReadLeaveRoomForOtherRequests(t *testing.T) 
 	if f := c.Until("full"); f["ok"] != true {
 		t.Fatalf("got %v", f)
 	}
-	// The place of the first write may be given back only now: one more makes sure that all are taken.
-	for i := 0; i <= longLasting["process.stdin"].places; i++ {
+	// The first write may still hold its slot: one more write makes sure that all slots are taken.
+	for i := 0; i <= longLasting["process.stdin"].limit; i++ {
 		feed(fmt.Sprint("feed", i))
 	}
 	feed("one more")
@@ -42,7 +42,7 @@ func TestWritesToAProcessThatDoesNotReadLeaveRoomForOtherRequests(t *testing.T) 
 func TestCommandsThatWaitForTheirTurnLeaveRoomForOtherRequests(t *testing.T) {
 	s := runnertest.Start(t, nil)
 	c := s.Dial()
-	for i := 0; i < longLasting["exec"].places; i++ {
+	for i := 0; i < longLasting["exec"].limit; i++ {
 		c.Send(wire.Fields{"id": fmt.Sprint("exec", i), "type": "exec", "cmd": "until test -e go; do sleep 0.01; done"}, nil)
 	}
 	c.Send(wire.Fields{"id": "one more", "type": "exec", "cmd": "true"}, nil)
@@ -50,7 +50,7 @@ func TestCommandsThatWaitForTheirTurnLeaveRoomForOtherRequests(t *testing.T) {
 		t.Errorf("got %v", f)
 	}
 	c.Send(wire.Fields{"id": "write", "type": "write", "path": "go"}, []byte{})
-	for left := longLasting["exec"].places + 1; left > 0; left-- {
+	for left := longLasting["exec"].limit + 1; left > 0; left-- {
 		if f, _ := c.Receive(); f == nil || f["type"] == "error" {
 			t.Fatalf("got %v", f)
 		}

@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// wakeKeys make bash's line editor drop the typed line and come back to the driver: see the key in driver.bash.
+	// wakeKeys make bash's line editor drop the typed line and return to the driver: see the key binding in
+	// driver.bash.
 	wakeKeys      = "\x1b[9241~\r"
-	wakeTimeout   = 300 * time.Millisecond // until an interrupt helps the keys
+	wakeTimeout   = 300 * time.Millisecond // until an interrupt is sent, too
 	wakeGiveUp    = 1500 * time.Millisecond
 	promptPolling = 20 * time.Millisecond
 )
 
-// claimFromPrompt waits until the shell comes back from a person's prompt, or until the command that waits is stopped. A
-// program that runs there is waited for; an idle line editor is sent home.
+// claimFromPrompt waits until the shell returns from its prompt, or until the waiting command is stopped. A program
+// that runs at the prompt is waited for. An idle line editor is made to return.
 func (sh *Shell) claimFromPrompt(e *execution, watcher watcher) {
 	sh.mu.Lock()
 	sh.isAwaited = true
@@ -30,8 +31,8 @@ func (sh *Shell) claimFromPrompt(e *execution, watcher watcher) {
 		sh.isAwaited = false
 		sh.mu.Unlock()
 	}()
-	var asked time.Time
-	isTold, isHelped := false, false
+	var woken time.Time
+	isReported, isInterrupted := false, false
 	for wait := time.Millisecond; ; wait = promptPolling {
 		if _, done, _ := sh.reportWithin(wait); done {
 			return
@@ -42,25 +43,25 @@ func (sh *Shell) claimFromPrompt(e *execution, watcher watcher) {
 		}
 		switch {
 		case !sh.isAtPrompt():
-			asked, isHelped = time.Time{}, false
-			if !isTold {
-				isTold = true
+			woken, isInterrupted = time.Time{}, false
+			if !isReported {
+				isReported = true
 				watcher.onWait()
 			}
-		case asked.IsZero():
-			asked = time.Now()
-			sys.WriteNow(sh.term.File, wakeKeys) // full means that nobody reads, and the interrupt below helps
-		case time.Since(asked) > wakeGiveUp:
-			sh.kill() // the person has broken the driver
-		case time.Since(asked) > wakeTimeout && !isHelped:
-			isHelped = true
+		case woken.IsZero():
+			woken = time.Now()
+			sys.WriteNow(sh.term.File, wakeKeys) // a full terminal means that nothing reads it; the interrupt below helps
+		case time.Since(woken) > wakeGiveUp:
+			sh.kill() // the person at the prompt has broken the driver
+		case time.Since(woken) > wakeTimeout && !isInterrupted:
+			isInterrupted = true
 			syscall.Kill(sh.pid, syscall.SIGINT)
 		}
 	}
 }
 
-// attach connects a person's terminal to a shell: its recent screen, what
-// follows, and the person's keys. The shell shows a prompt while anyone is attached.
+// attach connects a person's terminal to a shell: it sends the recent screen and later output, and types the person's
+// keys. The shell shows a prompt while any terminal is attached.
 func (ss *Shells) attach(s *wire.Stream, q *wire.Request) error {
 	var spec spec
 	if err := q.Decode(&spec); err != nil {
@@ -72,7 +73,7 @@ func (ss *Shells) attach(s *wire.Stream, q *wire.Request) error {
 	if err := terminal.CheckSize(spec.Rows, spec.Cols); err != nil {
 		return err
 	}
-	sh, err := ss.attachable(&spec)
+	sh, err := ss.openAttached(&spec)
 	if err != nil {
 		return err
 	}
@@ -98,13 +99,13 @@ func (ss *Shells) attach(s *wire.Stream, q *wire.Request) error {
 	})
 }
 
-// attachable opens the shell in its turn and counts the terminal.
-func (ss *Shells) attachable(spec *spec) (*Shell, error) {
+// openAttached returns the shell, started if necessary, and counts the terminal.
+func (ss *Shells) openAttached(spec *spec) (*Shell, error) {
 	sh := ss.find(spec.Name)
 	if sh == nil {
-		turn := ss.locks.queue(spec.Name)
-		defer turn.release()
-		turn.wait()
+		lock := ss.locks.queue(spec.Name)
+		defer lock.release()
+		lock.wait()
 		opened, _, err := ss.open(spec)
 		if err != nil {
 			return nil, err
@@ -123,7 +124,8 @@ func (sh *Shell) leave() {
 	sh.attached--
 }
 
-// showPromptAgain is for a command that wanted the shell and does not any more: the shell may have come back meanwhile.
+// showPromptAgain is for a command that no longer waits for the shell. The shell may have returned from its prompt
+// meanwhile.
 func (sh *Shell) showPromptAgain() {
 	sh.mu.Lock()
 	sh.isAwaited = false
@@ -134,7 +136,7 @@ func (sh *Shell) showPromptAgain() {
 	}
 }
 
-// showPrompt hands an idle shell to the terminal.
+// showPrompt makes an idle shell show a prompt.
 func (sh *Shell) showPrompt() {
 	sh.mu.Lock()
 	isIdle := sh.state == idle && sh.program == "bash"
@@ -150,7 +152,8 @@ func (sh *Shell) showPrompt() {
 	}
 }
 
-// keysOf types what an attached client sends. What fails because the shell has ended is left out: the client is about to read that.
+// keysOf returns the function that carries out the messages of an attached client. Errors because the shell has ended
+// are ignored; the exit message says so.
 func (sh *Shell) keysOf(s *wire.Stream) func(*wire.Message) error {
 	return func(m *wire.Message) error {
 		switch m.Type {
@@ -171,8 +174,8 @@ func (sh *Shell) keysOf(s *wire.Stream) func(*wire.Message) error {
 	}
 }
 
-// attachBeside gives the terminal an interactive sh of its own in the directory
-// of the shell: a driven sh has no prompt to share. It ends with the terminal.
+// attachBeside gives the terminal an interactive sh of its own in the directory of the shell, because a driven sh has
+// no prompt. The sh ends with the terminal.
 func (ss *Shells) attachBeside(sh *Shell, s *wire.Stream, spec *spec) error {
 	tag := "terminal:" + sh.name
 	p, err := ss.processes.Start(&process.Spec{

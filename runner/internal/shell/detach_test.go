@@ -45,7 +45,7 @@ func TestAStreamThatGoesWhileItsKeysWaitIsDetached(t *testing.T) {
 	runnertest.Eventually(t, "one is attached", func() bool { return c.AttachedTo() == 1.0 })
 }
 
-// What was sent before the client went is still read by a process that takes its time.
+// Input that was sent before the client closed reaches a process that reads it later.
 func TestInputThatWasTakenIsReadAfterItsClientHasGone(t *testing.T) {
 	s := runnertest.Start(t, nil)
 	c := s.Dial()

@@ -1,7 +1,7 @@
-# Start-up of an exec shell. The runner passes three descriptors: 241 gives one letter per instruction, 242 is a
-# seekable file with the command of an instruction, on 243 the shell reports. They are closed for everything else.
-# Instructions: r runs a command; w runs one with a folder, a stdin or variables of its own; p shows a prompt; s asks for a report.
-# A report has 0 after a command, 1 where bash came to its prompt, 2 where it was asked for.
+# Start-up file of an exec shell. The runner passes three descriptors: the shell reads instructions of one letter from 241 and
+# their command from the seekable file 242, and writes reports to 243. They are closed for every command.
+# Instructions: r runs a command; w runs one with its own directory, stdin or variables; p shows a prompt; s requests a report.
+# The reason in a report is 0 after a command, 1 when bash has come to its prompt, 2 on request.
 if [ -r /etc/profile ]; then . /etc/profile 241<&- 242<&- 243>&-; fi
 for __sandglass_text in ~/.bash_profile ~/.bash_login ~/.profile; do
   if [ -r "$__sandglass_text" ]; then . "$__sandglass_text" 241<&- 242<&- 243>&-; break; fi
@@ -11,21 +11,21 @@ __sandglass_ran=0 __sandglass_text= __sandglass_code= __sandglass_trace= __sandg
 __sandglass_next= __sandglass_back= __sandglass_old= __sandglass_stdin=/dev/null __sandglass_line= __sandglass_inner=
 __sandglass_status() { return "$1"; }
 
-# Behind PROMPT_COMMAND bash keeps programs that ended in its list of jobs until somebody has seen it. In a sourced file it
-# does not, so a command that may look at the list is evaluated from one.
+# In PROMPT_COMMAND, bash keeps ended programs in its list of jobs until the list was shown. In a sourced file it does not, so
+# a command that may use the list is evaluated in one.
 __sandglass_source() {
   __sandglass_inner=${__sandglass_line:-'\builtin eval "$__sandglass_trace$__sandglass_text"'}
   __sandglass_line='\builtin source /proc/self/fd/240 240<<<"$__sandglass_inner 240<&-"'
 }
 
-# Reads the settings of a command and enters its folder. The next step brings the shell back, even after an interrupt.
+# Reads the settings of a command and enters its directory. The next step restores the directory, even after an interrupt.
 __sandglass_prepare() {
   local folder variables
   IFS= builtin read -r -d '' -u 242 folder
   IFS= builtin read -r -d '' -u 242 __sandglass_stdin
   IFS= builtin read -r -d '' -u 242 variables
   : "${__sandglass_stdin:=/dev/null}"
-  # In front of `command eval` variables are there for the command alone, in posix mode too.
+  # Before `command eval`, variables are set for the command only, even in posix mode.
   if [[ -n $variables ]]; then __sandglass_line=$variables'\command eval "$__sandglass_trace$__sandglass_text"'; fi
   if [[ -z $folder ]]; then return 0; fi
   __sandglass_back=$PWD __sandglass_old=${OLDPWD-}
@@ -34,7 +34,7 @@ __sandglass_prepare() {
 
 __sandglass_restore() {
   if [[ -n $__sandglass_back ]]; then
-    # A shell whose folder is gone must not stay in the one of the command.
+    # If the directory of the shell is gone, it must not stay in that of the command.
     builtin cd -- "$__sandglass_back" || builtin cd -- ~ || builtin cd /
     OLDPWD=$__sandglass_old
     __sandglass_back=
@@ -42,8 +42,8 @@ __sandglass_restore() {
   __sandglass_stdin=/dev/null __sandglass_line=
 }
 
-# Under errexit a failed eval ends the shell, even where the command in it would not: [ -f x ] && cat x. A last line that
-# takes the status prevents that. It is left out behind text that it could become a part of.
+# Under errexit a failed eval ends the shell even if the command in it would not: [ -f x ] && cat x. A last line that saves
+# the status prevents that. It is left out after text that it could become a part of.
 __sandglass_keep() {
   case ${__sandglass_text%"${__sandglass_text##*[![:space:]]}"} in
     *'<<'* | *'\' | *'|' | *'&&' | *'()' | *'( )') ;;
@@ -51,8 +51,8 @@ __sandglass_keep() {
   esac
 }
 
-# One step between two commands: report the last one, take the next instruction. Success means: a command to evaluate.
-# The first step after bash came to its prompt has an argument and leaves its outcome to the one behind it.
+# One step between two commands: report the last one, read the next instruction. It succeeds if there is a command to evaluate.
+# The first step after bash has come to its prompt has an argument and leaves its result to the next step.
 __sandglass_step() {
   local status=$? anew=${1-0} letter number
   letter=$__sandglass_next __sandglass_next=
@@ -114,8 +114,8 @@ __sandglass_step() {
   done
 }
 
-# The loop is top-level code, not a function, so that declare in a command makes global variables. The left side of ||
-# sets $? for the command without setting off errexit or an ERR trap. A command that breaks out of the loop starts it again.
+# The loop is top-level code and not a function, so that declare in a command creates global variables. The left side of ||
+# sets $? for the command without triggering errexit or an ERR trap. If a command breaks out of the loop, it starts again.
 __sandglass_driver='{ __sandglass_step 1; } >/dev/null 2>&1 || \builtin :
 while { __sandglass_step; } >/dev/null 2>&1; do
   case $__sandglass_last in

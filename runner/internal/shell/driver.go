@@ -14,14 +14,14 @@ import (
 	"sandglass/runner/internal/sys"
 )
 
-// The terminal's kernel buffers hold less than this, so what was written
-// before a drain began has been read when the drain has read this much.
+// terminalBuffered is more than the kernel buffers of a terminal hold. After reading this much, a drain has read
+// everything that was written before it began.
 const terminalBuffered = 64 << 10
 
-// maxReport is far above the longest working directory that anybody has.
+// maxReport is far longer than any working directory.
 const maxReport = 64 << 10
 
-// readTerminal delivers what the terminal shows until it is gone.
+// readTerminal delivers the output of the terminal until it is closed.
 func (sh *Shell) readTerminal() {
 	raw, err := sh.term.File.SyscallConn()
 	if err != nil {
@@ -41,7 +41,7 @@ func (sh *Shell) readTerminal() {
 	})
 }
 
-// readOnce reads what is there now and delivers it.
+// readOnce reads and delivers what is there now.
 func (sh *Shell) readOnce() (int, error) {
 	sh.readMu.Lock()
 	defer sh.readMu.Unlock()
@@ -59,9 +59,8 @@ func (sh *Shell) readLocked() (int, error) {
 	return n, err
 }
 
-// drain delivers everything that was written to the terminal before the call,
-// then sets where later output is captured. A read that finds nothing makes the
-// kernel pass on what is still on its way from writers, so nothing is missed.
+// drain delivers everything that was written to the terminal before the call, then sets the capture for later output.
+// A read that finds nothing makes the kernel pass on what writers have already written, so nothing is missed.
 func (sh *Shell) drain(next *stdio.Capture) (last *stdio.Capture) {
 	sh.readMu.Lock()
 	defer sh.readMu.Unlock()
@@ -76,9 +75,10 @@ func (sh *Shell) drain(next *stdio.Capture) (last *stdio.Capture) {
 	return last
 }
 
-// readReports passes on what the shell says until it ends.
-// SECURITY: programs of the shell's user can take the pipe and write what they like to it, so a report has a bound: a
-// shell that goes beyond it is ended, and nothing more is read from it.
+// readReports handles the reports of the shell until it ends.
+//
+// SECURITY: programs of the shell's user can take the pipe and write anything to it. So the length of a report is
+// limited: a shell that exceeds it is killed, and nothing more is read from it.
 func (sh *Shell) readReports(pipe *os.File) {
 	defer pipe.Close()
 	in := bufio.NewReaderSize(pipe, 512)
@@ -102,7 +102,7 @@ func (sh *Shell) readReports(pipe *os.File) {
 	}
 }
 
-// parseReport reads "<number> <status> <reason> <cwd>\n\0".
+// parseReport parses "<number> <status> <reason> <cwd>\n\0".
 func parseReport(line string) (report, bool) {
 	parts := strings.SplitN(strings.TrimSuffix(line, "\x00"), " ", 4)
 	if len(parts) != 4 {
@@ -119,15 +119,16 @@ func parseReport(line string) (report, bool) {
 	return report{number, status, reportReason(parts[2]), strings.TrimSuffix(parts[3], "\n")}, true
 }
 
-// ready decides what a shell does that has just become ready.
-// SECURITY: it holds sh.mu, which timeouts and listings need, so nothing in it may wait for the shell.
+// ready handles a report: it decides what the shell does next.
+//
+// SECURITY: it holds sh.mu, which timeouts and listings need, so it must not wait for the shell.
 func (sh *Shell) ready(r report) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if r.cwd != "" {
 		sh.cwd = r.cwd
 	}
-	if r.why == asked {
+	if r.why == onRequest {
 		select {
 		case sh.synced <- struct{}{}:
 		default:
@@ -140,14 +141,14 @@ func (sh *Shell) ready(r report) {
 	case running:
 		if r.number != sh.number {
 			if sh.instruction != "" {
-				// An interrupt reached the driver before it took the instruction, perhaps with it: say it again. The
-				// driver runs a number once only.
-				sh.text.Seek(0, io.SeekStart)
+				// An interrupt reached the driver before it read the instruction and may have discarded it: send it
+				// again. The driver runs each number once only.
+				sh.commandFile.Seek(0, io.SeekStart)
 				sh.instruct(sh.instruction)
 			}
 			return
 		}
-		if r.why == startedAnew {
+		if r.why == afterInterrupt {
 			sh.interruptReports++
 		}
 		sh.announce(r)
@@ -161,7 +162,8 @@ func (sh *Shell) ready(r report) {
 	}
 }
 
-// announce leaves a report for whoever waits for one; where one is left already, that one counts.
+// announce leaves a report for the goroutine that waits for one. An earlier report that is still there takes
+// precedence.
 func (sh *Shell) announce(r report) {
 	select {
 	case sh.reports <- r:
@@ -171,35 +173,36 @@ func (sh *Shell) announce(r report) {
 
 const (
 	instructRun    = "r"
-	instructWith   = "w" // run with settings of its own: what follows the command
+	instructWith   = "w" // run with settings, which follow the command
 	instructPrompt = "p"
 	instructReport = "s"
 )
 
-// instruct wakes the driver; a shell that is gone is noticed elsewhere. The
-// caller holds sh.mu. sh takes a line with the number of the command instead.
+// instruct sends an instruction to the driver; sh takes the number of the command as a line instead. The caller holds
+// sh.mu. A shell that has ended is detected elsewhere.
 func (sh *Shell) instruct(letter string) {
 	sh.instructedAt.Store(procfs.BootTicks())
 	if sh.program == "sh" {
 		letter = strconv.FormatInt(sh.number, 10) + "\n"
 	}
-	sys.WriteNow(sh.wake, letter) // a full pipe has more instructions in it than the driver ever gets: somebody else put them there
+	sys.WriteNow(sh.instructions, letter) // the pipe is full only if another program wrote to it
 }
 
-// putCommand leaves the next command where the driver finds it, and gives the instruction that goes with it.
+// putCommand writes the next command to the file that the driver reads, and returns the instruction for it.
 func (sh *Shell) putCommand(e *execution) (letter string, err error) {
 	letter, content := sh.encode(e)
-	if _, err := sh.text.WriteAt([]byte(content), 0); err != nil {
+	if _, err := sh.commandFile.WriteAt([]byte(content), 0); err != nil {
 		return "", err
 	}
-	if err := sh.text.Truncate(int64(len(content))); err != nil {
+	if err := sh.commandFile.Truncate(int64(len(content))); err != nil {
 		return "", err
 	}
-	_, err = sh.text.Seek(0, io.SeekStart) // the shell reads from the place that this descriptor has
+	_, err = sh.commandFile.Seek(0, io.SeekStart) // the shell shares the file offset of this descriptor
 	return letter, err
 }
 
-// encode writes a command as the driver of the shell takes it. sh takes text and nothing else, so that settings become part of it.
+// encode encodes a command for the driver of the shell. sh reads only a command line, so settings become part of that
+// line.
 func (sh *Shell) encode(e *execution) (letter, content string) {
 	isPlain := e.Cwd == "" && e.StdinPath == "" && len(e.Env) == 0
 	switch {

@@ -1,10 +1,10 @@
-# Driver of an exec shell where there is no bash; the descriptors are those of driver.bash. What a command needs besides its text
-# (folder, variables, stdin) is part of the text: see settings.go.
+# Driver of an exec shell where there is no bash. The descriptors have the same meaning as in driver.bash. The settings of a
+# command (directory, variables, stdin) are part of its text: see settings.go.
 if [ -r /etc/profile ]; then . /etc/profile 7<&- 8<&- 9>&-; fi
 if [ -r ~/.profile ]; then . ~/.profile 7<&- 8<&- 9>&-; fi
 # PATH
 set -m
-# An interrupt ends the whole command line, also where a loop of its own runs.
+# An interrupt ends the whole command line, even inside of its loops.
 trap '__sandglass_last=130; continue 99' INT
 __sandglass_last=0
 __sandglass_ran=0

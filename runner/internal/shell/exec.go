@@ -13,21 +13,21 @@ import (
 const (
 	defaultOutputBytes = 1 << 20
 	maxCommandBytes    = 1 << 20
-	interruptedCode    = 130 // of a command that was withdrawn before it began
+	interruptedCode    = 130 // of a command that was cancelled before it started
 	lineEnd            = "\r\n"
 )
 
-// notStarted is the failure of a command that never reached its shell.
+// notStarted is the failure of a command whose shell ended before the command started.
 type notStarted struct{ reason *wire.Error }
 
 func (e *notStarted) Error() string { return e.reason.Message }
 
 func (e *notStarted) Unwrap() error { return e.reason }
 
-// errStoppedEarly says that the command was stopped while another one had the shell.
-var errStoppedEarly = errors.New("stopped before it began")
+// errStoppedEarly is the failure of a command that was stopped while it waited for its shell.
+var errStoppedEarly = errors.New("stopped before it started")
 
-// An execResult is how a command ended.
+// An execResult describes how a command ended.
 type execResult struct {
 	exitCode     int
 	cwd          string
@@ -35,7 +35,7 @@ type execResult struct {
 	neverStarted bool
 	shellExited  bool
 	duration     time.Duration
-	blankLines   int // at the end of the output, printed by the shell when it was interrupted
+	blankLines   int // printed by the shell at the end of the output when it was interrupted
 }
 
 func (r *execResult) fields() wire.Fields {
@@ -47,7 +47,7 @@ func (r *execResult) fields() wire.Fields {
 	return f
 }
 
-// run evaluates one command in the shell. The caller has the shell's turn.
+// run evaluates one command in the shell. The caller holds the lock of the shell.
 func (sh *Shell) run(e *execution, into *stdio.Capture, watcher watcher) (*execResult, error) {
 	if err := sh.claim(e, watcher); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (sh *Shell) run(e *execution, into *stdio.Capture, watcher watcher) (*execR
 	return result, nil
 }
 
-// send hands the command to the driver. One that died meanwhile has closed its files; await says so.
+// send passes the command to the driver. A driver that has ended is detected by await.
 func (sh *Shell) send(e *execution) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -88,7 +88,7 @@ func (sh *Shell) send(e *execution) error {
 	return nil
 }
 
-// claim takes the shell from idle, or from the prompt, to running.
+// claim makes an idle shell, or one at its prompt, run the command.
 func (sh *Shell) claim(e *execution, watcher watcher) error {
 	for {
 		if e.isStopped() {
@@ -97,7 +97,7 @@ func (sh *Shell) claim(e *execution, watcher watcher) error {
 		sh.mu.Lock()
 		state := sh.state
 		if state == idle {
-			// From here on a late report about the last command has a number that is past.
+			// From here on a late report about the previous command has an outdated number.
 			sh.state, sh.instruction, sh.current, sh.interruptReports = running, "", e, 0
 			sh.number++
 			select {
@@ -112,12 +112,12 @@ func (sh *Shell) claim(e *execution, watcher watcher) error {
 		case atPrompt:
 			sh.claimFromPrompt(e, watcher)
 		default:
-			return &notStarted{wire.NewError(wire.CodeShellExited, "shell "+sh.name+" ended before the command began", wire.Fields{"name": sh.name})}
+			return &notStarted{wire.NewError(wire.CodeShellExited, "shell "+sh.name+" ended before the command started", wire.Fields{"name": sh.name})}
 		}
 	}
 }
 
-// release gives the shell back: to the prompt when a terminal is attached.
+// release makes the shell idle again, or shows its prompt if a terminal is attached.
 func (sh *Shell) release() {
 	next := stdio.NewCapture(keptBytes)
 	sh.mu.Lock()
@@ -138,7 +138,7 @@ func (sh *Shell) release() {
 	}
 }
 
-// await waits for the command to end, and makes it end when it is stopped.
+// await waits for the command to end, and ends it when the execution is stopped.
 func (sh *Shell) await(e *execution, sinceTicks int64, watcher watcher) (*execResult, error) {
 	select {
 	case r := <-sh.reports:

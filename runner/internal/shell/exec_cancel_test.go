@@ -44,7 +44,7 @@ func TestACancelledCommandIsEndedAndItsShellLivesOn(t *testing.T) {
 	}
 }
 
-// What is ended does not go on with the rest of its command line, whatever the shell does with an interrupt.
+// A cancelled command line does not continue, however the shell handles an interrupt.
 func TestACommandThatIsEndedDoesNotGoOnInAShellThatIgnoresInterrupts(t *testing.T) {
 	for _, trap := range []string{"trap '' INT", "trap 'echo no' INT"} {
 		trap := trap

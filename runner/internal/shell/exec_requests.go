@@ -11,8 +11,8 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// AdmitExec puts an exec into its shell's queue before the next request is read, so
-// that commands run in the order they arrived.
+// AdmitExec queues an exec for its shell before the next request is read, so that commands run in the order they
+// arrived.
 func (ss *Shells) AdmitExec(q *wire.Request) error {
 	var r execRequest
 	if err := q.Decode(&r); err != nil {
@@ -43,26 +43,25 @@ func (ss *Shells) AdmitExec(q *wire.Request) error {
 	return nil
 }
 
-// StartMain starts the default shell before anybody asks for it, so that the first
-// command does not wait for bash to read its profile. It has the first turn; a shell
-// that does not start says why to the command that needs it.
+// StartMain starts the shell main, so that the first command does not wait for bash to read its profile. If the shell
+// does not start, the command that needs it reports the error.
 func (ss *Shells) StartMain() {
-	turn := ss.locks.queue(defaultShell)
+	lock := ss.locks.queue(defaultShell)
 	go func() {
-		defer turn.release()
-		turn.wait()
+		defer lock.release()
+		lock.wait()
 		ss.open(&spec{Name: defaultShell})
 	}()
 }
 
-// An watcher is told how far a command has come.
+// A watcher follows the progress of a command.
 type watcher interface {
-	onWait()        // another command has the shell; called at most once
-	onStart(*Shell) // it is about to start
-	onStop()        // it is about to be interrupted
+	onWait()        // another command uses the shell; called at most once
+	onStart(*Shell) // the command is about to start
+	onStop()        // the command is about to be interrupted
 }
 
-// execute runs a command whose turn was taken by admitExec.
+// execute runs a command that AdmitExec has queued.
 func (ss *Shells) execute(e *execution, into *stdio.Capture, watcher watcher) (*execResult, error) {
 	defer ss.finish(e)
 	if !e.lock.isHeld() {
@@ -87,7 +86,7 @@ func (ss *Shells) execute(e *execution, into *stdio.Capture, watcher watcher) (*
 		case errors.Is(err, errStoppedEarly):
 			return ss.neverStarted(e), nil
 		case errors.As(err, &gone) && !isNew:
-			<-sh.ended // it died idle: the command gets a fresh one
+			<-sh.ended // it ended while idle: the command gets a new one
 		default:
 			return result, err
 		}
@@ -106,7 +105,7 @@ func (ss *Shells) neverStarted(e *execution) *execResult {
 	return result
 }
 
-// An unwatched command is one whose client waits for the reply.
+// unwatched is the watcher of a command whose client waits for the reply.
 type unwatched struct{}
 
 func (unwatched) onWait() {}
@@ -138,7 +137,8 @@ func (ss *Shells) answerExec(q *wire.Request) (wire.Fields, []byte, error) {
 	return reply, body, nil
 }
 
-// answerCancel ends a command, or withdraws it while it waits. It answers at once: the command's own reply tells when it is over.
+// answerCancel ends a command, or cancels it while it waits. It answers at once; the reply of the command tells when
+// the command is over.
 func (ss *Shells) answerCancel(q *wire.Request) (wire.Fields, []byte, error) {
 	var r struct {
 		Key string `json:"key"`
@@ -152,12 +152,11 @@ func (ss *Shells) answerCancel(q *wire.Request) (wire.Fields, []byte, error) {
 	return wire.Fields{"ok": true}, nil, nil
 }
 
-// streamExec sends output as it comes. The output is read from the shell's
-// screen, which waits for this reader while it is attached. The reply comes before
-// the command begins: from then on it can be cancelled.
+// streamExec sends the output as it is printed. It reads the output of the shell's terminal, which waits for this
+// reader. The reply is sent before the command starts, because the client can cancel the command from then on.
 func (ss *Shells) streamExec(s *wire.Stream, q *wire.Request) error {
 	e := q.Admitted.(*execution)
-	s.Reply(wire.Fields{"shell": e.Shell}) // a client that has gone is noticed with the first output
+	s.Reply(wire.Fields{"shell": e.Shell}) // a closed client is detected at the first output
 	follow := &execFollower{s: s}
 	result, err := ss.execute(e, nil, follow)
 	if err != nil {
@@ -171,23 +170,23 @@ func (ss *Shells) streamExec(s *wire.Stream, q *wire.Request) error {
 	return s.Send("exec_done", reply, nil)
 }
 
-// An execFollower passes the part of a screen that one command prints to a client.
+// An execFollower sends the part of a terminal's output that one command prints to a client.
 type execFollower struct {
-	s             *wire.Stream
-	hasToldOfWait bool
-	screen        *stdio.Output
-	done          chan struct{} // nil until the command begins
-	err           error
-	until         func(end int64) (limit int64, isEnd bool) // guarded by screen.mu
+	s              *wire.Stream
+	hasSentWaiting bool
+	screen         *stdio.Output
+	done           chan struct{} // nil until the command starts
+	err            error
+	until          func(end int64) (limit int64, isEnd bool) // changed by Output.Update only
 }
 
 func (f *execFollower) onWait() {
-	f.hasToldOfWait = true
+	f.hasSentWaiting = true
 	f.s.Send("exec_waiting", nil, nil)
 }
 
 func (f *execFollower) onStart(sh *Shell) {
-	if f.hasToldOfWait {
+	if f.hasSentWaiting {
 		f.s.Send("exec_started", nil, nil)
 	}
 	f.screen, f.done, f.until = sh.screen, make(chan struct{}), stdio.NoLimit
@@ -199,7 +198,7 @@ func (f *execFollower) onStart(sh *Shell) {
 		for {
 			_, n, err := reader.Next(buf, func(end int64) (int64, bool) { return f.until(end) })
 			if errors.Is(err, stdio.ErrSlowReader) {
-				f.err = io.EOF // told here: the command may run for long
+				f.err = io.EOF // sent here, because the command may run for long
 				f.s.Out.Fail("", err)
 				return
 			}
@@ -207,21 +206,21 @@ func (f *execFollower) onStart(sh *Shell) {
 				return // everything was sent
 			}
 			if f.err = f.s.Send("exec_chunk", nil, buf[:n]); f.err != nil {
-				return // the client is gone: the command runs on and its output is dropped
+				return // the client has closed: the command runs on and its output is dropped
 			}
 		}
 	}()
 }
 
-// onStop holds back what may turn out to be empty lines of the shell's own.
+// onStop holds back output that may turn out to be empty lines printed by the shell.
 func (f *execFollower) onStop() {
 	f.limit(func(end int64) (int64, bool) { return end - maxBlankLines*int64(len(lineEnd)), false })
 }
 
-// finish waits until everything that was printed so far has been sent, but for so many empty lines of the shell's own at the end.
+// finish waits until all output so far has been sent, except the given number of empty lines at the end.
 func (f *execFollower) finish(blankLines int) error {
 	if f.done == nil {
-		return nil // it never began
+		return nil // it never started
 	}
 	last := f.screen.EndWithout(lineEnd, blankLines)
 	f.limit(func(int64) (int64, bool) { return last, true })

@@ -9,7 +9,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// A setStep is a command with settings of its own, and what it prints.
+// A setStep is a command with settings and its expected output.
 type setStep struct {
 	cmd  string
 	with wire.Fields

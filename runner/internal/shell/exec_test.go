@@ -10,7 +10,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// A step is one command and what its reply must be.
+// A step is one command and its expected reply.
 type step struct {
 	cmd    string
 	code   int
@@ -145,7 +145,7 @@ func TestTwoClientsInOneShellNeverGetEachOthersOutput(t *testing.T) {
 	}
 }
 
-// RUNNER_EXECS=10000 makes a long run of it.
+// RUNNER_EXECS=10000 makes it a long test.
 func TestManyQuickCommandsNeverMixTheirOutput(t *testing.T) {
 	count := 2000
 	if value := os.Getenv("RUNNER_EXECS"); value != "" {

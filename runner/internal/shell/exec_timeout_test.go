@@ -37,7 +37,7 @@ func TestATimeoutEndsTheCommandAndNotTheShell(t *testing.T) {
 			if !got.TimedOut || got.Code != 124 || got.Exited != c.exited || !c.exited && got.Out != "begun\r\n" {
 				t.Fatalf("got %+v", got)
 			}
-			// One that has just ended is there until somebody has waited for it.
+			// A process that has just ended is a zombie until it is reaped.
 			runnertest.Eventually(t, "nothing of it is left", func() bool {
 				return client.Exec("pgrep -s 0 -a sleep | grep -vE 'sleep 6[12]'; :").Out == ""
 			})

@@ -8,7 +8,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-const defaultTimeout = 30 * time.Second // of a command that is answered when it ends; a stream has none
+const defaultTimeout = 30 * time.Second // of a command without a stream; a stream has none
 
 type execRequest struct {
 	Cmd            string            `json:"cmd"`
@@ -22,15 +22,15 @@ type execRequest struct {
 	Key            string            `json:"key"`
 }
 
-// An execution is one exec request: in line for its shell, then running there.
+// An execution is one exec request, while it waits for its shell and while it runs there.
 type execution struct {
 	execRequest
 	lock  *ticket
-	timer *time.Timer   // nil: no deadline
-	ended chan struct{} // closed when it is over
+	timer *time.Timer   // nil: no timeout
+	ended chan struct{} // closed when the command is over
 
 	once    sync.Once
-	stopped chan struct{} // closed after why is set: a command that runs is ended, one that waits never begins
+	stopped chan struct{} // closed after reason is set: a running command is ended, a waiting one never starts
 	reason  stopReason
 }
 
@@ -41,7 +41,7 @@ const (
 	interrupted
 )
 
-// newExecution takes the request's place in line. Its deadline counts from here.
+// newExecution queues the request for its shell. The timeout starts here.
 func (ss *Shells) newExecution(r execRequest, streams bool) *execution {
 	e := &execution{execRequest: r, ended: make(chan struct{}), stopped: make(chan struct{})}
 	if limit, ok := r.timeout(streams); ok {
@@ -76,7 +76,7 @@ func (e *execution) isStopped() bool {
 	}
 }
 
-// finish lets the next command in line have the shell.
+// finish unlocks the shell for the next command.
 func (ss *Shells) finish(e *execution) {
 	if e.timer != nil {
 		e.timer.Stop()
@@ -86,7 +86,7 @@ func (ss *Shells) finish(e *execution) {
 	close(e.ended)
 }
 
-// executions are those that their client can cancel, by the key that it chose.
+// executions are the commands that their client can cancel, by the key that the client chose.
 type executions struct {
 	mu    sync.Mutex
 	byKey map[string]*execution
@@ -121,7 +121,7 @@ func (x *executions) find(key string) *execution {
 	return x.byKey[key]
 }
 
-// check refuses a request that no shell can be given.
+// check rejects an invalid request.
 func (r *execRequest) check() error {
 	switch {
 	case r.Cmd == "":

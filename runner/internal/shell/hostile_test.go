@@ -9,9 +9,8 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// toEveryPipe runs a script whose output goes to each private pipe of the shell it runs in, and which keeps those pipes
-// open. The shell belongs to the same user, so its descriptors can be opened through /proc, or taken with pidfd_getfd.
-// The command never comes back by itself.
+// toEveryPipe runs a script that writes to each private pipe of its shell and keeps the pipes open. The shell belongs to
+// the same user, so its descriptors can be opened through /proc, or taken with pidfd_getfd. The command never ends.
 func toEveryPipe(script string) string {
 	return "cat >script <<'E'\n" + script + "\nE\n" +
 		"for fd in /proc/$$/fd/*; do case $(readlink $fd) in pipe:*) setsid timeout 40 bash script <>$fd >&0 2>/dev/null & ;; esac; done\n" +
@@ -76,7 +75,7 @@ func TestAFullTerminalDoesNotStopTheNextExec(t *testing.T) {
 	c.Exec("PS1='" + runnertest.Prompt + "'")
 	v := s.AttachShell(wire.Fields{"name": "main"})
 	v.Shows(runnertest.Prompt)
-	// The shell itself is in the foreground, reads nothing, and its terminal collects no lines.
+	// The shell itself is in the foreground and reads nothing, and its terminal is not in line mode.
 	v.Key("stty -icanon -echo; while :; do :; done\r")
 	v.Shows("done\r\n")
 	v.Key(strings.Repeat("x", 100<<10))

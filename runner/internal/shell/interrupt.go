@@ -8,58 +8,59 @@ import (
 )
 
 const (
-	settleTime  = 2 * time.Second // for a shell that was interrupted to say that it waits for an instruction
+	settleTime  = 2 * time.Second // for an interrupted shell to report that it waits for an instruction
 	settleAgain = 50 * time.Millisecond
 )
 
-// An interrupter sends SIGINT to the foreground groups of a shell's terminal,
-// once to each: a loop of short programs has a fresh group at every moment, and
-// a program that cleans up after the first interrupt must not get a second.
+// An interrupter sends SIGINT to the foreground process groups of a shell's terminal, once to each: a loop of short
+// programs has a new group every time, and a program that cleans up after the first interrupt must not get a second
+// one.
 //
-// The shell gets it first, for a shell that is not interrupted itself goes on with the rest of the command line once its
-// program has ended in any other way than by SIGINT. bash acts on it when that program is over.
+// The shell gets the signal first: a shell that is not interrupted itself continues with the command line when its
+// program ends in another way than by SIGINT. bash acts on the signal when its program has ended.
 type interrupter struct {
 	sh   *Shell
-	last int // group that got the signal last
+	last int // group that was signalled last
 }
 
-func (by *interrupter) interrupt() {
-	sh := by.sh
-	if by.last == 0 {
+func (i *interrupter) interrupt() {
+	sh := i.sh
+	if i.last == 0 {
 		syscall.Kill(sh.pid, syscall.SIGINT)
-		by.last = sh.pid
+		i.last = sh.pid
 	}
 	group := sh.foreground()
-	if group <= 0 || group == by.last || group == sh.pid {
+	if group <= 0 || group == i.last || group == sh.pid {
 		return
 	}
 	if syscall.Kill(-group, syscall.SIGINT) == nil {
-		by.last = group
+		i.last = group
 		syscall.Kill(-group, syscall.SIGCONT)
 	}
 }
 
-// settle waits until a shell that was interrupted has dealt with every interrupt: one may meet it when it is already back,
-// and what it prints then belongs to this command. bash looks for interrupts between two commands, and so between two reports.
-func (by *interrupter) settle(alive bool) bool {
-	if !alive || by.sh.program != "bash" {
+// settle waits until an interrupted shell has handled every interrupt. An interrupt may arrive when the shell is
+// already back at its driver, and what the shell prints then belongs to this command. bash handles interrupts between
+// two commands, so two reports are enough.
+func (i *interrupter) settle(alive bool) bool {
+	if !alive || i.sh.program != "bash" {
 		return alive
 	}
 	deadline := time.Now().Add(settleTime)
-	return by.sh.sync(deadline) && by.sh.sync(deadline)
+	return i.sh.sync(deadline) && i.sh.sync(deadline)
 }
 
-// sync asks the driver for a report and waits for it. It is false when the shell ended.
+// sync requests a report from the driver and waits for it. It returns false when the shell has ended.
 func (sh *Shell) sync(deadline time.Time) bool {
 	select {
-	case <-sh.synced: // the answer to an earlier question
+	case <-sh.synced: // the answer to an earlier request
 	default:
 	}
 	for time.Now().Before(deadline) {
 		sh.mu.Lock()
 		isDriven := sh.state == running
 		if isDriven {
-			sh.instruct(instructReport) // again and again: an interrupt may take the instruction with it
+			sh.instruct(instructReport) // repeated, because an interrupt may discard the instruction
 		}
 		sh.mu.Unlock()
 		if !isDriven {
@@ -76,11 +77,11 @@ func (sh *Shell) sync(deadline time.Time) bool {
 	return true
 }
 
-// foreground is the process group that the terminal's keys act on. Where the kernel does not tell, it is the youngest of those that the shell has
-// started since it was last told anything, or the shell's own.
+// foreground is the foreground process group of the terminal. Where the kernel does not report it, it is the youngest
+// group that the shell has started since its last instruction, or the shell's own.
 func (sh *Shell) foreground() int {
-	group, isTold := sh.term.ForegroundGroup()
-	if isTold {
+	group, isKnown := sh.term.ForegroundGroup()
+	if isKnown {
 		return group
 	}
 	return youngestGroup(procfs.InSession(sh.pid), sh.pid, sh.instructedAt.Load())

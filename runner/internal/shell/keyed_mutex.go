@@ -4,59 +4,59 @@ import (
 	"sync"
 )
 
-// keyedMutex keeps a line in front of every shell: whoever joins first goes first,
-// whether or not the shell is there yet.
+// A keyedMutex is a FIFO mutex per shell name. It works whether or not the shell has been started.
 type keyedMutex struct {
 	mu      sync.Mutex
 	tickets map[string][]*ticket
 }
 
-// A ticket is a place in a line.
+// A ticket is one acquisition of the mutex of a key, waiting or held.
 type ticket struct {
 	mutex *keyedMutex
 	key   string
-	held  chan struct{} // closed when nobody is before it
+	held  chan struct{} // closed when the mutex is held
 }
 
-func (t *keyedMutex) queue(name string) *ticket {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.tickets == nil {
-		t.tickets = map[string][]*ticket{}
+// queue joins the queue of a key.
+func (m *keyedMutex) queue(key string) *ticket {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tickets == nil {
+		m.tickets = map[string][]*ticket{}
 	}
-	mine := &ticket{mutex: t, key: name, held: make(chan struct{})}
-	t.tickets[name] = append(t.tickets[name], mine)
-	if len(t.tickets[name]) == 1 {
+	mine := &ticket{mutex: m, key: key, held: make(chan struct{})}
+	m.tickets[key] = append(m.tickets[key], mine)
+	if len(m.tickets[key]) == 1 {
 		close(mine.held)
 	}
 	return mine
 }
 
-// release gives the place up, before its turn has come or after it.
+// release unlocks the mutex, or leaves the queue before holding it.
 func (t *ticket) release() {
 	t.mutex.mu.Lock()
 	defer t.mutex.mu.Unlock()
-	line := t.mutex.tickets[t.key]
-	for i, other := range line {
+	waiting := t.mutex.tickets[t.key]
+	for i, other := range waiting {
 		if other != t {
 			continue
 		}
-		line = append(line[:i:i], line[i+1:]...)
-		if i == 0 && len(line) > 0 {
-			close(line[0].held)
+		waiting = append(waiting[:i:i], waiting[i+1:]...)
+		if i == 0 && len(waiting) > 0 {
+			close(waiting[0].held)
 		}
 		break
 	}
-	if len(line) == 0 {
+	if len(waiting) == 0 {
 		delete(t.mutex.tickets, t.key)
 		return
 	}
-	t.mutex.tickets[t.key] = line
+	t.mutex.tickets[t.key] = waiting
 }
 
 func (t *ticket) wait() { <-t.held }
 
-// isHeld tells whether nobody is before it.
+// isHeld tells whether the mutex is held, without waiting.
 func (t *ticket) isHeld() bool {
 	select {
 	case <-t.held:

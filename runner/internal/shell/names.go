@@ -7,7 +7,8 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// isName holds for 1 to 32 of a-z, 0-9, _ and -, the first of them a letter or a digit, and @root or @sandbox behind them.
+// isName tells whether a shell name has 1 to 32 of a-z, 0-9, _ and -, the first a letter or a digit. It may end in
+// @root or @sandbox.
 func isName(name string) bool {
 	if user := userOf(name); user != "" {
 		name = strings.TrimSuffix(name, "@"+user)
@@ -19,7 +20,7 @@ func invalidShellName() *wire.Error {
 	return wire.Invalid("shell name must be 1 to 32 of a-z, 0-9, _ and -, and may end in @root or @sandbox")
 }
 
-// userOf gives the user that a shell's name ends in; empty when it ends in none.
+// userOf is the user that a shell name ends in; empty if there is none.
 func userOf(name string) string {
 	for _, user := range []string{account.Default, "root"} {
 		if strings.HasSuffix(name, "@"+user) {
@@ -29,5 +30,5 @@ func userOf(name string) string {
 	return ""
 }
 
-// isEnvName holds for letters, digits and _, the first of them no digit.
+// isEnvName tells whether a name has only letters, digits and _, and does not start with a digit.
 func isEnvName(name string) bool { return wire.IsName(name, len(name), wire.Letters+"_", wire.Digits) }

@@ -9,7 +9,7 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// Handlers are the requests about shells and the commands in them.
+// Handlers answer the requests about shells and their commands.
 func (ss *Shells) Handlers() map[string]wire.Handler {
 	return map[string]wire.Handler{
 		"exec":            ss.answerExec,
@@ -40,11 +40,11 @@ func (ss *Shells) answerCreate(q *wire.Request) (wire.Fields, []byte, error) {
 	}
 	exists := wire.NewError(wire.CodeShellExists, "a shell named "+spec.Name+" already exists", wire.Fields{"name": spec.Name})
 	if ss.find(spec.Name) != nil {
-		return nil, nil, exists // without waiting for what runs in it
+		return nil, nil, exists // do not wait for the command that runs in it
 	}
-	turn := ss.locks.queue(spec.Name)
-	defer turn.release()
-	turn.wait()
+	lock := ss.locks.queue(spec.Name)
+	defer lock.release()
+	lock.wait()
 	sh, isNew, err := ss.open(&spec)
 	if err != nil {
 		return nil, nil, err

@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// quote makes text one word of a command line, whatever it contains.
+// quote makes any text one word of a command line.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// assignments gives the variables of a command as words to put in front of it; empty when there are none. A shell
-// exports such variables to what it runs and has its own back afterwards.
+// assignments returns the variables of a command as words to put before it. A shell exports such variables to the
+// command and restores its own afterwards.
+//
 // SECURITY: the names were checked, and the values are quoted.
 func (r *execRequest) assignments() string {
 	names := make([]string, 0, len(r.Env))
@@ -24,7 +25,7 @@ func (r *execRequest) assignments() string {
 	return all.String()
 }
 
-// shText is the command for an sh, with its settings around it. `command` keeps the variables from staying, as they would before eval alone.
+// shText is the command line for sh with its settings. Without `command`, the variables would remain set after eval.
 func (r *execRequest) shText() string {
 	line := r.assignments() + "command eval " + quote(r.Cmd)
 	if r.StdinPath != "" {

@@ -1,3 +1,4 @@
+// Package shell runs the shells of a sandbox on pseudo terminals, and the commands of exec in them.
 package shell
 
 import (
@@ -18,7 +19,8 @@ const (
 	defaultShell = "main"
 	keptBytes    = 64 << 10 // recent output for terminals that attach
 	startTimeout = 15 * time.Second
-	// The descriptors of driver.bash and driver.sh. Those of bash are high, where users' own redirections rarely are; sh knows one digit only.
+	// The first descriptors of driver.bash and driver.sh. Those of bash are high, where redirections of users rarely
+	// are; sh supports only one digit.
 	bashDescriptors = 241
 	shDescriptors   = 7
 )
@@ -29,51 +31,51 @@ var bashDriver string
 //go:embed driver.sh
 var shDriver string
 
-// state says who has the shell.
+// A state tells who uses the shell.
 type state int
 
 const (
 	starting state = iota
 	idle           // the driver waits for an instruction
 	running        // a command of exec runs
-	atPrompt       // a person has the prompt, or a program started there runs
+	atPrompt       // a person uses the prompt, or runs a program there
 	ended
 )
 
-// A Shell is a bash or sh on a terminal, driven through private descriptors:
-// the runner writes an instruction to wake, the command being in text, and the
-// shell reports on a pipe whenever it is ready. See driver.bash.
+// A Shell is a bash or sh on a terminal, controlled through private descriptors. The runner writes the command to
+// commandFile and an instruction to instructions; the shell writes a report to a pipe whenever it is ready. See
+// driver.bash.
 type Shell struct {
 	name, program, user string
 	pid                 int
 	createdAt           time.Time
 	term                *terminal.Terminal
-	wake                *os.File
-	text                *os.File
+	instructions        *os.File
+	commandFile         *os.File
 	screen              *stdio.Output
 	ended               chan struct{} // closed after exitCode is set
 	exitCode            int
 
-	readMu  sync.Mutex     // held across a read of the terminal and the delivery of what it gave
-	buf     [4096]byte     // as much as the kernel gives at once
-	capture *stdio.Capture // takes the output of the running command; when idle, of background jobs, for the next command
+	readMu  sync.Mutex     // held while the terminal is read and the output delivered
+	buf     [4096]byte     // as much as the kernel returns at once
+	capture *stdio.Capture // takes the output of the running command; while idle, the output of background jobs for the next command
 
-	instructedAt atomic.Int64 // ticks after boot when it was last told anything
+	instructedAt atomic.Int64 // boot ticks of the last instruction
 
 	mu               sync.Mutex
 	state            state
 	cwd              string
 	number           int64      // of the last command
-	instruction      string     // the instruction that the driver was woken with for it; the command is in text
-	current          *execution // what runs
+	instruction      string     // sent for the last command, which is in commandFile
+	current          *execution // the running command
 	reports          chan report
-	interruptReports int           // reports of the running command that an interrupt or an error brought about
-	synced           chan struct{} // takes the answer to instructReport
+	interruptReports int           // reports of the running command that follow an interrupt or an error
+	synced           chan struct{} // receives the answer to instructReport
 	isAwaited        bool          // an exec waits for the prompt to end
 	attached         int
 }
 
-// A report is what the shell says when it is ready.
+// A report is sent by the shell when it is ready.
 type report struct {
 	number int64
 	status int
@@ -81,18 +83,18 @@ type report struct {
 	cwd    string
 }
 
-// reportReason is what a report follows.
+// A reportReason tells why a report was sent.
 type reportReason string
 
 const (
-	startedAnew reportReason = "1" // an interrupt or an error brought the shell back to its prompt
-	asked       reportReason = "2" // instructReport; 0 is the end of a command
+	afterInterrupt reportReason = "1" // an interrupt or an error returned the shell to its prompt
+	onRequest      reportReason = "2" // answers instructReport; 0 is the end of a command
 )
 
-// cannotEnter is the status of a command whose directory the shell may not enter. It was not run.
+// cannotEnter is the status of a command whose directory the shell may not enter. The command was not run.
 const cannotEnter = -1
 
-// kill ends everything in the shell's session.
+// kill kills all processes in the session of the shell.
 func (sh *Shell) kill() {
 	for _, p := range procfs.InSession(sh.pid) {
 		syscall.Kill(p.PID, syscall.SIGKILL)

@@ -22,7 +22,7 @@ func TestAChosenPathOutlastsTheProfile(t *testing.T) {
 			t.Errorf("%q: %+v", shell, got)
 		}
 	}
-	// Nobody chose one: the profile's stands.
+	// No PATH was chosen: that of the profile is used.
 	c := runnertest.Start(t, nil).Dial()
 	if got := c.Exec(`. /etc/profile; [ "$PATH" ] && echo set`); !strings.HasPrefix(got.Out, "set") {
 		t.Errorf("%+v", got)

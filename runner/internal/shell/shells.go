@@ -17,7 +17,7 @@ type Shells struct {
 	cfg        *config.Config
 	spawner    *spawn.Spawner
 	processes  *process.Table
-	locks      keyedMutex
+	locks      keyedMutex // of the shells; held while a command runs
 	executions executions
 
 	mu     sync.Mutex
@@ -28,8 +28,8 @@ func New(cfg *config.Config, spawner *spawn.Spawner, processes *process.Table) *
 	return &Shells{cfg: cfg, spawner: spawner, processes: processes, byName: map[string]*Shell{}}
 }
 
-// open gives the named shell, starting it if it is not there.
-// The caller has the shell's turn, so no other call starts the same one.
+// open returns the named shell and starts it if necessary. The caller holds the lock of the shell, so that no other
+// call starts the same one.
 func (ss *Shells) open(spec *spec) (sh *Shell, isNew bool, err error) {
 	if !isName(spec.Name) {
 		return nil, false, invalidShellName()
@@ -66,7 +66,7 @@ func (ss *Shells) list() []*Shell {
 
 func (ss *Shells) Count() int { return len(ss.list()) }
 
-// MainDirectory is the working directory of the shell main, or where it will start.
+// MainDirectory is the working directory of the shell main, or the one that it will start in.
 func (ss *Shells) MainDirectory() string {
 	if sh := ss.find(defaultShell); sh != nil {
 		return sh.directory()
@@ -74,7 +74,7 @@ func (ss *Shells) MainDirectory() string {
 	return ss.cfg.Workdir
 }
 
-// Names are the names of the shells by pid.
+// Names maps the pids of the shells to their names.
 func (ss *Shells) Names() map[int]string {
 	names := map[int]string{}
 	for _, sh := range ss.list() {
@@ -83,15 +83,15 @@ func (ss *Shells) Names() map[int]string {
 	return names
 }
 
-// HangUp tells the shells that the sandbox ends: an interactive shell ignores SIGTERM.
+// HangUp sends SIGHUP to the shells: an interactive shell ignores SIGTERM.
 func (ss *Shells) HangUp() {
 	for _, sh := range ss.list() {
 		syscall.Kill(sh.pid, syscall.SIGHUP)
 	}
 }
 
-// nameFor names the shell of a command. A user that the command asks for has a shell of its own: the named one if it is
-// that user's, else NAME@USER.
+// nameFor is the name of the shell for a command. A command that names a user runs in a shell of that user: the named
+// one if it belongs to the user, otherwise NAME@USER.
 func (ss *Shells) nameFor(name, user string) (string, error) {
 	if user == "" {
 		return name, nil

@@ -14,21 +14,6 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-// ownedBy lets the one user read and write a file in memory; nil is whoever the runner is.
-//
-// SECURITY: nobody else finds it, where the kernel shows descriptors to their owner alone. gVisor shows them to everybody.
-func ownedBy(file *os.File, who *account.User) error {
-	if who != nil {
-		if err := file.Chown(int(who.UID), int(who.GID)); err != nil {
-			return fmt.Errorf("hand over memory file: %w", err)
-		}
-	}
-	if err := file.Chmod(0o600); err != nil {
-		return fmt.Errorf("close memory file to others: %w", err)
-	}
-	return nil
-}
-
 type spec struct {
 	Name string            `json:"name"`
 	Cwd  string            `json:"cwd"`
@@ -65,7 +50,7 @@ func (ss *Shells) start(spec *spec) (*Shell, error) {
 		sh.mu.Unlock()
 		sh.drain(stdio.NewCapture(keptBytes))
 		sh.mu.Lock()
-		attached := sh.attached > 0 // while it started
+		attached := sh.attached > 0 // attached while the shell started
 		sh.mu.Unlock()
 		if attached {
 			sh.showPrompt()
@@ -75,11 +60,11 @@ func (ss *Shells) start(spec *spec) (*Shell, error) {
 		return nil, wire.NewError(wire.CodeShellExited, fmt.Sprintf("shell %s ended while starting", sh.name), wire.Fields{"name": sh.name})
 	case <-time.After(startTimeout):
 		sh.kill()
-		return nil, wire.NewError(wire.CodeShellExited, fmt.Sprintf("shell %s did not get ready", sh.name), wire.Fields{"name": sh.name})
+		return nil, wire.NewError(wire.CodeShellExited, fmt.Sprintf("shell %s did not start in time", sh.name), wire.Fields{"name": sh.name})
 	}
 }
 
-// launch makes the descriptors of a shell and starts its program.
+// launch opens the descriptors of a shell and starts its program.
 func (ss *Shells) launch(sh *Shell, spec *spec) (reports *os.File, exit <-chan int, err error) {
 	argv, driver, first := ss.chooseProgram()
 	if _, err := spawn.LookPath(argv[0], "/", spawn.DefaultPath); err != nil {
@@ -90,9 +75,9 @@ func (ss *Shells) launch(sh *Shell, spec *spec) (reports *os.File, exit <-chan i
 	if err != nil {
 		return nil, nil, err
 	}
-	var opened, theirs []*os.File
+	var opened, childFiles []*os.File
 	defer func() {
-		for _, file := range theirs {
+		for _, file := range childFiles {
 			file.Close()
 		}
 		if err != nil {
@@ -105,17 +90,17 @@ func (ss *Shells) launch(sh *Shell, spec *spec) (reports *os.File, exit <-chan i
 	if err != nil {
 		return nil, nil, err
 	}
-	opened, theirs = append(opened, term.File), append(theirs, slave)
+	opened, childFiles = append(opened, term.File), append(childFiles, slave)
 	wakeRead, wakeWrite, err := sys.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	opened, theirs = append(opened, wakeWrite), append(theirs, wakeRead)
+	opened, childFiles = append(opened, wakeWrite), append(childFiles, wakeRead)
 	reportRead, reportWrite, err := sys.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	opened, theirs = append(opened, reportRead), append(theirs, reportWrite)
+	opened, childFiles = append(opened, reportRead), append(childFiles, reportWrite)
 	text, err := sys.MemoryFile("command")
 	if err != nil {
 		return nil, nil, err
@@ -134,11 +119,12 @@ func (ss *Shells) launch(sh *Shell, spec *spec) (reports *os.File, exit <-chan i
 	if err != nil {
 		return nil, nil, err
 	}
-	sh.pid, sh.term, sh.wake, sh.text = pid, term, sys.Nonblocking(wakeWrite), text
+	sh.pid, sh.term, sh.instructions, sh.commandFile = pid, term, sys.Nonblocking(wakeWrite), text
 	return sys.Nonblocking(reportRead), exit, nil
 }
 
-// withChosenPath makes a PATH that somebody chose, for the image, the session or the shell, outlast the profile, which sets its own.
+// withChosenPath makes the driver set the PATH that the image, the session or the shell chose, after the profile has
+// set its own.
 func (ss *Shells) withChosenPath(driver string, env map[string]string) string {
 	path, isChosen := env["PATH"]
 	if !isChosen {
@@ -150,18 +136,18 @@ func (ss *Shells) withChosenPath(driver string, env map[string]string) string {
 	return strings.Replace(driver, "\n# PATH\n", "\nexport PATH="+quote(path)+"\n", 1)
 }
 
-// chooseProgram chooses bash, or sh where there is none.
+// chooseProgram chooses bash, or sh where there is no bash.
 func (ss *Shells) chooseProgram() (argv []string, driver string, first int) {
 	if ss.cfg.Shell != "sh" {
 		if _, err := spawn.LookPath("bash", "/", spawn.DefaultPath); err == nil {
-			// bash reads the driver by name, through a fresh description of the same memory file.
+			// bash opens the driver by path, which gives it a file offset of its own.
 			return []string{"bash", "--rcfile", fmt.Sprintf("/proc/self/fd/%d", bashDescriptors+1), "-i"}, bashDriver, bashDescriptors
 		}
 	}
 	return []string{"sh", fmt.Sprintf("/proc/self/fd/%d", shDescriptors+1)}, shDriver, shDescriptors
 }
 
-// watch takes the shell off the list when it ends.
+// watch removes the shell from the list when it ends.
 func (ss *Shells) watch(sh *Shell, exit <-chan int) {
 	code := <-exit
 	ss.mu.Lock()
@@ -174,8 +160,23 @@ func (ss *Shells) watch(sh *Shell, exit <-chan int) {
 	sh.state, sh.exitCode = ended, code
 	sh.mu.Unlock()
 	close(sh.ended)
-	sh.wake.Close()
-	sh.text.Close()
+	sh.instructions.Close()
+	sh.commandFile.Close()
 	sh.term.Close()
 	sh.screen.Close()
+}
+
+// ownedBy makes a memory file readable and writable for one user only; nil is the runner's own.
+//
+// SECURITY: most kernels show the descriptors of a process to its owner only. gVisor shows them to every user.
+func ownedBy(file *os.File, who *account.User) error {
+	if who != nil {
+		if err := file.Chown(int(who.UID), int(who.GID)); err != nil {
+			return fmt.Errorf("hand over memory file: %w", err)
+		}
+	}
+	if err := file.Chmod(0o600); err != nil {
+		return fmt.Errorf("close memory file to others: %w", err)
+	}
+	return nil
 }

@@ -19,8 +19,8 @@ const (
 	maxBlankLines  = 2 // that a shell prints when it is interrupted
 )
 
-// stopCommand ends the command that runs. It gives the shell's last report when the shell lives on, and how many empty
-// lines the shell printed: bash prints one whenever an interrupt brings it back to its prompt.
+// stopCommand ends the running command. If the shell survives, it returns the last report and the number of empty
+// lines that the shell printed: bash prints one whenever an interrupt returns it to its prompt.
 func (sh *Shell) stopCommand(sinceTicks int64) (last report, blankLines int, alive bool) {
 	alive = sh.stop(sinceTicks, func(d time.Duration) (done, alive bool) {
 		r, done, alive := sh.reportWithin(d)
@@ -37,19 +37,19 @@ func (sh *Shell) stopCommand(sinceTicks int64) (last report, blankLines int, ali
 	return last, blankLines, alive
 }
 
-// stop ends the command: SIGINT, then SIGKILL for the foreground job. It is true when the shell lives on. isDone waits for the
-// command to be over.
+// stop ends the command: SIGINT, then SIGKILL to the foreground job. isDone waits for the end of the command. stop
+// returns true when the shell survives.
 //
-// A shell that has a program killed and then starts another one goes on with the rest of the command line, because it ignores
-// the interrupt or has a trap for it. It is killed: what was ended must not go on.
+// A shell that ignores the interrupt, or has a trap for it, continues with the command line: after its program was
+// killed, it starts another one. Such a shell is killed, because the command must not continue.
 func (sh *Shell) stop(sinceTicks int64, isDone func(time.Duration) (done, alive bool)) bool {
 	victims := sh.foregroundJob(sinceTicks)
-	by := &interrupter{sh: sh}
+	signals := &interrupter{sh: sh}
 	for deadline := time.Now().Add(interruptGrace); time.Now().Before(deadline); {
-		by.interrupt()
+		signals.interrupt()
 		if done, alive := isDone(stopPolling); done {
-			procfs.Kill(victims) // the interrupt ended the job, but not those of its processes that ignore it
-			return by.settle(alive)
+			procfs.Kill(victims) // processes of the job that ignore the interrupt
+			return signals.settle(alive)
 		}
 	}
 	victims = append(sh.foregroundJob(sinceTicks), victims...)
@@ -60,7 +60,7 @@ func (sh *Shell) stop(sinceTicks int64, isDone func(time.Duration) (done, alive 
 			syscall.Kill(sh.pid, syscall.SIGCONT)
 			procfs.Kill(victims)
 			if done, alive := isDone(stopPolling); done {
-				return by.settle(alive)
+				return signals.settle(alive)
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func startedSince(list []procfs.Process, ticks int64) bool {
 	return false
 }
 
-// ignoresInterrupts tells whether SIGINT does nothing to the shell: trap ” INT.
+// ignoresInterrupts tells whether the shell ignores SIGINT (trap "" INT).
 func (sh *Shell) ignoresInterrupts() bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", sh.pid))
 	if err != nil {
@@ -105,9 +105,8 @@ func (sh *Shell) reportWithin(d time.Duration) (r report, done, alive bool) {
 	}
 }
 
-// foregroundJob finds the processes of the running command: the terminal's
-// foreground group and all its descendants in the session. The shell itself
-// is none, nor is a job that an earlier command left in the background.
+// foregroundJob returns the processes of the running command: the foreground process group of the terminal and all
+// its descendants in the session. The shell itself and background jobs of earlier commands are excluded.
 func (sh *Shell) foregroundJob(sinceTicks int64) []procfs.Process {
 	group := sh.foreground()
 	all := procfs.InSession(sh.pid)
@@ -138,14 +137,14 @@ func (ss *Shells) answerInterrupt(q *wire.Request) (wire.Fields, []byte, error) 
 	sh := ss.find(spec.Name)
 	if sh == nil {
 		if spec.Name == defaultShell {
-			return wire.Fields{"interrupted": false}, nil, nil // it is made when somebody needs it
+			return wire.Fields{"interrupted": false}, nil, nil // the shell main is started on first use
 		}
 		return nil, nil, noShell(spec.Name)
 	}
 	return wire.Fields{"interrupted": sh.interrupt()}, nil, nil
 }
 
-// interrupt is true when something ran.
+// interrupt ends what runs in the shell. It returns false when nothing ran.
 func (sh *Shell) interrupt() bool {
 	sh.mu.Lock()
 	current, state := sh.current, sh.state

@@ -33,7 +33,7 @@ func TestAWalkEndsWhereOpenat2Does(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(root)
-	// What procfs makes up is read as text by a walk, so neither follows it; what they say of it differs.
+	// Magic links of procfs are left out: neither way follows them, but their errors differ.
 	paths := []string{".", "..", "", "/", "a", "a/", "a/.", "/a/b/c", "a/file", "a/file/", "a/file/..", "a/file/x", "none", "none/..", "a/../a/b",
 		"a/../../../a", "//a///b//", strings.Repeat("a/../", 100) + "a", strings.Repeat("n", 300)}
 	for name := range links {
@@ -43,7 +43,7 @@ func TestAWalkEndsWhereOpenat2Does(t *testing.T) {
 	for _, path := range paths {
 		for _, flags := range []int{OpenPath, OpenPath | syscall.O_NOFOLLOW, OpenPath | syscall.O_DIRECTORY, syscall.O_RDONLY | syscall.O_DIRECTORY} {
 			for _, resolve := range []uint64{ResolveInRoot | ResolveNoMagiclinks, ResolveBeneath, ResolveBeneath | ResolveNoSymlinks | ResolveNoXdev} {
-				// Nothing asks for the place of nothing, or for a file's content.
+				// An empty path is never opened.
 				if path == "" {
 					continue
 				}
@@ -58,7 +58,7 @@ func TestAWalkEndsWhereOpenat2Does(t *testing.T) {
 	t.Logf("%d compared", compared)
 }
 
-// outcome tells what was opened, or why not.
+// outcome describes the opened file or the error.
 func outcome(fd int, err error) string {
 	if err != nil {
 		return err.Error()

@@ -26,7 +26,7 @@ func TestWhatATerminalAnswersIsNotShownAgain(t *testing.T) {
 		"control within": "\x1b[\x05c", "ENQ in a title": "\x1b]0;a\x05b\x07", "through tmux": "\x1bPtmux;\x1b\x1b[c\x1b\\",
 	} {
 		got := shownAgain("before"+query+"after", false)
-		// What is left of a broken sequence must not be one itself.
+		// The rest of a broken sequence must not be a query itself.
 		if left := strings.TrimSuffix(strings.TrimPrefix(got, "before"), "after"); left != "" && left != "c" && left != "\x1b\\" {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -57,7 +57,7 @@ func TestWhatIsCutAtEitherEnd(t *testing.T) {
 	}
 }
 
-// FuzzWithoutQueries: whatever a program printed, what is shown again are parts of it, in order.
+// FuzzWithoutQueries: the parts that are shown again are in order and within the output.
 func FuzzWithoutQueries(f *testing.F) {
 	f.Add("a\x1b[\x1b[cc\x1b]11;?\x07")
 	f.Fuzz(func(t *testing.T, kept string) {

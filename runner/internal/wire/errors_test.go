@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The contract's table must know every code that the runner sends.
+// The contract's table must have every code that the runner sends.
 func TestEveryErrorCodeIsInTheContract(t *testing.T) {
 	tables, err := filepath.Glob("../../../packages/contract/src/errors/*.ts")
 	if err != nil {
