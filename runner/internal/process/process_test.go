@@ -3,7 +3,6 @@ package process
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -180,70 +179,6 @@ func TestOnlySoManyEndedProcessesAreKept(t *testing.T) {
 	})
 	if f, _ := c.Call("process.list", nil); len(f["processes"].([]any)) > keptProcesses {
 		t.Errorf("%d processes are listed", len(f["processes"].([]any)))
-	}
-}
-
-func TestDialAndPorts(t *testing.T) {
-	s := runnertest.Start(t, nil)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	port := listener.Addr().(*net.TCPAddr).Port
-	go func() {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		var all bytes.Buffer
-		all.ReadFrom(conn) // until the client ends its side
-		conn.Write(append([]byte("got "), all.Bytes()...))
-		conn.Close()
-	}()
-	c := s.Dial()
-	if f, _ := c.Call("dial", wire.Fields{"port": port}); f["ok"] != true {
-		t.Fatalf("dial: %v", f)
-	}
-	c.Conn.Write([]byte("raw \x00 bytes"))
-	c.Conn.(*net.UnixConn).CloseWrite()
-	var back bytes.Buffer
-	back.ReadFrom(c.In.Buf)
-	if back.String() != "got raw \x00 bytes" {
-		t.Errorf("got %q", back.String())
-	}
-	f, _ := s.Dial().Call("ports", nil)
-	if !strings.Contains(fmt.Sprint(f["ports"]), fmt.Sprintf("port:%d", port)) {
-		t.Errorf("ports: %v", f["ports"])
-	}
-	listener.Close()
-	if f, _ := s.Dial().Call("dial", wire.Fields{"port": port}); f["code"] != wire.CodePortClosed {
-		t.Errorf("dial a closed port: %v", f)
-	}
-	if f, _ := s.Dial().Call("dial", wire.Fields{"port": 0}); f["code"] != wire.CodeInvalidRequest {
-		t.Errorf("dial port 0: %v", f)
-	}
-}
-
-func TestStats(t *testing.T) {
-	c := runnertest.Start(t, nil).Dial()
-	c.Exec("cd /usr")
-	c.Start(wire.Fields{"argv": []string{"sleep", "60"}})
-	f, _ := c.Call("stats", nil)
-	if f["detached"] != 0.0 || f["since_detached_ms"] != nil {
-		t.Errorf("no process is detached: %v", f)
-	}
-	pid := c.Start(wire.Fields{"argv": []string{"sleep", "60"}, "detach": true})
-	if f, _ := c.Call("stats", nil); f["processes"] != 2.0 || f["detached"] != 1.0 || f["since_detached_ms"] != nil {
-		t.Errorf("one process is detached: %v", f)
-	}
-	c.Call("process.signal", wire.Fields{"pid": pid, "signal": "KILL"})
-	runnertest.Eventually(t, "the end of the detached process is counted", func() bool {
-		f, _ = c.Call("stats", nil)
-		return f["since_detached_ms"] != nil
-	})
-	if f["shells"] != 1.0 || f["processes"] != 1.0 || f["cwd"] != "/usr" || f["disk_limit_bytes"].(float64) <= 0 || f["uptime_ms"] == nil {
-		t.Errorf("got %v", f)
 	}
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
@@ -52,4 +53,34 @@ func TestOrphansAreReaped(t *testing.T) {
 		_, ok := procfs.Read(n)
 		return !ok
 	})
+}
+
+func TestPID1ReapsOrphansAndKnowsPorts(t *testing.T) {
+	s := runnertest.StartPID1(t, nil)
+	c := s.Dial()
+	c.Exec("for i in 1 2 3 4 5; do (setsid sh -c 'sleep 0.01' &); done")
+	runnertest.Eventually(t, "no zombie is left", func() bool { return c.Exec("grep -l '^State:.Z' /proc/[0-9]*/status").Code != 0 })
+	c.Exec("python3 -m http.server 8123 --bind 127.0.0.53 >/dev/null 2>&1 &")
+	var ports string
+	runnertest.Eventually(t, "the server listens", func() bool {
+		f, _ := c.Call("ports", nil)
+		data, _ := json.Marshal(f["ports"])
+		ports = string(data)
+		return len(f["ports"].([]any)) == 1
+	})
+	if !strings.Contains(ports, `"address":"127.0.0.53","command":"python3","pid":`) {
+		t.Errorf("ports: %s", ports)
+	}
+}
+
+func TestPID1EndsOnSIGTERMWithEverything(t *testing.T) {
+	s := runnertest.StartPID1(t, nil)
+	c := s.Dial()
+	c.Start(wire.Fields{"argv": runnertest.Sh("trap '' TERM HUP; while :; do sleep 0.1; done")})
+	if f, _ := c.Call("shutdown", wire.Fields{"grace_ms": 100}); f["ok"] != true {
+		t.Errorf("got %v", f)
+	}
+	if err := s.Cmd.Wait(); err != nil {
+		t.Errorf("ended with %v: %s", err, s.Stderr)
+	}
 }

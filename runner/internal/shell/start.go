@@ -91,35 +91,35 @@ func (ss *Shells) launch(sh *Shell, spec *spec) (reports *os.File, exit <-chan i
 		return nil, nil, err
 	}
 	opened, childFiles = append(opened, term.File), append(childFiles, slave)
-	wakeRead, wakeWrite, err := sys.Pipe()
+	instructionRead, instructionWrite, err := sys.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	opened, childFiles = append(opened, wakeWrite), append(childFiles, wakeRead)
+	opened, childFiles = append(opened, instructionWrite), append(childFiles, instructionRead)
 	reportRead, reportWrite, err := sys.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
 	opened, childFiles = append(opened, reportRead), append(childFiles, reportWrite)
-	text, err := sys.MemoryFile("command")
+	commandFile, err := sys.MemoryFile("command")
 	if err != nil {
 		return nil, nil, err
 	}
-	opened = append(opened, text)
-	if err := ownedBy(text, who); err != nil {
+	opened = append(opened, commandFile)
+	if err := ownedBy(commandFile, who); err != nil {
 		return nil, nil, err
 	}
-	if _, err := text.WriteAt([]byte(ss.withChosenPath(driver, spec.Env)), 0); err != nil {
+	if _, err := commandFile.WriteAt([]byte(ss.withChosenPath(driver, spec.Env)), 0); err != nil {
 		return nil, nil, fmt.Errorf("write shell driver: %w", err)
 	}
 	files := make([]*os.File, first+3)
 	files[0], files[1], files[2] = slave, slave, slave
-	files[first], files[first+1], files[first+2] = wakeRead, text, reportWrite
+	files[first], files[first+1], files[first+2] = instructionRead, commandFile, reportWrite
 	pid, exit, err := ss.spawner.Start(&spawn.Program{Argv: argv, Cwd: spec.Cwd, Env: spec.Env, User: spec.User, Files: files, TTY: true})
 	if err != nil {
 		return nil, nil, err
 	}
-	sh.pid, sh.term, sh.instructions, sh.commandFile = pid, term, sys.Nonblocking(wakeWrite), text
+	sh.pid, sh.term, sh.instructions, sh.commandFile = pid, term, sys.Nonblocking(instructionWrite), commandFile
 	return sys.Nonblocking(reportRead), exit, nil
 }
 

@@ -46,10 +46,9 @@ const (
 	CodePortClosed       = "PORT_CLOSED"
 	CodeSlowReader       = "SLOW_READER"
 	CodeDiskFull         = "DISK_FULL"
-	codeUnsupported      = "UNSUPPORTED"
-	codeShuttingDown     = "SHUTTING_DOWN"
+	CodeUnsupported      = "UNSUPPORTED"
 	CodeTooManyWaiting   = "TOO_MANY_WAITING"
-	codeInternal         = "INTERNAL"
+	CodeInternal         = "INTERNAL"
 )
 
 // Invalid is the error of a request that violates the protocol.
@@ -65,7 +64,7 @@ func TooManyWaiting(what string, limit int) *Error {
 
 // Unsupported is the error of a feature that this sandbox does not have.
 func Unsupported(what string) *Error {
-	return NewError(codeUnsupported, "not supported here: "+what, Fields{"what": what})
+	return NewError(CodeUnsupported, "not supported here: "+what, Fields{"what": what})
 }
 
 // pathErrors maps the errno of a file call to a code and the text before the path.
@@ -109,7 +108,7 @@ func asError(err error) *Error {
 	if errors.As(err, &known) {
 		return known
 	}
-	return NewError(codeInternal, err.Error(), Fields{"message": err.Error()})
+	return NewError(CodeInternal, err.Error(), Fields{"message": err.Error()})
 }
 
 // ErrorFields are the fields of an error message.

@@ -26,6 +26,7 @@ func AddExact(f Fields, name, value string) {
 	}
 }
 
+// Sets of characters for IsName.
 const (
 	LowerCase = "abcdefghijklmnopqrstuvwxyz"
 	Digits    = "0123456789"

@@ -1,0 +1,9 @@
+package spawn
+
+import (
+	"testing"
+
+	"sandglass/runner/internal/runnertest"
+)
+
+func TestMain(m *testing.M) { runnertest.Main(m) }
