@@ -1,5 +1,5 @@
-// Before any test: the runner is built from the sources that are there. Where it does not build, the reason is on
-// stderr and the tests that need it fail; the others still run.
+// Before any test: builds the runner and the launcher from their sources. If that fails, the reason is on stderr and the tests that need
+// them fail; the others still run.
 import { spawnSync } from 'node:child_process'
 
 export default function buildRunner(): void {

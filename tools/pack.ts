@@ -44,5 +44,5 @@ try {
 
 /** For every machine that Sandglass runs on, so that who installs it needs no Go. */
 function carryRunners(folder: string): void {
-  for (const machine of ['linux-x64', 'linux-arm64']) cpSync(`runner/bin/${machine}`, join(folder, machine))
+  for (const machine of ['linux-x64', 'linux-arm64']) cpSync(`runner/bin/${machine}`, join(folder, machine), { recursive: true })
 }

@@ -1,12 +1,12 @@
 # Brings a clone to the point where its own code can run. Sourced by tools/dev; says nothing when nothing is to do.
 #
 #   setup node   npm packages and a Node 24, left in $NODE
-#   setup run    and what a sandbox needs: an OCI runtime, uidmap, ext4 tools, Go to build the runner
+#   setup run    and what a sandbox needs: an OCI runtime, uidmap, ext4 tools, Go to build the runner and the launcher
 #   setup test   and what the tests compare with and drive
 #   setup guest  and what makes a guest with systemd
 
 NODE_MAJOR=24
-# The runner is one static program, and whoever has Go need not have a C compiler.
+# The Go programs are static, and building them needs no C compiler.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 export PATH CGO_ENABLED=0
 
@@ -18,7 +18,7 @@ setup() {
   pick_node
   if [ "$1" != node ]; then
     system_packages "$1"
-    build_runner
+    build_programs
   fi
   # Whoever has QEMU can have virtual machines.
   if [ "$1" = test ] || { [ "$1" = run ] && command -v "qemu-system-$(uname -m)" >/dev/null; }; then guest_kernel; fi
@@ -162,19 +162,18 @@ no_services() (
   "$@"
 )
 
-# Built again when a source, the compiler or a build flag differs from what the binary was made of.
-build_runner() {
+# Builds runner/bin/runner and runner/bin/launcher. Builds again when a source, the compiler or a build flag has changed.
+build_programs() {
   local want
   [ -f runner/go.mod ] || return 0
-  want=$(runner_digest)
-  [ -x runner/bin/runner ] && [ "$(cat runner/bin/.digest 2>/dev/null)" = "$want" ] && return
+  want=$(programs_digest)
+  [ -x runner/bin/runner ] && [ -x runner/bin/launcher ] && [ "$(cat runner/bin/.digest 2>/dev/null)" = "$want" ] && return
   if ! command -v go >/dev/null; then
-    [ -x runner/bin/runner ] && say 'the runner is older than its source: Go is missing' || say 'cannot build the runner: Go is missing'
+    [ -x runner/bin/launcher ] && say 'the runner is older than its source: Go is missing' || say 'cannot build the runner: Go is missing'
     return
   fi
   open_cache
-  mkdir -p runner/bin
-  step 'runner' compile_runner runner || die "go build failed; see $LOG"
+  step 'runner and launcher' compile_programs bin || die "go build failed; see $LOG"
   echo "$want" >runner/bin/.digest
 }
 
@@ -227,27 +226,30 @@ fetch_gvisor() {
     mkdir -p .cache/gvisor && mv "$folder/unpacked/usr/bin/runsc" .cache/gvisor/runsc && rm -rf "$folder"
 }
 
-# For packages: one binary per machine, under the name that Node has for it.
-build_runners() {
-  command -v go >/dev/null || die 'cannot build the runners: Go is missing'
+# For packages: a folder with both programs per architecture, under the name that Node has for it.
+build_packed_programs() {
+  local name
+  command -v go >/dev/null || die 'cannot build the runner: Go is missing'
   open_cache
-  mkdir -p runner/bin
-  step 'runner for x64' compile_runner linux-x64 amd64 || die "go build failed; see $LOG"
-  step 'runner for arm64' compile_runner linux-arm64 arm64 || die "go build failed; see $LOG"
+  for name in linux-x64 linux-arm64; do [ ! -f "runner/bin/$name" ] || rm "runner/bin/$name"; done
+  step 'runner and launcher for x64' compile_programs bin/linux-x64 amd64 || die "go build failed; see $LOG"
+  step 'runner and launcher for arm64' compile_programs bin/linux-arm64 arm64 || die "go build failed; see $LOG"
 }
 
-runner_digest() {
+programs_digest() {
   local sources
   sources=(tools/setup.sh $(find runner \( -name bin -o -name testdata \) -prune -o -type f ! -name '*_test.go' ! -name '*.md' -print | sort))
   sha256sum "${sources[@]}" | sha256sum | cut -c1-32
 }
 
-# compile_runner NAME [GOARCH]: the rename keeps a runner that is being executed intact.
-compile_runner() {
+# compile_programs FOLDER [GOARCH]: the rename keeps a program that is being executed intact.
+compile_programs() {
   (
-    cd runner
+    cd runner && mkdir -p "$1"
     export GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOCACHE="${GOCACHE:-$OLDPWD/.cache/go}" GOARCH=${2:-$(go env GOARCH)}
-    go build -buildvcs=false -trimpath -ldflags='-s -w' -o "bin/$1.$$" ./cmd/runner && mv "bin/$1.$$" "bin/$1"
+    for name in runner launcher; do
+      go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$1/$name.$$" "./cmd/$name" && mv "$1/$name.$$" "$1/$name" || exit 1
+    done
   )
 }
 

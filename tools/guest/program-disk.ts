@@ -12,7 +12,7 @@ const BUNDLES = {
   'tools/guest/inside.ts': 'guest/inside.mjs',
 }
 const COPIES = [
-  ...['sandglass', 'packaging', 'runner/bin/runner', 'packages/cli/package.json'],
+  ...['sandglass', 'packaging', 'runner/bin/runner', 'runner/bin/launcher', 'packages/cli/package.json'],
   ...['package.json', 'lib', 'prebuilds/linux-x64.node'].map(path => join('node_modules/better-sqlite3', path)),
 ]
 /** Where setup could fetch it. */

@@ -1,4 +1,4 @@
-// Where the program is that runs as PID 1 of every sandbox.
+// Where the two Go programs are: the runner, which is PID 1 of every sandbox, and the launcher, which works on the host (beside the runner).
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
@@ -8,12 +8,12 @@ export type RunnerBinary = {
   fix: string
 }
 
-/** An installed package has one for each machine; a clone has the one that was built there. */
+/** An installed package has a folder for each architecture; a clone has the programs that were built there. */
 export function findRunner(): RunnerBinary {
   const packed = new URL('../runner/', import.meta.url)
   if (existsSync(packed))
     return {
-      path: fileURLToPath(new URL(`linux-${process.arch}`, packed)),
+      path: fileURLToPath(new URL(`linux-${process.arch}/runner`, packed)),
       fix: 'install @sandglass/daemon again, on x64 or arm64',
     }
   return { path: fileURLToPath(new URL('../../../runner/bin/runner', import.meta.url)), fix: 'tools/dev setup' }

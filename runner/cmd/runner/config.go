@@ -7,9 +7,9 @@ import (
 	"io"
 	"os"
 
-	"sandglass/runner/guest"
 	"sandglass/runner/internal/config"
 	"sandglass/runner/internal/confine"
+	"sandglass/runner/internal/guest"
 	"sandglass/runner/internal/network"
 )
 

@@ -8,23 +8,17 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"sandglass/runner/guest"
 	"sandglass/runner/internal/config"
 	"sandglass/runner/internal/confine"
+	"sandglass/runner/internal/guest"
 	"sandglass/runner/internal/network"
 	"sandglass/runner/internal/server"
 	"sandglass/runner/internal/sys"
-	"sandglass/runner/launch"
-	"sandglass/runner/unpack"
 )
 
 // entries are the programs that the first argument selects. Without one of them the program is the runner.
 var entries = map[string]func(args []string) int{
 	confine.ProbeEntry: confine.Probe,
-	"launch":           func([]string) int { return launch.Main() },
-	"unpack":           unpack.Main,
-	"devices":          func([]string) int { return unpack.Devices() },
-	"restack":          unpack.Restack,
 }
 
 func main() {

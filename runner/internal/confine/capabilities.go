@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"sandglass/runner/internal/rlimit"
 	"sandglass/runner/internal/sys"
 )
 
@@ -113,7 +114,7 @@ func LimitProcesses(most uint64) error {
 	if most == 0 {
 		return nil
 	}
-	if err := syscall.Setrlimit(sys.RlimitNproc, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+	if err := syscall.Setrlimit(rlimit.Nproc, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 		return fmt.Errorf("limit processes: %w", err)
 	}
 	return nil

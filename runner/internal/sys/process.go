@@ -18,6 +18,3 @@ func Prctl(option, value uintptr) error {
 	}
 	return nil
 }
-
-// RlimitNproc is RLIMIT_NPROC, which package syscall does not define.
-const RlimitNproc = 6

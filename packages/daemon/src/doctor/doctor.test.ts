@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises'
+import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CREDENTIALS } from '@sandglass/contract'
 import { expect, it } from 'vitest'
@@ -56,4 +56,21 @@ it('doctor reports which keys are stored in plain text and how to move them, and
     },
   ])
   expect(JSON.stringify(checks)).not.toContain('hidden')
+})
+
+it('a launcher that is missing beside the runner fails, with the command that brings it', async () => {
+  const home = await temporaryFolder()
+  const runner = { path: join(home, 'runner'), fix: 'tools/dev setup' }
+  await writeFile(runner.path, '')
+  await chmod(runner.path, 0o755)
+  const loaded = loadConfig({ flags: {}, env: {}, home, userId: process.getuid?.() ?? 0 })
+  const { ok, checks } = await runChecks({ loaded, backends: [], runner })
+  expect(ok).toBe(false)
+  expect(checks).toContainEqual({
+    name: 'launcher',
+    status: 'failed',
+    detail: `${join(home, 'launcher')} is missing`,
+    fix: 'tools/dev setup',
+  })
+  expect(checks).toContainEqual({ name: 'runner', status: 'ok', detail: runner.path, fix: null })
 })

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { CREDENTIALS, type CredentialKey } from '@sandglass/contract'
 import type { Backend, RuntimeReport } from '../backends/backend.ts'
+import { launcherBeside } from '../backends/launcher/program.ts'
 import { NO_CGROUP } from '../backends/machine/refusals.ts'
 import { allowedUnenforced } from '../config/allowed-unenforced.ts'
 import { CONFIG_KEYS } from '../config/keys.ts'
@@ -22,7 +23,8 @@ export async function runChecks({ loaded, backends, runner }: DoctorOptions): Pr
   const isUsable = backendChecks.some(checks => checks.every(({ status }) => status !== 'failed'))
   const checks: Check[] = [
     { name: 'node', status: 'ok', detail: process.version, fix: null } as const,
-    checkRunner(runner),
+    checkProgram('runner', runner),
+    checkProgram('launcher', { ...runner, path: launcherBeside(runner.path) }),
     checkDataDir(loaded.dataDir),
     ...checkCredentials(loaded),
     ...backendChecks
@@ -54,10 +56,10 @@ export async function withTemporaryDataDir<T>(dataDir: string, work: (folder: st
   }
 }
 
-function checkRunner({ path, fix }: RunnerBinary): Check {
+function checkProgram(name: string, { path, fix }: RunnerBinary): Check {
   const found = isAccessible(path, constants.X_OK)
   return {
-    name: 'runner',
+    name,
     status: found ? 'ok' : 'failed',
     detail: found ? path : `${path} is missing`,
     fix: found ? null : fix,

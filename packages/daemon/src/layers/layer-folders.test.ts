@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { pack } from 'tar-stream'
 import { expect, it, onTestFinished } from 'vitest'
-import { RUNNER_PATH } from '../backends/plain-child/plain-child.fixture.ts'
+import { LAUNCHER_PATH } from '../backends/plain-child/plain-child.fixture.ts'
 import { canCutPower, cuttableDisk } from '../testing/power-cut.fixture.ts'
 import { LayerFolders } from './layer-folders.ts'
 
@@ -38,9 +38,13 @@ it.each([
   const dir = await mkdtemp(join(tmpdir(), 'sg-layers-'))
   onTestFinished(() => rm(dir, { recursive: true, force: true }))
   const unpacker = join(dir, 'unpacker')
-  await writeFile(unpacker, `#!/bin/sh\nhead -c 1000 >/dev/null; exec 0<&-; echo '{"ok":false,"code":"full"}'; sleep 0.1\n`, {
-    mode: 0o755,
-  })
+  await writeFile(
+    unpacker,
+    `#!/bin/sh\nhead -c 1000 >/dev/null; exec 0<&-; echo '{"ok":false,"code":"full","entries":0,"bytes":0,"skipped":0}'; sleep 0.1\n`,
+    {
+      mode: 0o755,
+    },
+  )
   const pieces = async function* () {
     for (let i = 0; i < 100; i++) {
       yield Buffer.alloc(1000)
@@ -59,7 +63,7 @@ it('a tar that is truncated between two entries is refused, even if the unpacker
   const dir = await mkdtemp(join(tmpdir(), 'sg-layers-'))
   onTestFinished(() => rm(dir, { recursive: true, force: true }))
   const unpacker = join(dir, 'unpacker')
-  await writeFile(unpacker, `#!/bin/sh\ncat >/dev/null; echo '{"ok":true,"entries":1,"bytes":1}'\n`, { mode: 0o755 })
+  await writeFile(unpacker, `#!/bin/sh\ncat >/dev/null; echo '{"ok":true,"entries":1,"bytes":1,"skipped":0}'\n`, { mode: 0o755 })
   const tar = new Readable({ read: () => undefined })
   tar.push(Buffer.alloc(1024))
   setTimeout(() => tar.destroy(), 50)
@@ -91,13 +95,13 @@ it.runIf(canCutPower)('an unpacked layer survives a power cut', async () => {
   for (const name of ['a', 'b']) tar.entry({ name }, 'content')
   tar.finalize()
   const limits = { maxBytes: 1e9, maxEntries: 10, reserveBytes: 0 }
-  await new LayerFolders(folder, RUNNER_PATH, false).unpack(
+  await new LayerFolders(folder, LAUNCHER_PATH, false).unpack(
     'app',
     diffId,
     Readable.from(tar),
     limits,
     new AbortController().signal,
   )
-  const unpacked = new LayerFolders(await cut(), RUNNER_PATH, false).folder(diffId)
+  const unpacked = new LayerFolders(await cut(), LAUNCHER_PATH, false).folder(diffId)
   for (const name of ['a', 'b']) expect(await readFile(join(unpacked, name), 'utf8')).toBe('content')
 })

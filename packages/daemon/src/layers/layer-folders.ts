@@ -1,4 +1,5 @@
-// Unpacked layers: a folder for each, under the digest of its tar. `runner unpack` does the unpacking; a folder has its name when it is whole.
+// Unpacked layers: one folder each, named by the digest of its tar. `launcher unpack` unpacks into a temporary name; a folder gets its name
+// when it is complete.
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
@@ -7,6 +8,7 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { SandglassError } from '@sandglass/contract/tables'
+import { parseUnpackResult } from './unpack-result.ts'
 
 export interface UnpackLimits {
   readonly maxBytes: number
@@ -20,27 +22,20 @@ export interface Unpacked {
   readonly bytes: number
 }
 
-interface Result extends Unpacked {
-  readonly ok: boolean
-  readonly code?: 'invalid' | 'too_large' | 'full' | 'failed'
-  readonly entry?: string
-  readonly issue?: string
-}
-
 const DIFF_ID = /^sha256:([0-9a-f]{64})$/
 const FOLDER = /^[0-9a-f]{64}$/
-/** How the end of whoever reads a pipe is seen: by a write, or between two. */
-const TAKES_NO_MORE = ['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE']
+/** Error codes of a pipe whose reader has ended: during a write, or between two. */
+const READER_ENDED = ['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE']
 
 export class LayerFolders {
   readonly #dir: string
-  readonly #runnerPath: string
+  readonly #launcherPath: string
   readonly #userXattrs: boolean
 
-  /** `userXattrs`: the overlay that shows the folders is an ordinary user's. */
-  constructor(dir: string, runnerPath: string, userXattrs: boolean) {
+  /** `userXattrs`: an ordinary user mounts the overlay of the folders. */
+  constructor(dir: string, launcherPath: string, userXattrs: boolean) {
     this.#dir = dir
-    this.#runnerPath = runnerPath
+    this.#launcherPath = launcherPath
     this.#userXattrs = userXattrs
   }
 
@@ -55,7 +50,7 @@ export class LayerFolders {
     return existsSync(this.folder(diffId))
   }
 
-  /** The tar fails instead of ending when it is not what its diff id says. On failure or abort nothing is left. */
+  /** The tar stream must fail if its digest is not the diff id. After a failure or an abort nothing is left. */
   async unpack(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked> {
     const folder = this.folder(diffId)
     const building = `${folder}.${randomBytes(6).toString('hex')}.new`
@@ -75,39 +70,39 @@ export class LayerFolders {
     const args = ['unpack', '--folder', folder, '--max-bytes', String(limits.maxBytes)]
     args.push('--max-entries', String(limits.maxEntries), '--reserve-bytes', String(limits.reserveBytes))
     if (this.#userXattrs) args.push('--user-xattrs')
-    const child = spawn(this.#runnerPath, args, { stdio: ['pipe', 'pipe', 'pipe'], env: {} })
-    const said = collected(child.stdout)
+    const child = spawn(this.#launcherPath, args, { stdio: ['pipe', 'pipe', 'pipe'], env: {} })
+    const output = collected(child.stdout)
     const complaint = collected(child.stderr)
     const ended = new Promise<void>((resolve, reject) => child.once('error', reject).once('close', () => resolve()))
-    ended.catch(() => undefined) // told below, once the tar has been let go of
+    ended.catch(() => undefined) // handled below, after the tar stream is closed
     try {
       await pipeline(tar, child.stdin, { signal })
     } catch (error) {
-      // One that has refused the layer takes no more of it: what it said tells why.
-      const isRefused = TAKES_NO_MORE.includes((error as NodeJS.ErrnoException).code ?? '')
+      // After a refusal the launcher reads no more of the tar. Its result tells why.
+      const isRefused = READER_ENDED.includes((error as NodeJS.ErrnoException).code ?? '')
       if (!isRefused) child.kill('SIGKILL')
       await ended
       signal.throwIfAborted()
-      // SECURITY: the end of the tar may have been cut off. Only a refusal that was spoken counts for more than that.
-      if (!isRefused || parsed(said())?.ok !== false) throw error
+      // SECURITY: the tar may have been cut off. Only an explicit refusal takes precedence over that error.
+      if (!isRefused || parseUnpackResult(output())?.ok !== false) throw error
     }
-    // At its end it waits for the disk, and dies when that is over.
+    // It ends after it has synced the disk, which SIGKILL does not interrupt.
     await orAborted(ended, signal, () => child.kill('SIGKILL'))
-    return outcome(image, said(), complaint(), limits)
+    return outcome(image, output(), complaint(), limits)
   }
 
   /** Removes every folder but those of these diff ids. */
   async prune(kept: ReadonlySet<string>): Promise<void> {
     for (const name of await names(this.#dir)) {
       if (!FOLDER.test(name) || kept.has(`sha256:${name}`)) continue
-      // Out of the way first: half a layer must not be taken for a whole one.
+      // Renamed first: an incomplete layer must not have the name of a complete one.
       const gone = join(this.#dir, `${name}.${randomBytes(6).toString('hex')}.gone`)
       await rename(join(this.#dir, name), gone)
       await rm(gone, { recursive: true, force: true })
     }
   }
 
-  /** For the start of a daemon: what the last one was unpacking or removing when it died. What is begun after the call is safe from it. */
+  /** Removes what the last daemon was unpacking or removing when it died. Folders that are made after the call are not affected. */
   async sweep(): Promise<void> {
     const left = existsSync(this.#dir) ? readdirSync(this.#dir).filter(name => !FOLDER.test(name)) : []
     for (const name of left) await rm(join(this.#dir, name), { recursive: true, force: true })
@@ -136,7 +131,7 @@ async function names(dir: string): Promise<string[]> {
   })
 }
 
-/** Another pull may have unpacked the same layer meanwhile; one of the two is enough. */
+/** Another pull may have unpacked the same layer meanwhile. One of the two folders is enough. */
 async function publish(building: string, folder: string): Promise<void> {
   try {
     await rename(building, folder)
@@ -146,31 +141,22 @@ async function publish(building: string, folder: string): Promise<void> {
   }
 }
 
-function outcome(image: string, said: string, complaint: string, limits: UnpackLimits): Unpacked {
-  const result = parsed(said)
+function outcome(image: string, output: string, complaint: string, limits: UnpackLimits): Unpacked {
+  const result = parseUnpackResult(output)
   if (result?.ok) return result
   const issue =
-    result === null ? complaint.trim() || 'the unpacker gave no answer' : [result.entry, result.issue].filter(Boolean).join(': ')
+    result === null ? complaint.trim() || 'the launcher gave no result' : [result.entry, result.issue].filter(Boolean).join(': ')
   switch (result?.code) {
     case 'invalid':
       throw new SandglassError('IMAGE_INVALID', { image, issue })
-    case 'too_large': {
-      const isEntries = issue.includes('entries')
-      const [what, max] = isEntries ? (['entries', limits.maxEntries] as const) : (['bytes', limits.maxBytes] as const)
-      throw new SandglassError('IMAGE_TOO_LARGE', { image, what, max })
-    }
+    case 'too_many_entries':
+      throw new SandglassError('IMAGE_TOO_LARGE', { image, what: 'entries', max: limits.maxEntries })
+    case 'too_many_bytes':
+      throw new SandglassError('IMAGE_TOO_LARGE', { image, what: 'bytes', max: limits.maxBytes })
     case 'full':
       throw new SandglassError('IMAGE_STORE_FULL', { image, why: 'the disk of the data folder is full' })
     default:
       throw new SandglassError('INTERNAL', { message: `a layer of ${image} could not be unpacked: ${issue}` })
-  }
-}
-
-function parsed(said: string): Result | null {
-  try {
-    return JSON.parse(said) as Result
-  } catch {
-    return null // it was killed before it could answer
   }
 }
 

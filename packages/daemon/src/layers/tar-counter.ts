@@ -6,7 +6,7 @@ import type { Unpacked } from './layer-folders.ts'
 const BLOCK = 512
 /** SECURITY: an extended header is held in memory, here and by later readers of the layer. */
 const MAX_EXTENDED = 1024 * 1024
-/** Disk space counted per entry, the same as in `runner unpack`. */
+/** Disk space counted per entry, the same as in `launcher unpack`. */
 const ENTRY_BYTES = 4096
 
 export class TarCounter {

@@ -5,7 +5,7 @@ import { type HostProcess, hostProcesses } from './host-view.ts'
 import { type Box, type Subject, until } from './subject.ts'
 
 /** Processes of the host with the id of a machine in their command line that are not the machine. */
-const HELPERS = / launch vm |^\S*containerd-shim/
+const HELPERS = / supervise |^\S*containerd-shim/
 
 /** A random duration, which distinguishes the processes of one check from those of a suite that runs at the same time. */
 export function sleepLength(): number {

@@ -18,6 +18,7 @@ import type {
   RuntimeReport,
 } from '../backend.ts'
 import { seccompProfile } from '../isolation/seccomp.ts'
+import { launcherBeside } from '../launcher/program.ts'
 import { openBootLog } from '../machine/boot-log.ts'
 import { checked, isMachineId } from '../machine/paths.ts'
 import { sessionFolders } from '../machine/session-folders.ts'
@@ -75,7 +76,7 @@ class DockerBackend implements Backend {
     this.#owner = ownerOf(options.dataDir)
     this.#sessionsDir = join(options.dataDir, 'sessions')
     this.#imagesDir = join(options.dataDir, 'images')
-    this.#images = new RootImages(this.#imagesDir, this.#owner, options.runnerPath)
+    this.#images = new RootImages(this.#imagesDir, this.#owner, launcherBeside(options.runnerPath))
     this.#runner = new RunnerVolume(options.runnerPath, this.#owner)
     this.#runtimes = new EngineRuntimes(options.runtimes ?? [], () => this.#open())
   }

@@ -19,7 +19,7 @@ import { removeTemporaryFiles } from './cached-files.ts'
 import { type ImageDisk, ImageDisks } from './disks/image-disks.ts'
 import { SessionDisks } from './disks/session-disk.ts'
 import { SpareSpace } from './disks/spare-space.ts'
-import { endMachine, lastLogLines, microvmMachine } from './machine.ts'
+import { endMachine, readLogEnd, microvmMachine } from './machine.ts'
 import { type MicrovmPaths, microvmPaths } from './paths.ts'
 import { type Host, type HostProbe, type MicrovmOptions, probeHost } from './probe.ts'
 import { MachineGroups } from './qemu/cgroups.ts'
@@ -168,7 +168,7 @@ class MicrovmBackend implements Backend {
       return this.#machine(record, state)
     } catch (error) {
       await this.#end(spec.id, false)
-      const logEnd = await lastLogLines(this.#paths.bootLog(spec.id))
+      const { text: logEnd } = await readLogEnd(this.#paths.bootLog(spec.id))
       this.#ids.release(spec.id)
       if (before !== null) await writeRecord(folder, before)
       else if (signal.aborted) await rm(folder, { recursive: true, force: true })

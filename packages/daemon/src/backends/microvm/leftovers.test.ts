@@ -16,7 +16,7 @@ const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
 const options = await testMicrovm()
 afterAll(() => removeTestMicrovm(options))
 
-it('the next daemon ends the machine of a snapshot whose launcher and daemon were killed', { timeout: 240_000 }, async () => {
+it('the next daemon ends the machine of a snapshot whose supervisor and daemon were killed', { timeout: 240_000 }, async () => {
   // No other test has machines of this size, so there is no snapshot yet.
   const spec = specOf({ allowUnenforced: [] }, { memoryMb: 257 + (process.pid % 97) })
   const daemon = spawn(process.execPath, [starter, JSON.stringify(options), JSON.stringify(spec)], { stdio: 'ignore' })
@@ -28,11 +28,11 @@ it('the next daemon ends the machine of a snapshot whose launcher and daemon wer
     const groups = () => readFileSync(`/proc/${qemu.pid}/cgroup`, 'utf8').match(new RegExp(`(?<=:)/.*-vm/${key}$`, 'gm')) ?? []
     const group = groups()[0]
     expect(group !== undefined).toBe(MachineGroups.open(options.dataDir) !== null)
-    const launcher = processesOf().find(({ argv }) => argv.includes(' launch vm '))
-    if (launcher === undefined) throw new Error('the machine has no launcher')
-    // A running daemon could notice the end of the launcher and end the machine itself.
+    const supervisor = processesOf().find(({ argv }) => argv.includes(' supervise '))
+    if (supervisor === undefined) throw new Error('the machine has no supervisor')
+    // A running daemon could notice the end of the supervisor and end the machine itself.
     daemon.kill('SIGSTOP')
-    process.kill(launcher.pid, 'SIGKILL')
+    process.kill(supervisor.pid, 'SIGKILL')
     daemon.kill('SIGKILL')
     const left = () => ({ daemon: daemon.signalCode, machine: processesOf().map(({ pid }) => pid) })
     await expect.poll(left, { timeout: 10_000 }).toEqual({ daemon: 'SIGKILL', machine: [qemu.pid] })

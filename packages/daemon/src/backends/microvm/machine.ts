@@ -5,6 +5,7 @@ import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine, MachineExit, MachineStats } from '../backend.ts'
 import { isAlive } from '../machine/process-state.ts'
 import { askToEnd, readLimitEvents, readStats } from './boot/control-port.ts'
+import { EXIT_PREFIX, type ExitReason, exitReasonIn } from './boot/guest-console.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { MachineGroups } from './qemu/cgroups.ts'
 import { monitor } from './qemu/monitor.ts'
@@ -22,8 +23,6 @@ const KILL_DEADLINE_MS = 10_000
 /** How long an orderly shutdown may take before QEMU is killed. */
 const SHUTDOWN_MS = 5000
 const CONTINUE_MS = 1000
-/** What the guest logs when its kernel has killed the runner for lack of memory. */
-const OUT_OF_MEMORY = 'the session ran out of memory'
 const LAST_LINES = 3
 const LINE_LENGTH = 200
 /** Lines that name a cause: a panic is followed by many that do not. */
@@ -79,8 +78,8 @@ export async function endMachine(paths: MicrovmPaths, groups: MachineGroups | nu
     if (orderly) await shutDown(paths, id, state)
     await killAndWait(state, KILL_DEADLINE_MS)
   }
-  // The launcher logs the exit status of QEMU and then exits.
-  if (state !== null) await waitForExit(state.keeper, KILL_DEADLINE_MS)
+  // The supervisor logs the exit status of QEMU and then exits.
+  if (state !== null) await waitForExit(state.supervisor, KILL_DEADLINE_MS)
   for (const left of processesOf(id)) await killAndWait(left, KILL_DEADLINE_MS)
   if (record?.group) await groups?.remove(record.group)
   await removeState(folder)
@@ -96,24 +95,26 @@ async function shutDown(paths: MicrovmPaths, id: string, state: MachineState): P
 }
 
 async function exitReason(paths: MicrovmPaths, id: string, state: MachineState): Promise<MachineExit> {
-  // The launcher completes the boot log before it exits.
-  await waitForExit(state.keeper, LOG_DEADLINE_MS)
-  const lines = await lastLogLines(paths.bootLog(id))
-  const limit = lines.includes(OUT_OF_MEMORY) ? 'memory_mb' : null
-  return { limit, text: `the virtual machine has ended; its boot log ends with: ${lines}` }
+  // The supervisor completes the boot log before it exits.
+  await waitForExit(state.supervisor, LOG_DEADLINE_MS)
+  const { reason, text } = await readLogEnd(paths.bootLog(id))
+  const limit = reason?.reason === 'out_of_memory' ? 'memory_mb' : null
+  return { limit, text: `the virtual machine has ended; its boot log ends with: ${text}` }
 }
 
-/** The last lines of a boot log that name a cause, or else its last lines, joined to one. */
-export async function lastLogLines(path: string): Promise<string> {
+/** `reason` is null if the guest ended without giving one. `text` has the last lines that name a cause, or else the last lines, joined to one. */
+export async function readLogEnd(path: string): Promise<{ reason: ExitReason | null; text: string }> {
   try {
-    const lines = (await readFile(path, 'latin1'))
+    const log = await readFile(path, 'latin1')
+    const reason = exitReasonIn(log)
+    const lines = log
       .split('\n')
-      .map(printable)
+      .map(line => printable(line.startsWith(EXIT_PREFIX) ? `sandglass: ${reason?.text ?? ''}` : line))
       .filter(line => line !== '')
     const causes = lines.filter(line => CAUSE.test(line))
-    return (causes.length > 0 ? causes : lines).slice(-LAST_LINES).join(' | ')
+    return { reason, text: (causes.length > 0 ? causes : lines).slice(-LAST_LINES).join(' | ') }
   } catch (error) {
-    if (isMissing(error)) return 'nothing'
+    if (isMissing(error)) return { reason: null, text: 'nothing' }
     throw error
   }
 }

@@ -8,6 +8,7 @@ import type { DiskPolicy } from '../../data-dir/disk-policy.ts'
 import { findProgram } from '../../lib/find-program.ts'
 import { nullIfMissing } from '../../lib/missing-file.ts'
 import type { Probe } from '../backend.ts'
+import { launcherBeside } from '../launcher/program.ts'
 import { type KvmProblem, kvmProblem, nestedDrivers } from './boot/accel.ts'
 import { type BootFiles, prepareBoot } from './boot/boot-files.ts'
 import { findKernel } from './boot/find-kernel.ts'
@@ -195,7 +196,7 @@ async function tscKhz(runnerPath: string, dir: string): Promise<number> {
   const file = join(dir, `tsc-${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}`)
   const known = await readFile(file, 'utf8').catch(nullIfMissing)
   if (known !== null) return Number(known)
-  const { stdout } = await run(runnerPath, ['launch', 'tsc'], { env: {} })
+  const { stdout } = await run(launcherBeside(runnerPath), ['tsc'], { env: {} })
   await writeFile(`${file}.${process.pid}`, stdout.trim())
   await rename(`${file}.${process.pid}`, file)
   return Number(stdout)

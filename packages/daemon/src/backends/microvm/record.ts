@@ -28,9 +28,14 @@ const MicrovmRecord = z.object({
 })
 export type MicrovmRecord = z.infer<typeof MicrovmRecord>
 
-/** state.json: QEMU and its launcher (`keeper`). Written once the runner listens. */
-const MachineState = ProcessState.extend({ keeper: ProcessState })
+/** state.json: QEMU and its supervisor. Written once the runner listens. */
+const MachineState = z.preprocess(withSupervisor, ProcessState.extend({ supervisor: ProcessState }))
 export type MachineState = z.infer<typeof MachineState>
+
+/** Earlier versions called the supervisor keeper. Their machines may still run. */
+function withSupervisor(state: unknown): unknown {
+  return typeof state === 'object' && state !== null && 'keeper' in state ? { supervisor: state.keeper, ...state } : state
+}
 
 export const writeRecord = (folder: string, record: MicrovmRecord): Promise<void> => placeRecord(folder, record)
 

@@ -21,6 +21,7 @@ import type {
   RuntimeReport,
 } from '../backend.ts'
 import { PromisedSpace } from '../disk/promised-space.ts'
+import { launcherBeside } from '../launcher/program.ts'
 import { openBootLog } from '../machine/boot-log.ts'
 import { isAlive } from '../machine/process-state.ts'
 import { acceptedUnenforced } from '../machine/refusals.ts'
@@ -35,7 +36,7 @@ import { type MachineRecord, readRecord, readState } from './record.ts'
 import { checkRequirements } from './requirements.ts'
 import { EmptyDisks } from './rootfs/disks.ts'
 import { pruneOldFolders, RootImages } from './rootfs/root-images.ts'
-import { placeRunner, runnerName } from './rootfs/runner-file.ts'
+import { placeProgram, programFolder } from './rootfs/programs.ts'
 import { CompiledSeccomp, removeCompiledFiles } from './runtime/compiled-seccomp.ts'
 import { Runtimes } from './runtime/runtimes.ts'
 import { startMachine } from './start.ts'
@@ -57,8 +58,8 @@ export async function openOci(options: OciOptions): Promise<Backend> {
   const { sessions, run, runtimeRoot, images, empty, spareMount, runtimeMount } = paths
   for (const dir of [sessions, run, runtimeRoot, images, empty, spareMount, runtimeMount])
     await mkdir(dir, { recursive: true, mode: 0o700 })
-  const runnerPath = await placeRunner(options.runnerPath, images)
-  const launcher = new Launcher(runnerPath)
+  const runnerPath = await placeProgram('runner', options.runnerPath, images)
+  const launcher = new Launcher(await placeProgram('launcher', launcherBeside(options.runnerPath), images))
   const runtimes = new Runtimes(options.runtime, options.runtimes ?? {})
   const probed = await probeHost(paths.dataDir, runtimes, launcher)
   const backend = new OciBackend({ ...options, runnerPath }, paths, runtimes, launcher, probed)
@@ -88,7 +89,7 @@ class OciBackend implements Backend {
     this.#launcher = launcher
     this.#ending = new Ending(paths, runtimes, launcher)
     this.#runnerFile = options.runnerPath
-    this.#images = new RootImages(paths, launcher, this.#runnerFile, inUserNamespace(), options.disk ?? NO_OVERCOMMIT)
+    this.#images = new RootImages(paths, launcher, launcher.program, inUserNamespace(), options.disk ?? NO_OVERCOMMIT)
     this.#probed = probed
     this.#slots = new IdSlots(probed.host?.pool ?? { slots: 0, ranges: () => [] }, paths.dataDir)
   }
@@ -107,7 +108,8 @@ class OciBackend implements Backend {
       await this.#disks.path(LIMITS.disk_mb.default)
       await this.#disks.sweep()
     }
-    await pruneOldFolders(this.#paths.images, [await this.#images.load(), runnerName(this.#runnerFile)], records)
+    const programs = [this.#runnerFile, this.#launcher.program].map(programFolder)
+    await pruneOldFolders(this.#paths.images, [await this.#images.load(), ...programs], records)
     this.#launcher.prepareStarts(
       group => preparation(host, this.#paths, group, this.#disks?.recent ?? null, this.#slots.next()),
       // What cannot be removed now is removed when the next daemon starts.

@@ -67,7 +67,7 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher
     await expect.poll(() => [groups().length, spares().length]).toEqual([2, 1])
     const [spare = ''] = spares()
     const waiting = groups().find(group => spare.includes(group)) ?? never()
-    const launchers = hostProcesses().filter(({ argv }) => argv.startsWith(own) && argv.endsWith(' launch '))
+    const launchers = hostProcesses().filter(({ argv }) => argv.startsWith(own) && argv.endsWith(' oci '))
     const { pid } = launchers.find(launcher => inGroup(launcher.pid, waiting)) ?? never()
     process.kill(pid, 'SIGKILL')
     await expect.poll(() => existsSync(`/proc/${pid}`), { interval: 1 }).toBe(false)
@@ -143,7 +143,15 @@ describe('images that no machine has', () => {
   it('are removed, and those of existing machines stay', async () => {
     const dir = join(dataDir, 'pruning')
     const [old, used, current] = ['0', '1', '2'].map(digit => digit.repeat(16))
-    for (const name of [`host-${old}`, `host-${used}`, `host-${current}`, `runner-v2-${old}`, `runner-v2-${used}`, 'empty'])
+    for (const name of [
+      `host-${old}`,
+      `host-${used}`,
+      `host-${current}`,
+      `runner-v2-${old}`,
+      `runner-v2-${used}`,
+      `launcher-v2-${old}`,
+      'empty',
+    ])
       mkdirSync(join(dir, name), { recursive: true })
     writeFileSync(join(dir, `runner-${old}`), '')
     mkdirSync(join(dir, `host-${old}.123.new`, 'etc'), { recursive: true })

@@ -34,10 +34,16 @@ const MachineRecord = z.object({
 export type MachineRecord = z.infer<typeof MachineRecord>
 
 /** state.json, written by the launcher once the machine runs. */
-const MachineState = ProcessState.extend({
-  keeper: ProcessState.optional().describe('the process that keeps a disk in memory alive'),
-})
+const MachineState = z.preprocess(
+  withHolder,
+  ProcessState.extend({ holder: ProcessState.optional().describe('keeps a disk in memory alive') }),
+)
 export type MachineState = z.infer<typeof MachineState>
+
+/** Earlier versions called the holder keeper. Their machines may still run. */
+function withHolder(state: unknown): unknown {
+  return typeof state === 'object' && state !== null && 'keeper' in state ? { holder: state.keeper, ...state } : state
+}
 
 export const writeRecord = (folder: string, record: MachineRecord): Promise<void> =>
   writeJson(join(folder, 'config.json'), record)

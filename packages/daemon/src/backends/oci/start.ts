@@ -6,14 +6,14 @@ import { SandglassError } from '@sandglass/contract/tables'
 import type { LimitKind, MachineSpec } from '../backend.ts'
 import { isAlive } from '../machine/process-state.ts'
 import type { Ending } from './launcher/ending.ts'
-import { hasLeft, keptFiles, preparation, runtimeArgv, type StartInput, startJob } from './launcher/jobs.ts'
+import { hasLeft, savedFiles, preparation, runtimeArgv, type StartInput, startJob } from './launcher/jobs.ts'
 import { isLaunchFailure, LaunchError, type Launcher } from './launcher/launcher.ts'
 import type { OciPaths } from './paths.ts'
 import type { Host } from './probe.ts'
 import { type MachineRecord, type MachineState, readRecord, readState, writeRecord } from './record.ts'
 import type { EmptyDisks } from './rootfs/disks.ts'
 import type { Rootfs, RootImages } from './rootfs/root-images.ts'
-import { runnerName } from './rootfs/runner-file.ts'
+import { programFolder } from './rootfs/programs.ts'
 import type { CompiledSeccomp } from './runtime/compiled-seccomp.ts'
 import { seccompFor } from './runtime/profile.ts'
 import type { IdSlots } from './users/id-ranges.ts'
@@ -94,7 +94,7 @@ function newRecord(
     name: spec.name,
     image: spec.image.kind,
     rootfs: rootfs.name,
-    runner: runnerName(runnerFile),
+    runner: programFolder(runnerFile),
     slot,
     token: randomBytes(32).toString('base64url'),
     runtime: runtimeArgv(host, paths),
@@ -136,13 +136,13 @@ async function startInput(
   rootfs: Rootfs,
   diskMb: number,
 ): Promise<Omit<StartInput, 'record'>> {
-  const tar = keptFiles(paths, spec.id)
+  const tar = savedFiles(paths, spec.id)
   return {
     spec,
     rootfs,
     runnerFile,
     emptyDisk: disks === null ? null : await disks.path(diskMb),
-    kept: host.mkfs === null && existsSync(tar) ? tar : null,
+    saved: host.mkfs === null && existsSync(tar) ? tar : null,
     seccomp: seccompFor(host),
     compiledSeccomp: compiled.get(host),
     // The launcher reads the filter that runc compiled from the kernel, which shows it to root only.

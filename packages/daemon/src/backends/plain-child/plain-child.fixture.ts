@@ -5,10 +5,12 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import type { MachineSpec } from '../backend.ts'
+import { launcherBeside } from '../launcher/program.ts'
 import { PlainChildBackend } from './backend.ts'
 
 /** Built before the tests by vitest's global setup. */
 export const RUNNER_PATH = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
+export const LAUNCHER_PATH = launcherBeside(RUNNER_PATH)
 
 export async function plainChildFixture(): Promise<{ backend: PlainChildBackend; folder: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'sg-'))

@@ -5,7 +5,7 @@ import type { Readable } from 'node:stream'
 import type { Image, ImageProgress, WireError } from '@sandglass/contract'
 import type { Backend, LayeredImage, RootImage } from '../../backends/backend.ts'
 import { PlainChildBackend } from '../../backends/plain-child/backend.ts'
-import { RUNNER_PATH } from '../../backends/plain-child/plain-child.fixture.ts'
+import { LAUNCHER_PATH, RUNNER_PATH } from '../../backends/plain-child/plain-child.fixture.ts'
 import { LayerFolders, type UnpackLimits } from '../../layers/layer-folders.ts'
 import { daemonFixture, type FixtureOptions, type TestDaemon, temporaryFolder } from '../../testing/daemon.fixture.ts'
 
@@ -15,7 +15,7 @@ class UnpackingBackend extends PlainChildBackend implements Backend {
 
   constructor(folder: string, layers: string) {
     super({ forTests: true, folder, runnerPath: RUNNER_PATH })
-    this.folders = new LayerFolders(layers, RUNNER_PATH, false)
+    this.folders = new LayerFolders(layers, LAUNCHER_PATH, false)
   }
 
   override async prepare(image: RootImage): Promise<void> {

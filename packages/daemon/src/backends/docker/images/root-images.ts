@@ -27,13 +27,13 @@ type Labels = Readonly<Record<string, string>>
 export class RootImages {
   readonly #imagesDir: string
   readonly #owner: string
-  readonly #runnerPath: string
+  readonly #launcherPath: string
   readonly #roots = new Map<string, Root>()
 
-  constructor(imagesDir: string, owner: string, runnerPath: string) {
+  constructor(imagesDir: string, owner: string, launcherPath: string) {
     this.#imagesDir = imagesDir
     this.#owner = owner
-    this.#runnerPath = runnerPath
+    this.#launcherPath = launcherPath
   }
 
   async root(engine: Docker, image: RootImage, signal: AbortSignal): Promise<Root> {
@@ -80,7 +80,7 @@ export class RootImages {
   async #imageRoot(engine: Docker, image: LayeredImage, labels: Labels, signal: AbortSignal): Promise<Root> {
     const tops = join(this.#imagesDir, 'tops')
     checkDepth(image, 1)
-    await refuseDevices(image, this.#runnerPath, signal)
+    await refuseDevices(image, this.#launcherPath, signal)
     const top = await prepareOverlayLayer(tops, image.id, () => findInLayers(image, INSPECTED_PATHS, signal))
     return await withLayerFiles(image, this.#imagesDir, signal, async (layers, scratch) => {
       const all = [...layers, await folderLayer(join(tops, top.name), scratch)]

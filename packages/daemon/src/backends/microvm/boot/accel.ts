@@ -4,12 +4,15 @@ import { accessSync, constants, readFileSync } from 'node:fs'
 import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isMissing, nullIfMissing } from '../../../lib/missing-file.ts'
+import { launcherBeside } from '../../launcher/program.ts'
+import type { VmJob } from '../../launcher/schema.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import { type JailIds, jailOf, QEMU_RLIMITS } from '../qemu/jail.ts'
-import { startKept, type VmJob } from '../qemu/launcher.ts'
+import { startSupervised } from '../qemu/launcher.ts'
 import { killAndWait, waitForExit } from '../qemu/processes.ts'
 import { trialArgs } from '../qemu/qemu-args.ts'
 import type { BootFiles } from './boot-files.ts'
+import { BOOTED_LINE } from './guest-console.ts'
 
 const KVM = '/dev/kvm'
 const TRIAL_ID = 'kvm-trial'
@@ -17,8 +20,6 @@ const TRIAL_ID = 'kvm-trial'
 const TRIAL_MS = 6000
 /** A failure is tried again after this time, because the host may just have been busy. */
 const FAILURE_FRESH_MS = 3_600_000
-/** The line that the trial machine logs. */
-const BOOTED = 'sandglass: this machine boots'
 /** Content of the result file after a successful trial. */
 const WORKS = 'it works'
 const TRIAL_STUCK = `${KVM} opens, but a trial machine did not boot within ${TRIAL_MS / 1000} seconds`
@@ -111,12 +112,12 @@ async function bootTrial({ paths, runnerPath, qemu, boot, jailIds }: TrialInput)
     rlimits: QEMU_RLIMITS,
   }
   try {
-    const kept = await startKept(runnerPath, TRIAL_ID, job)
-    const hasExited = await waitForExit(kept.qemu, TRIAL_MS)
-    if (!hasExited) await killAndWait(kept.qemu, TRIAL_MS)
-    await waitForExit(kept.keeper, TRIAL_MS)
+    const started = await startSupervised(launcherBeside(runnerPath), TRIAL_ID, job)
+    const hasExited = await waitForExit(started.qemu, TRIAL_MS)
+    if (!hasExited) await killAndWait(started.qemu, TRIAL_MS)
+    await waitForExit(started.supervisor, TRIAL_MS)
     const output = (await readFile(log, 'latin1')).trim()
-    if (output.includes(BOOTED)) return null
+    if (output.includes(BOOTED_LINE)) return null
     return hasExited ? `QEMU says: ${output.split('\n')[0]?.slice(0, 200) ?? ''}` : TRIAL_STUCK
   } catch (error) {
     if (error instanceof Error) return error.message

@@ -4,13 +4,14 @@ import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../../backend.ts'
+import { launcherBeside } from '../../launcher/program.ts'
 import type { ImageDisk } from '../disks/image-disks.ts'
 import { diskFile, type SessionDisks } from '../disks/session-disk.ts'
 import { endMachine } from '../machine.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import type { Host, MicrovmOptions } from '../probe.ts'
 import { ConnectionClosed } from '../qemu/json-lines.ts'
-import { KeeperError, startKept } from '../qemu/launcher.ts'
+import { SupervisorError, startSupervised } from '../qemu/launcher.ts'
 import { guestShares } from '../qemu/shares.ts'
 import { vmJob } from '../qemu/vm-job.ts'
 import { type MachineState, type MicrovmRecord, writeState } from '../record.ts'
@@ -74,13 +75,13 @@ async function run(start: Start, shape: Shape, snapshot: string | null, signal: 
     mounts: spec.mounts,
     shareProto: options.shareProto,
   })
-  const kept = await startKept(options.runnerPath, id, job)
+  const started = await startSupervised(launcherBeside(options.runnerPath), id, job)
   const shares = guestShares(options.shareProto, spec.mounts)
   await beginSession(sockets.control, guestConfig(spec, record.token, image.user, shares, record.group === null), signal)
   if (record.group !== null) host.groups?.limitCpu(record.group, spec)
-  const state = { ...kept.qemu, keeper: kept.keeper }
+  const state = { ...started.qemu, supervisor: started.supervisor }
   await writeState(paths.session(id), state)
-  kept.release()
+  started.release()
   return state
 }
 
@@ -115,7 +116,7 @@ export function startFailure(id: string, error: unknown, logEnd: string): Sandgl
 }
 
 function reason(error: unknown, logEnd: string): string {
-  if (error instanceof KeeperError) return error.message
+  if (error instanceof SupervisorError) return error.message
   const isLate = error instanceof DOMException && error.name === 'TimeoutError'
   const message = error instanceof Error ? error.message : String(error)
   const what = isLate ? 'it was not ready in time' : error instanceof ConnectionClosed ? 'it ended before it was ready' : message

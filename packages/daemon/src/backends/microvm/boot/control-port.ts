@@ -1,11 +1,24 @@
-// What the daemon says to the first process of a machine. SECURITY: what comes back is the machine's word: it is believed about the machine alone.
+// The daemon's side of a machine's control port; runner/LAUNCHER.md describes the messages. SECURITY: the machine chooses its answers, so they
+// are believed about the machine alone.
 import { z } from 'zod'
 import type { LimitEvents, MachineStats } from '../../backend.ts'
 import { RUNNER_THREADS } from '../../machine/runner-config.ts'
 import { connectLines } from '../qemu/json-lines.ts'
+import type { GuestConfig } from './guest-config.ts'
+
+/** Messages after the configuration. The guest drops what it does not know. */
+export const GuestRequest = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('stats'), id: z.string() }),
+  z.strictObject({ type: z.literal('clock'), clock_ms: z.int() }),
+  z.strictObject({ type: z.literal('end') }),
+])
+type GuestRequest = z.infer<typeof GuestRequest>
 
 const count = z.number().min(0).max(Number.MAX_SAFE_INTEGER)
-const Stats = z.object({
+/** Not strict: the machine may have been started by another version. */
+export const GuestStats = z.object({
+  type: z.literal('stats'),
+  id: z.string(),
   cpu_usage_usec: count,
   memory_bytes: count,
   memory_limit: count,
@@ -13,23 +26,27 @@ const Stats = z.object({
   oom_kills: count,
   pids: count,
   pids_limit: count,
-  // A machine that started before they were counted does not tell them.
+  // Machines of earlier versions do not have these.
   pid_refusals: count.nullish(),
   sandbox_pids: count.nullish(),
   sandbox_pids_peak: count.nullish(),
 })
 
-const Begun = z.object({ type: z.enum(['started', 'failed']), error: z.string().optional() })
+/** The answer to the configuration. */
+export const GuestStarted = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('started') }),
+  z.strictObject({ type: z.literal('failed'), error: z.string() }),
+])
 
-/** Makes the waiting machine a session's. Resolves when its runner serves. */
-export async function beginSession(path: string, config: object, signal: AbortSignal): Promise<void> {
+/** Configures a waiting machine for a session. Resolves when its runner serves. */
+export async function beginSession(path: string, config: GuestConfig, signal: AbortSignal): Promise<void> {
   const lines = await connectLines(path)
   try {
     lines.send({ ...config })
-    const { type, error } = Begun.parse(
+    const answer = GuestStarted.parse(
       await lines.next(message => message.type === 'started' || message.type === 'failed', signal),
     )
-    if (type === 'failed') throw new Error(error ?? 'the machine did not say why')
+    if (answer.type === 'failed') throw new Error(answer.error)
   } finally {
     lines.close()
   }
@@ -58,20 +75,20 @@ export async function readLimitEvents(path: string, signal: AbortSignal): Promis
   }
 }
 
-async function askStats(path: string, signal: AbortSignal): Promise<z.infer<typeof Stats>> {
+async function askStats(path: string, signal: AbortSignal): Promise<z.infer<typeof GuestStats>> {
   const lines = await connectLines(path)
   try {
     const id = Math.random().toString(36).slice(2)
-    lines.send({ id, type: 'stats' })
-    return Stats.parse(await lines.next(message => message.id === id, signal))
+    lines.send({ type: 'stats', id } satisfies GuestRequest)
+    return GuestStats.parse(await lines.next(message => message.id === id, signal))
   } finally {
     lines.close()
   }
 }
 
-/** Asks for the end: every process is killed, the disk is brought in order, the machine goes off. Does not wait for it. */
+/** Asks the machine to end: it kills every process, syncs the disk and powers off. Does not wait for it. */
 export async function askToEnd(path: string): Promise<void> {
   const lines = await connectLines(path)
-  lines.send({ type: 'end' })
+  lines.send({ type: 'end' } satisfies GuestRequest)
   lines.finish()
 }

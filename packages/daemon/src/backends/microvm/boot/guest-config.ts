@@ -1,14 +1,32 @@
-// The one message that makes a waiting machine a session's: sent over the control port, never written anywhere.
+// The configuration of a session, the first message on the control port of a waiting machine. It is never written to a file.
 import { randomBytes } from 'node:crypto'
+import { z } from 'zod'
 import type { MachineSpec } from '../../backend.ts'
 import { RUNNER_THREADS, runnerConfig } from '../../machine/runner-config.ts'
 
-export interface GuestShare {
-  readonly type: 'virtiofs' | '9p'
-  readonly tag: string
-  readonly target: string
-  readonly readonly: boolean
-}
+const GuestShare = z.strictObject({
+  type: z.enum(['virtiofs', '9p']),
+  tag: z.string(),
+  target: z.string(),
+  readonly: z.boolean(),
+})
+export type GuestShare = z.infer<typeof GuestShare>
+
+/** The guest (runner/internal/guest) decodes it strictly; runner/testdata/launcher/guest-config.json is an example for both sides. */
+export const GuestConfig = z.strictObject({
+  type: z.literal('config'),
+  hostname: z.string(),
+  entropy: z.base64(),
+  clock_ms: z.int(),
+  readonly_root: z.boolean(),
+  names: z.record(z.string(), z.string()),
+  limits: z.strictObject({ memory_bytes: z.int(), pids: z.int(), cpu_quota_usec: z.int() }),
+  rlimits: z.array(z.strictObject({ resource: z.int(), limit: z.int() })),
+  shares: z.array(GuestShare).readonly(),
+  bridged: z.boolean(),
+  runner: z.record(z.string(), z.unknown()),
+})
+export type GuestConfig = z.infer<typeof GuestConfig>
 
 const ENTROPY_BYTES = 256
 const CPU_PERIOD_USEC = 100_000
@@ -18,15 +36,15 @@ const QUEUED_SIGNALS = 1024
 /** The kernel's numbers, the same on x64 and arm64. */
 const RLIMIT = { core: 4, processes: 6, openFiles: 7, queuedSignals: 11, messageQueues: 12 }
 
-// SECURITY: token, environment and entropy travel here alone: not in argv, not in a file, and not in a snapshot, which ends before it comes.
-/** `limitsCpu`: the machine's own kernel is the one to hold the session to a part of a processor. */
+// SECURITY: token, environment and entropy are in no argv, in no file, and in no snapshot, which is taken before this message.
+/** `limitsCpu`: the machine's own kernel limits the session to a part of a processor. */
 export function guestConfig(
   spec: MachineSpec,
   token: string,
   user: string,
   shares: readonly GuestShare[],
   limitsCpu: boolean,
-): object {
+): GuestConfig {
   const vcpus = Math.ceil(spec.cpuCores)
   return {
     type: 'config',
@@ -49,6 +67,6 @@ export function guestConfig(
     ],
     shares,
     bridged: spec.network === 'bridge',
-    runner: runnerConfig(spec, token, user),
+    runner: { ...runnerConfig(spec, token, user) },
   }
 }

@@ -5,6 +5,7 @@ import { readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { namesIn, nullIfMissing } from '../../../lib/missing-file.ts'
 import type { LayeredImage, RootImage } from '../../backend.ts'
+import { launcherBeside } from '../../launcher/program.ts'
 import { overlayLayerPrefix } from '../../rootfs/overlay-layer.ts'
 import { UNUSED_MS } from '../cached-files.ts'
 import type { MicrovmPaths } from '../paths.ts'
@@ -102,7 +103,7 @@ export class ImageDisks {
   }
 
   async #make(host: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
-    const tools = { ...host, runnerPath: this.#runnerPath, space: this.#space }
+    const tools = { ...host, launcherPath: launcherBeside(this.#runnerPath), space: this.#space }
     if (image.kind === 'layers') return await prepareLayerDisks(tools, this.#paths, image, signal, say)
     this.#hostFreshUntil = Number.POSITIVE_INFINITY
     const disks = await prepareHostDisks(tools, this.#paths, signal, say)

@@ -8,6 +8,7 @@ import type { Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { LIMITS, SandglassError } from '@sandglass/contract/tables'
 import { openLayer } from '../../../layers/layer-tar.ts'
+import { parseUnpackResult } from '../../../layers/unpack-result.ts'
 import { renameDurably } from '../../../lib/durable-rename.ts'
 import type { LayeredImage } from '../../backend.ts'
 import { unsupported } from '../../machine/refusals.ts'
@@ -19,13 +20,13 @@ import { COMPRESSION, inMib, makeSquashfs, REPORT_MS, type SquashfsTools } from 
 export interface LayerDiskTools extends SquashfsTools {
   /** Null if squashfs-tools is older than 4.5. */
   readonly sqfstar: string | null
-  readonly runnerPath: string
+  readonly launcherPath: string
 }
 
 const SQFSTAR_OPTIONS = ['-no-progress', '-quiet', '-root-mode', '755', '-mem', '512M']
 /** Limit per layer: the limit of a whole image. */
 const MAX_ENTRIES = String(LIMITS.image_entries.max)
-/** Limit of `runner restack` on the bytes of names in a layer. */
+/** Limit of `launcher restack` on the bytes of names in a layer. */
 const MAX_NAME_BYTES = 64 * 1024 * 1024
 /** The end marker of a tar: two blocks of zeros. */
 const TAR_END = Buffer.alloc(1024)
@@ -119,7 +120,7 @@ function reporter(what: string, total: number, say: (step: string) => void): (by
   }
 }
 
-/** Pipes the layer through `runner restack` into `output`. */
+/** Pipes the layer through `launcher restack` into `output`. */
 async function restack(
   tools: LayerDiskTools,
   image: LayeredImage,
@@ -129,7 +130,7 @@ async function restack(
   onBytes: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const child = spawn(tools.runnerPath, ['restack', ...args], { stdio: ['pipe', output, 'pipe'], signal, env: {} })
+  const child = spawn(tools.launcherPath, ['restack', ...args], { stdio: ['pipe', output, 'pipe'], signal, env: {} })
   const done = restacked(child, image)
   done.catch(() => undefined) // awaited below, unless the layer is invalid
   const sent = pipeline(openLayer(blob, { image: image.reference, diffId, compression, onBytes }), child.stdin ?? process.stderr)
@@ -146,15 +147,13 @@ async function restack(
 async function restacked(child: ChildProcess, image: LayeredImage): Promise<void> {
   const [code, stderr] = await ended(child)
   if (code === 0) return
-  const result = lastLine(stderr)
+  const result = parseUnpackResult(stderr.split('\n').at(-1) ?? '')
   if (result?.code === 'invalid')
     throw new SandglassError('IMAGE_INVALID', { image: image.reference, issue: `${result.entry ?? ''}: ${result.issue ?? ''}` })
-  if (result?.code === 'too_large') {
-    const [what, max] = result.issue?.includes('entries')
-      ? ['entries', LIMITS.image_entries.max]
-      : ['bytes of names', MAX_NAME_BYTES]
-    throw new SandglassError('IMAGE_TOO_LARGE', { image: image.reference, what, max })
-  }
+  if (result?.code === 'too_many_entries')
+    throw new SandglassError('IMAGE_TOO_LARGE', { image: image.reference, what: 'entries', max: LIMITS.image_entries.max })
+  if (result?.code === 'too_many_name_bytes')
+    throw new SandglassError('IMAGE_TOO_LARGE', { image: image.reference, what: 'bytes of names', max: MAX_NAME_BYTES })
   throw new Error(`a layer could not be read: ${stderr}`)
 }
 
@@ -170,13 +169,4 @@ async function ended(child: ChildProcess): Promise<[number | null, string]> {
   })
   const [code] = (await once(child, 'close')) as [number | null]
   return [code, stderr.trim()]
-}
-
-function lastLine(text: string): { code?: string; entry?: string; issue?: string } | null {
-  try {
-    return JSON.parse(text.split('\n').at(-1) ?? '')
-  } catch (error) {
-    if (error instanceof SyntaxError) return null
-    throw error
-  }
 }

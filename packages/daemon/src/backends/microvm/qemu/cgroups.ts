@@ -1,4 +1,4 @@
-// The cgroups of one machine, with QEMU, its launcher and virtiofsd in them. The guest kernel enforces the session's limits; the cgroups enforce
+// The cgroups of one machine, with QEMU, its supervisor and virtiofsd in them. The guest kernel enforces the session's limits; the cgroups enforce
 // them even if the guest kernel is compromised, and count the cpu time of the whole machine.
 import { randomBytes } from 'node:crypto'
 import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
@@ -46,7 +46,7 @@ export class MachineGroups {
     return randomBytes(8).toString('hex')
   }
 
-  /** The groups for the launcher's job. Cpu limits are left out until the session runs, because they would only slow down the boot. */
+  /** The groups for the supervisor's job. Cpu limits are left out until the session runs, because they would only slow down the boot. */
   enter(name: string, limits: MachineLimits): Group[] {
     return this.#groups(name, limits).map(group => ({ ...group, settings: group.settings.filter(({ file }) => !CPU.test(file)) }))
   }

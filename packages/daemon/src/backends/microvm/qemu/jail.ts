@@ -2,8 +2,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { launcherBeside } from '../../launcher/program.ts'
+import type { VmJob } from '../../launcher/schema.ts'
 import type { MicrovmPaths } from '../paths.ts'
-import { startKept, type VmJob } from './launcher.ts'
+import { startSupervised } from './launcher.ts'
 import { killAndWait, waitForExit } from './processes.ts'
 
 /** A range of user ids for machines. Each machine gets two: one for QEMU, one for the guest's user in shared folders. */
@@ -73,9 +75,9 @@ export async function jailProblem(paths: MicrovmPaths, runnerPath: string, qemu:
     rlimits: QEMU_RLIMITS,
   }
   try {
-    const kept = await startKept(runnerPath, TRIAL_ID, job)
-    const isDone = await waitForExit(kept.keeper, TRIAL_MS)
-    if (!isDone) await killAndWait(kept.qemu, TRIAL_MS)
+    const started = await startSupervised(launcherBeside(runnerPath), TRIAL_ID, job)
+    const isDone = await waitForExit(started.supervisor, TRIAL_MS)
+    if (!isDone) await killAndWait(started.qemu, TRIAL_MS)
     const said = await readFile(log, 'utf8')
     return said.includes('QEMU emulator version') ? null : said.trim()
   } catch (error) {

@@ -1,83 +1,55 @@
-// Starts QEMU through `runner launch vm`, which stays with it: it opens what QEMU may use, shuts it in, and writes the boot log.
+// Starts QEMU through `launcher supervise`. The supervisor opens the files that QEMU may use, starts QEMU in a jail, writes the boot log, and
+// ends with QEMU.
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
+import { RELEASE_LINE, type VmJob, VmResult } from '../../launcher/schema.ts'
 import type { ProcessState } from '../../machine/process-state.ts'
 
-/** What the keeper is told; the shape is its own. */
-export interface VmJob {
-  readonly argv: readonly string[]
-  /** Descriptors 3 and on, in this order; the sockets follow. */
-  readonly files: readonly { readonly path: string; readonly write: boolean }[]
-  readonly sockets: readonly string[]
-  readonly bridge: string
-  readonly shares?: VmShares | undefined
-  readonly share_socket: string
-  readonly log: string
-  readonly log_bytes: number
-  /** Absent where this host allows none. */
-  readonly jail?:
-    | { readonly path: string; readonly id: number; readonly programs: readonly string[]; readonly devices: readonly string[] }
-    | undefined
-  readonly groups: readonly object[]
-  readonly rlimits: readonly { readonly resource: number; readonly limit: number }[]
-}
-
-/** Folders of the host; their descriptors come last. */
-export interface VmShares {
-  readonly path: string
-  readonly argv: readonly string[]
-  readonly root_id: number
-  readonly user_id: number
-  readonly folders: readonly object[]
-}
-
-export interface Kept {
+export interface Supervised {
   readonly qemu: ProcessState
-  readonly keeper: ProcessState
-  /** Lets the machine live on without this process. Until then it ends with it, however it dies. */
+  readonly supervisor: ProcessState
+  /** Lets the machine outlive this process. Until then it ends with this process, however that ends. */
   release(): void
 }
 
-interface Answer {
-  readonly ok: boolean
-  readonly error?: string
-  readonly state?: ProcessState
-  readonly keeper?: ProcessState
+const MAX_RESULT = 64 * 1024
+
+/** The supervisor could not start QEMU. */
+export class SupervisorError extends Error {
+  override readonly name = 'SupervisorError'
 }
 
-const MAX_ANSWER = 64 * 1024
-
-/** QEMU could not be started, in the keeper's words. */
-export class KeeperError extends Error {
-  override readonly name = 'KeeperError'
-}
-
-export async function startKept(runnerPath: string, id: string, job: VmJob): Promise<Kept> {
-  // Its own session: Ctrl-C at the daemon's terminal must not reach a machine. No environment: the daemon's may hold keys.
-  const child = spawn(runnerPath, ['launch', 'vm', id], { stdio: ['pipe', 'pipe', 'ignore'], detached: true, cwd: '/', env: {} })
+export async function startSupervised(launcherPath: string, id: string, job: VmJob): Promise<Supervised> {
+  // In its own session: Ctrl-C at the daemon's terminal must not reach a machine. Without environment: the daemon's may hold keys.
+  const child = spawn(launcherPath, ['supervise', id], { stdio: ['pipe', 'pipe', 'ignore'], detached: true, cwd: '/', env: {} })
   child.stdin.on('error', () => child.stdin.destroy())
   child.stdin.write(`${JSON.stringify(job)}\n`)
-  const answer = await readAnswer(child)
-  if (answer.state === undefined || answer.keeper === undefined) {
-    child.stdin.destroy()
-    throw new KeeperError(answer.error ?? 'the keeper of the machine gave no answer')
-  }
+  const line = await readLine(child)
+  if (line === null) throw refused(child, 'the supervisor of the machine gave no result')
+  const result = VmResult.parse(JSON.parse(line))
+  if (!result.ok) throw refused(child, result.error)
   child.unref()
   unreference(child.stdin)
-  return { qemu: answer.state, keeper: answer.keeper, release: () => child.stdin.end('keep\n') }
+  return { qemu: result.qemu, supervisor: result.supervisor, release: () => child.stdin.end(RELEASE_LINE) }
 }
 
-async function readAnswer(child: ChildProcess): Promise<Answer> {
+function refused(child: ChildProcess, why: string): SupervisorError {
+  child.stdin?.destroy()
+  return new SupervisorError(why)
+}
+
+/** Null if stdout ends before a line does. */
+async function readLine(child: ChildProcess): Promise<string | null> {
   let text = ''
   const done = Promise.withResolvers<void>()
   child.once('error', done.reject)
   child.stdout?.setEncoding('utf8').on('data', (part: string) => {
     text += part
-    if (text.endsWith('\n') || text.length > MAX_ANSWER) done.resolve()
+    if (text.endsWith('\n') || text.length > MAX_RESULT) done.resolve()
   })
   child.stdout?.once('close', done.resolve)
   await done.promise
-  return text.endsWith('\n') ? (JSON.parse(text) as Answer) : { ok: false }
+  return text.endsWith('\n') ? text : null
 }
 
 /** A daemon that has nothing else to do may exit. */

@@ -27,7 +27,7 @@ export async function waitForExit(state: ProcessState, deadlineMs: number): Prom
 }
 
 /**
- * Finds QEMU and its launcher by the machine's id in their command lines. This also finds the processes of an interrupted start that no file
+ * Finds QEMU and its supervisor by the machine's id in their command lines. This also finds the processes of an interrupted start that no file
  * records.
  */
 export function processesOf(id: string): ProcessState[] {
@@ -46,7 +46,7 @@ export function usersWithProcesses(): Set<number> {
   return new Set(pids.map(pid => Number(/^Uid:\s+(\d+)/m.exec(read(`/proc/${pid}/status`))?.[1])))
 }
 
-const isOurs = (argv: string[]) => (argv[1] === 'launch' && argv[2] === 'vm') || argv.includes('-nodefaults')
+const isOurs = (argv: string[]) => argv[1] === 'supervise' || argv.includes('-nodefaults')
 
 function argv(pid: string): string[] {
   return read(`/proc/${pid}/cmdline`).split('\0')

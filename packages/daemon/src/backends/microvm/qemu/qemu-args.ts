@@ -32,7 +32,7 @@ export interface QemuInput {
   readonly shareProto: ShareProto
 }
 
-/** Descriptors in the order of the launcher's job, from 3 on. */
+/** Descriptors in the order of the supervisor's job, from 3 on. */
 const FILES = { kernel: 3, initramfs: 4, image: 5, top: 6, disk: 7 } as const
 const SNAPSHOT = 8
 const SOCKETS = 3

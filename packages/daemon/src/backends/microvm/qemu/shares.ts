@@ -1,11 +1,11 @@
 // Shared folders of the host, served by virtiofsd or by QEMU's own 9p server.
 import { existsSync, lstatSync } from 'node:fs'
 import type { HostMount } from '../../backend.ts'
+import type { VmJob } from '../../launcher/schema.ts'
 import { unsupported } from '../../machine/refusals.ts'
 import type { GuestShare } from '../boot/guest-config.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
-import type { VmJob } from './launcher.ts'
 
 export type ShareProto = 'virtiofs' | '9p'
 
@@ -20,8 +20,8 @@ export const guestShares = (proto: ShareProto, mounts: readonly HostMount[]): Gu
 
 export const tagOf = (i: number): string => `share${i}`
 
-/** The shares in the launcher's job. On the host, `id` stands for the guest's root and `id + 1` for the guest's user. */
-export function vmShares(
+/** The shares in the supervisor's job. On the host, `id` stands for the guest's root and `id + 1` for the guest's user. */
+export function sharesJob(
   host: Host,
   paths: MicrovmPaths,
   proto: ShareProto,
@@ -42,13 +42,13 @@ export function vmShares(
       readonly,
       uid: shown,
       gid: shown,
-      place_uid: 0,
-      place_gid: 0,
+      point_uid: 0,
+      point_gid: 0,
     })),
   }
 }
 
-/** Candidates for the mount point of the shares. It must be world-accessible and hold nothing that is needed; only the launcher sees the mount. */
+/** Candidates for the mount point of the shares. It must be world-accessible and hold nothing that is needed; only the supervisor sees the mount. */
 const MOUNT_POINTS = ['/mnt', '/media', '/srv', '/opt', '/home', '/tmp']
 
 function mountPoint(needed: readonly string[]): string {

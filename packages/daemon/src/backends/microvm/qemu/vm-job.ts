@@ -1,15 +1,15 @@
-// What the keeper is told to start a machine: the files it may use, and how it is shut in.
+// The job of a machine's supervisor: the files that QEMU may use, and its jail.
 import { join } from 'node:path'
 import type { HostMount } from '../../backend.ts'
+import type { VmJob } from '../../launcher/schema.ts'
 import type { MicrovmPaths, Sockets } from '../paths.ts'
 import type { Host } from '../probe.ts'
 import type { Shape } from '../snapshots/snapshots.ts'
 import { jailOf, QEMU_RLIMITS } from './jail.ts'
-import type { VmJob } from './launcher.ts'
 import { qemuArgs } from './qemu-args.ts'
-import { type ShareProto, vmShares } from './shares.ts'
+import { type ShareProto, sharesJob } from './shares.ts'
 
-/** Of each of the log's two halves, its beginning and its end. */
+/** Size of each half of the boot log: its beginning and its end. */
 const LOG_BYTES = 256 * 1024
 
 export interface VmInput {
@@ -19,11 +19,11 @@ export interface VmInput {
   readonly durable: boolean
   readonly sockets: Sockets
   readonly log: string
-  /** Whether a snapshot is to be made of it. */
+  /** True if a snapshot will be taken of the machine. */
   readonly readAhead: boolean
-  /** File to go on from, or null to boot. */
+  /** Snapshot to restore, or null to boot. */
   readonly snapshot: string | null
-  /** Whom QEMU runs as; null where there is no jail. */
+  /** User and group of QEMU; null without a jail. */
   readonly jailId: number | null
   readonly groups: VmJob['groups']
   /** Host bridge to join, or ''. */
@@ -59,7 +59,7 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
     ],
     sockets: [sockets.monitor, sockets.control, sockets.carrier],
     bridge: input.bridge,
-    shares: jailId === null || mounts.length === 0 ? undefined : vmShares(host, paths, shareProto, mounts, jailId),
+    shares: jailId === null || mounts.length === 0 ? undefined : sharesJob(host, paths, shareProto, mounts, jailId),
     share_socket: sockets.share,
     log: input.log,
     log_bytes: LOG_BYTES,
@@ -70,7 +70,7 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
 }
 
 /**
- * SECURITY: only a kernel that unpacks itself chooses other addresses at each boot. Where the processor does the work, that costs little and is
- * kept; machines that go on from one snapshot have the same ones in any case.
+ * SECURITY: only a kernel that unpacks itself randomizes its addresses at each boot. With KVM that costs little, so such a kernel is used.
+ * Machines that are restored from one snapshot have the same addresses in any case.
  */
 const kernelFor = ({ accel, boot }: Host) => (accel === 'tcg' ? boot.plainKernel : null) ?? boot.kernel

@@ -9,14 +9,17 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { renameDurably } from '../../../lib/durable-rename.ts'
 import { isMissing, namesIn } from '../../../lib/missing-file.ts'
+import { launcherBeside } from '../../launcher/program.ts'
+import type { SnapshotJob } from '../../launcher/schema.ts'
 import { isAlive } from '../../machine/process-state.ts'
+import { WAITING_LINE } from '../boot/guest-console.ts'
 import { temporaryName, UNUSED_MS } from '../cached-files.ts'
 import { type DiskFormat, diskFile, type SessionDisks } from '../disks/session-disk.ts'
 import type { SpareSpace } from '../disks/spare-space.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
 import type { MachineGroups } from '../qemu/cgroups.ts'
-import { type Kept, startKept } from '../qemu/launcher.ts'
+import { type Supervised, startSupervised } from '../qemu/launcher.ts'
 import type { MachineIds } from '../qemu/machine-ids.ts'
 import { killAndWait, processesOf, waitForExit } from '../qemu/processes.ts'
 import { guestMemoryMb } from '../qemu/qemu-args.ts'
@@ -27,8 +30,6 @@ const MAX_BYTES = 4 * 1024 ** 3
 const BOOT_DEADLINE_MS = 180_000
 const WRITE_DEADLINE_MS = 60_000
 const KILL_DEADLINE_MS = 10_000
-/** The line that the guest logs when it is ready for a session. */
-const READY = 'sandglass: waiting for the session'
 const POLL_MS = 20
 /** Snapshots are made after this pause, so that they do not slow down the session that was just started. */
 const PAUSE_MS = 10_000
@@ -54,7 +55,7 @@ export interface Shape {
 
 export class Snapshots {
   readonly #paths: MicrovmPaths
-  readonly #runnerPath: string
+  readonly #launcherPath: string
   readonly #ids: MachineIds
   readonly #disks: SessionDisks
   readonly #space: SpareSpace
@@ -66,7 +67,7 @@ export class Snapshots {
 
   constructor(paths: MicrovmPaths, runnerPath: string, ids: MachineIds, disks: SessionDisks, space: SpareSpace) {
     this.#paths = paths
-    this.#runnerPath = runnerPath
+    this.#launcherPath = launcherBeside(runnerPath)
     this.#ids = ids
     this.#disks = disks
     this.#space = space
@@ -78,7 +79,7 @@ export class Snapshots {
   }
 
   /**
-   * Ends the machines of unfinished snapshots of a killed daemon. Their launchers may be gone too, so nothing else would end them. `groups` is
+   * Ends the machines of unfinished snapshots of a killed daemon. Their supervisors may be gone too, so nothing else would end them. `groups` is
    * called only if there are some.
    */
   async endLeftovers(groups: () => MachineGroups | null): Promise<void> {
@@ -147,7 +148,7 @@ export class Snapshots {
       carrier: join(folder, 'r'),
       share: join(folder, 's'),
     }
-    let kept: Kept | null = null
+    let started: Supervised | null = null
     this.#group = key
     try {
       await this.#disks.create(host.disks, shape.diskFormat, shape.diskMb, disk)
@@ -166,14 +167,14 @@ export class Snapshots {
         mounts: [],
         shareProto: 'virtiofs' as const,
       }
-      kept = await startKept(this.#runnerPath, id, vmJob(host, this.#paths, input))
-      await this.#waitUntilReady(kept, log)
+      started = await startSupervised(this.#launcherPath, id, vmJob(host, this.#paths, input))
+      await this.#waitUntilReady(started, log)
       await this.#space.write('a snapshot', full => this.#write(sockets.monitor, building, full), maxBytes)
-      await endKept(kept)
+      await endSupervised(started)
       await renameDurably(building, path)
       await this.prune()
     } finally {
-      if (kept !== null) await endKept(kept)
+      if (started !== null) await endSupervised(started)
       await this.#killAndWait(host.groups, key)
       this.#group = null
       this.#ids.release(id)
@@ -188,22 +189,22 @@ export class Snapshots {
     await groups?.remove(key)
   }
 
-  async #waitUntilReady({ qemu }: Kept, log: string): Promise<void> {
+  async #waitUntilReady({ qemu }: Supervised, log: string): Promise<void> {
     const deadline = Date.now() + BOOT_DEADLINE_MS
-    while (!(await readFile(log, 'latin1')).includes(READY)) {
+    while (!(await readFile(log, 'latin1')).includes(WAITING_LINE)) {
       if (!isAlive(qemu) || this.#isClosed || Date.now() > deadline) throw new Error('the machine for a snapshot did not boot')
       await delay(POLL_MS)
     }
   }
 
   async #write(monitor: string, file: string, full: AbortSignal): Promise<void> {
-    const job = JSON.stringify({ monitor, file, deadline_ms: WRITE_DEADLINE_MS })
+    const job: SnapshotJob = { monitor, file, deadline_ms: WRITE_DEADLINE_MS }
     await new Promise<void>((resolve, reject) => {
-      const child = execFile(this.#runnerPath, ['launch', 'snapshot'], { env: {}, signal: full }, (error, _, stderr) =>
+      const child = execFile(this.#launcherPath, ['snapshot'], { env: {}, signal: full }, (error, _, stderr) =>
         error === null ? resolve() : reject(new Error(`snapshot failed: ${stderr}`, { cause: error })),
       )
       child.stdin?.on('error', () => undefined) // the exit status is reported instead
-      child.stdin?.end(job)
+      child.stdin?.end(`${JSON.stringify(job)}\n`)
     })
   }
 
@@ -250,7 +251,7 @@ function shapeKey(shape: Shape, host: Host): string {
     .slice(0, 16)
 }
 
-async function endKept({ qemu, keeper }: Kept): Promise<void> {
+async function endSupervised({ qemu, supervisor }: Supervised): Promise<void> {
   await killAndWait(qemu, KILL_DEADLINE_MS)
-  await waitForExit(keeper, KILL_DEADLINE_MS)
+  await waitForExit(supervisor, KILL_DEADLINE_MS)
 }

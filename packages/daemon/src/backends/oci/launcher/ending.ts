@@ -1,4 +1,4 @@
-// Ends machines, and whatever may be left of one.
+// Ends machines and removes what may be left of them.
 import { rm } from 'node:fs/promises'
 
 import { lostGroups, usableCgroups } from '../../cgroups/delegation.ts'
@@ -24,14 +24,14 @@ export class Ending {
     this.#launcher = launcher
   }
 
-  /** `host` is null where nothing can be started: a runtime that is gone is no reason to leave a machine running. */
-  async end(host: Host | null, id: string, record: MachineRecord | null, keepFiles: boolean): Promise<void> {
+  /** `host` is null if nothing can be started here. Machines are ended even if their runtime is gone. */
+  async end(host: Host | null, id: string, record: MachineRecord | null, saveFiles: boolean): Promise<void> {
     const state = await readState(this.#paths.session(id))
     const deadline = AbortSignal.timeout(END_DEADLINE_MS)
     let failure: LaunchError | null = null
     for (const tried of await this.#hosts(host, record)) {
       try {
-        await this.#launcher.run(endJob(tried, this.#paths, id, record, state, keepFiles), deadline)
+        await this.#launcher.run(endJob(tried, this.#paths, id, record, state, saveFiles), deadline)
         return
       } catch (error) {
         if (!(error instanceof LaunchError)) throw error
@@ -42,8 +42,8 @@ export class Ending {
   }
 
   /**
-   * SECURITY: a machine that no record names could not be found again by its id. What runs in a group of nobody's is killed.
-   * The records are read after the groups: one that is no launcher's any more by then has its record, however new it is.
+   * Kills what runs in cgroups that belong to no machine. SECURITY: nobody could find a machine without a record by its id.
+   * The records are read after the cgroups: a new machine has its record before its launcher is done.
    */
   async endLost(host: Host | null, records: () => Promise<readonly MachineRecord[]>): Promise<void> {
     const { cgroups } = this.#host(host)
@@ -56,13 +56,13 @@ export class Ending {
     await this.#launcher.run(sweepJob(cgroups, this.#paths, names), AbortSignal.timeout(SWEEP_DEADLINE_MS))
   }
 
-  /** One that waited is gone, and what it had got ready goes as well. */
+  /** Removes the cgroups and the disk of a launcher that was killed while it waited. */
   async endLauncher(host: Host, group: string, records: () => Promise<readonly MachineRecord[]>): Promise<void> {
     await this.endLost(host, records)
     await rm(spareDisk(this.#paths, group), { force: true })
   }
 
-  /** Without its record, any runtime may have started the machine, and the others do not know what to make of what it left. */
+  /** Without a record, any runtime may have started the machine, and only that one can delete it. So each is tried. */
   async #hosts(host: Host | null, record: MachineRecord | null): Promise<EndHost[]> {
     if (record !== null || host === null) return [this.#host(host)]
     const others = await this.#runtimes.others(host)

@@ -1,10 +1,11 @@
-// What the launcher is asked to do, as data: one start or one end of a machine.
+// Builds the jobs of `launcher oci`: prepare, start, end and sweep.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { MachineSpec } from '../../backend.ts'
 import { type CgroupLayout, daemonCgroupFiles, groupsOf, leftGroups, mountsOf, RUNTIME_GROUP } from '../../cgroups/layout.ts'
 import type { SeccompProfile } from '../../isolation/seccomp.ts'
+import type { Bind, DiskFolder, Layer, OciJob, Preparation, RuntimePlan } from '../../launcher/schema.ts'
 import { runnerConfig } from '../../machine/runner-config.ts'
 import { SANDBOX_ID } from '../../rootfs/image-users.ts'
 import { RUNNER_PATH } from '../../rootfs/sandbox-paths.ts'
@@ -18,10 +19,10 @@ import { ociBundle } from '../runtime/bundle.ts'
 import { processLimit, runtimeProfile } from '../runtime/profile.ts'
 import { type IdRange, outsideId } from '../users/id-ranges.ts'
 
-/** gVisor is in the machine's cgroups already. Files are the session's disk and no copy of it. The one socket that it makes on the host is the runner's. */
+/** gVisor is started in the machine's cgroups, writes to the session's disk itself, and may make one socket on the host: the runner's. */
 const RUNSC = ['--ignore-cgroups', '--network=none', '--overlay2=none', '--host-uds=create', '--oci-seccomp']
 
-/** On the session's disk. A new one at every start, as a boot would have. */
+/** File on the session's disk. It is new at every start, as after a boot. */
 const BOOT_ID = 'etc/boot_id'
 
 export interface StartInput {
@@ -31,41 +32,47 @@ export interface StartInput {
   readonly runnerFile: string
   /** An empty disk to copy, or null for a disk in memory. */
   readonly emptyDisk: string | null
-  /** Files kept from the last run of a disk in memory. */
-  readonly kept: string | null
+  /** Tar with the saved files of a disk in memory. */
+  readonly saved: string | null
   readonly seccomp: SeccompProfile
   readonly compiledSeccomp: Buffer | null
-  /** The launcher is to say what the runtime compiled the profile to. */
+  /** The result should have the seccomp program that the runtime compiled. */
   readonly wantFilter: boolean
 }
 
-/** The argv of a runtime that keeps records, up to its sub-command. */
+/** The argv of a runtime with its records in the data folder, up to its sub-command. */
 export function runtimeArgv(host: Host, paths: OciPaths): string[] {
   return [host.runtime, ...runtimeOptions(host), '--root', paths.runtimeRoot]
 }
 
 /**
- * What a launcher does ahead of any start: it enters the groups that will be the machine's, starts the runtime there, mounts an empty disk that may
- * become the machine's, and makes a user namespace with the ids that are next.
+ * What a launcher does before it knows the session: it enters the cgroups of the machine, starts the runtime there, mounts an empty disk, and
+ * makes a user namespace with the ids of the next free slot.
  */
-export function preparation(host: Host, paths: OciPaths, group: string, emptyDisk: string | null, slot: number | null): object {
+export function preparation(
+  host: Host,
+  paths: OciPaths,
+  group: string,
+  emptyDisk: string | null,
+  slot: number | null,
+): Preparation {
   const { cgroups, bornInGroups } = host
   return {
     groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, group, null, bornInGroups),
-    runtime: isStartedAhead(host) ? runtimeAhead(host, paths, group) : null,
+    runtime: isPrepared(host) ? preparedRuntime(host, paths, group) : null,
     ids: slot === null ? [] : host.pool.ranges(slot),
     home: cgroups === null || !bornInGroups ? [] : daemonCgroupFiles(cgroups),
     disk: emptyDisk === null ? null : { template: emptyDisk, image: spareDisk(paths, group), target: paths.spareMount },
   }
 }
 
-export function startJob(host: Host, paths: OciPaths, input: StartInput): object {
+export function startJob(host: Host, paths: OciPaths, input: StartInput): OciJob {
   const { spec, record } = input
   const ids = host.pool.ranges(record.slot)
   const { cgroups } = host
   const ownGroup =
     !host.bornInGroups && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/${RUNTIME_GROUP}` : null
-  // runc takes no compiled filter: the runner installs it, before it serves.
+  // runc takes no compiled filter: the runner installs it before it serves.
   const inRunner = host.kind === 'runc' ? input.compiledSeccomp : null
   const profile = runtimeProfile(host, paths, spec, ids)
   const bundle = ociBundle({
@@ -84,7 +91,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
   return {
     start: {
       id: spec.id,
-      runtime: isStartedAhead(host) ? null : runtimeAtStart(host, paths, spec.id, record.group, profile.options),
+      runtime: isPrepared(host) ? null : runtimeAtStart(host, paths, spec.id, record.group, profile.options),
       want_filter: input.wantFilter,
       folder: paths.session(spec.id),
       record,
@@ -102,14 +109,14 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
         image: input.emptyDisk === null ? '' : diskImage(paths, spec.id),
         template: input.emptyDisk ?? '',
         tmpfs_bytes: spec.diskMb * 1024 * 1024,
-        restore: input.kept ?? '',
+        restore: input.saved ?? '',
         dirs: diskFolders(ids, layers.length, spec.readonlyRootfs),
         files: [
           { path: 'etc/hosts', content: `127.0.0.1 localhost\n127.0.0.1 ${spec.name}\n` },
           { path: 'etc/hostname', content: `${spec.name}\n` },
           { path: BOOT_ID, content: `${randomUUID()}\n` },
         ],
-        shown: shownOnDisk(spec.readonlyRootfs),
+        binds: diskBinds(spec.readonlyRootfs),
       },
       rootfs: host.stage,
       layers,
@@ -123,14 +130,14 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): object
 }
 
 /**
- * A runtime that is started ahead knows the machine by its group, and its records go with the launcher. Nothing is lost: the machine is found by
- * its cgroups. Where there are none, the runtime's records are the one thing that tells of a machine whose folder is gone.
+ * A runtime that is started in the prepare job has the cgroups' name as its id, and its records end with the launcher. They are not needed,
+ * because the machine is found by its cgroups. Without cgroups, only the runtime's records can tell of a machine whose folder is gone.
  */
-function isStartedAhead({ kind, cgroups }: Host): boolean {
+function isPrepared({ kind, cgroups }: Host): boolean {
   return (kind === 'crun' || kind === 'runc') && cgroups !== null
 }
 
-function runtimeAhead(host: Host, paths: OciPaths, group: string): object {
+function preparedRuntime(host: Host, paths: OciPaths, group: string): RuntimePlan {
   const { cgroups, kind } = host
   return {
     argv: [host.runtime, ...runtimeOptions(host)],
@@ -138,26 +145,29 @@ function runtimeAhead(host: Host, paths: OciPaths, group: string): object {
     folder: paths.runtimeMount,
     private: true,
     records: join(paths.runtimeMount, 'records'),
-    hide_mounts: host.hiddenMounts,
-    // runc has no option to leave cgroups alone. As rootless, it takes no for an answer.
-    untouched: kind === 'runc' && host.bornInGroups && cgroups !== null ? mountsOf(cgroups) : [],
+    hide_mounts: [...host.hiddenMounts],
+    // runc has no option to leave cgroups alone. With --rootless it ignores that they are read-only.
+    protected: kind === 'runc' && host.bornInGroups && cgroups !== null ? mountsOf(cgroups) : [],
     open_files: host.openFiles,
+    verify: false,
+    own_kernel: false,
   }
 }
 
-function runtimeAtStart(host: Host, paths: OciPaths, id: string, group: string, options: readonly string[]): object {
+function runtimeAtStart(host: Host, paths: OciPaths, id: string, group: string, options: readonly string[]): RuntimePlan {
   const argv = [host.runtime, ...runtimeOptions(host), ...options]
-  if (host.kind === 'runsc') return { ...runtimeAhead(host, paths, group), argv, id, verify: true, own_kernel: true }
+  if (host.kind === 'runsc') return { ...preparedRuntime(host, paths, group), argv, id, verify: true, own_kernel: true }
   return {
     argv,
     id,
     folder: paths.session(id),
     private: false,
     records: paths.runtimeRoot,
-    hide_mounts: host.hiddenMounts,
-    untouched: [],
+    hide_mounts: [...host.hiddenMounts],
+    protected: [],
     open_files: host.openFiles,
     verify: host.kind === 'other',
+    own_kernel: false,
   }
 }
 
@@ -167,7 +177,7 @@ function runtimeOptions({ kind, bornInGroups }: Host): string[] {
   return kind === 'runc' && bornInGroups ? ['--rootless=true'] : []
 }
 
-/** What is known of a host even if nothing can be started there. */
+/** The part of a host that is known even if nothing can be started there. */
 export interface EndHost {
   /** The runtime's argv; empty for none. */
   readonly runtime: readonly string[]
@@ -175,20 +185,20 @@ export interface EndHost {
   readonly hiddenMounts: readonly string[]
 }
 
-/** Ends every process in these groups, and removes them. */
-export function sweepJob(layout: CgroupLayout, paths: OciPaths, names: readonly string[]): object {
+/** Kills every process in these cgroups and removes the cgroups. */
+export function sweepJob(layout: CgroupLayout, paths: OciPaths, names: readonly string[]): OciJob {
   return { sweep: { groups: names.flatMap(name => leftGroups(layout, paths.cgroupParent, name)) } }
 }
 
-/** Ends whatever may be left of a machine. `keepFiles`: a disk in memory is written to the session's folder first. */
+/** Ends a machine and removes what may be left of it. `saveFiles`: the files of a disk in memory are saved to the session's folder first. */
 export function endJob(
   host: EndHost,
   paths: OciPaths,
   id: string,
   record: MachineRecord | null,
   state: MachineState | null,
-  keepFiles: boolean,
-): object {
+  saveFiles: boolean,
+): OciJob {
   return {
     end: {
       id,
@@ -201,19 +211,19 @@ export function endJob(
       groups: host.cgroups === null || record === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, record.group),
       hide_mounts: record?.hiddenMounts ?? host.hiddenMounts,
       image: diskImage(paths, id),
-      keep: keepFiles ? keptFiles(paths, id) : '',
-      shown: shownOnDisk(true),
+      save_to: saveFiles ? savedFiles(paths, id) : '',
+      binds: diskBinds(true),
     },
   }
 }
 
-/** True when something of an earlier run that was not ended is still there. */
+/** True if something is left of an earlier run that was not ended. */
 export function hasLeft(host: Host, paths: OciPaths, record: MachineRecord): boolean {
   const groups = host.cgroups === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, record.group)
   return [join(paths.runtimeRoot, record.id), ...groups.map(group => group.dir)].some(path => existsSync(path))
 }
 
-/** Where a launcher makes the disk that waits with it. */
+/** The empty disk that a prepared launcher makes. */
 export function spareDisk(paths: OciPaths, group: string): string {
   return join(paths.disks, `${SPARE_DISK}${group}.ext4`)
 }
@@ -222,11 +232,11 @@ export function diskImage(paths: OciPaths, id: string): string {
   return join(paths.session(id), 'disk.ext4')
 }
 
-export function keptFiles(paths: OciPaths, id: string): string {
+export function savedFiles(paths: OciPaths, id: string): string {
   return join(paths.session(id), 'disk.tar')
 }
 
-function layersOf(host: Host, paths: OciPaths, input: StartInput): object[] {
+function layersOf(host: Host, paths: OciPaths, input: StartInput): Layer[] {
   const runner = { source: dirname(input.runnerFile), target: dirname(RUNNER_PATH), recursive: false, writable: false }
   return [...input.rootfs.layers, runner].map((layer, i) => ({
     source: layer.source,
@@ -238,7 +248,7 @@ function layersOf(host: Host, paths: OciPaths, input: StartInput): object[] {
   }))
 }
 
-function diskFolders(ids: readonly IdRange[], layers: number, readonlyRootfs: boolean): object[] {
+function diskFolders(ids: readonly IdRange[], layers: number, readonlyRootfs: boolean): DiskFolder[] {
   const [root, user] = [outsideId(ids, 0), outsideId(ids, SANDBOX_ID)]
   const own = (path: string, id: number, mode: number) => ({ path, uid: id, gid: id, mode })
   const folders = [own('workspace', user, 0o755), own('home', user, 0o750), own('etc', root, 0o755)]
@@ -252,11 +262,11 @@ function diskFolders(ids: readonly IdRange[], layers: number, readonlyRootfs: bo
   ]
 }
 
-function shownOnDisk(readonlyRootfs: boolean): object[] {
+function diskBinds(readonlyRootfs: boolean): Bind[] {
   return [
-    { path: 'workspace', target: '/workspace', readonly: false, folder: true },
-    { path: 'home', target: '/home/sandbox', readonly: false, folder: true },
-    { path: 'etc/hosts', target: '/etc/hosts', readonly: readonlyRootfs },
-    { path: 'etc/hostname', target: '/etc/hostname', readonly: readonlyRootfs },
+    { path: 'workspace', target: '/workspace', readonly: false, saved: true },
+    { path: 'home', target: '/home/sandbox', readonly: false, saved: true },
+    { path: 'etc/hosts', target: '/etc/hosts', readonly: readonlyRootfs, saved: false },
+    { path: 'etc/hostname', target: '/etc/hostname', readonly: readonlyRootfs, saved: false },
   ]
 }

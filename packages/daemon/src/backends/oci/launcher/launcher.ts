@@ -1,39 +1,14 @@
-// Runs `runner launch`, the short program that mounts and starts what Node cannot. One process per job.
+// Runs `launcher oci`, which mounts and starts what Node cannot. One process per job; runner/LAUNCHER.md describes it.
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { Socket } from 'node:net'
-import type { FoundPaths } from '../../rootfs/overlay-layer.ts'
-import type { MachineState } from '../record.ts'
+import { type OciJob, OciResult, type Preparation } from '../../launcher/schema.ts'
 
-/** What a launcher is told before its job; the shape is the launcher's. */
-export type Preparation = object
-
-/** What this host refuses, each in words; '' for what works. */
-export interface Probed {
-  readonly mounts: string
-  readonly loop: string
-  readonly idmap: string
-  readonly overlay: string
-}
-
-interface Result {
-  readonly ok: boolean
-  readonly error?: string
-  /** A signal ended the runtime. */
-  readonly killed?: boolean
-  readonly state?: MachineState
-  readonly probed?: Probed
-  readonly looked?: FoundPaths
-  /** What the runtime compiled the seccomp profile to, in base64. */
-  readonly filter?: string
-  readonly phases?: readonly { readonly name: string; readonly usec: number }[]
-}
-
-/** A launcher job failed, in the launcher's own words. */
+/** A job failed; the message is the launcher's. */
 export class LaunchError extends Error {
   override readonly name = 'LaunchError'
-  /** The launcher or the runtime was ended by a signal: the same job may work with others. */
+  /** A signal ended the launcher or the runtime: the same job may succeed when it is repeated. */
   readonly wasKilled: boolean
 
   constructor(message: string, wasKilled = false) {
@@ -42,7 +17,7 @@ export class LaunchError extends Error {
   }
 }
 
-/** A launcher or runtime that waits for its job can be killed while nobody looks. What was begun is undone by then. */
+/** Repeats work once if a signal ended the launcher or the runtime, which may have been killed while it waited for its job. The failed work has undone itself. */
 export async function againIfKilled<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -53,73 +28,70 @@ export async function againIfKilled<T>(signal: AbortSignal, work: () => Promise<
   }
 }
 
-/** A job that failed, or was not done in time. */
+/** True for a job that failed or timed out. */
 export const isLaunchFailure = (error: unknown): error is Error =>
   error instanceof LaunchError || (error instanceof DOMException && error.name === 'TimeoutError')
 
 const MAX_REPLY = 1024 * 1024
 const WARM_AFTER_MS = 10
 
-/** Jobs that need nothing beforehand, and starts, which need to be in their machine's cgroups. */
+/** Starts need a prepared launcher, in the cgroups of its machine. Plain jobs need no preparation. */
 type Kind = 'plain' | 'start'
 
 interface Waiting {
   readonly child: ChildProcessWithoutNullStreams
-  /** Name of the cgroups that are its machine's. */
+  /** Name of the cgroups of its machine. */
   readonly group: string
 }
 
 /**
- * Keeps a launcher of each kind started and waiting for its job, so that a start pays neither for forking the daemon nor for entering
- * cgroups. A waiting one ends when its stdin does: with the daemon, however that dies.
+ * Keeps one launcher of each kind waiting for its job, so that a start waits neither for a fork of the daemon nor for entering cgroups. A
+ * waiting launcher ends when its stdin ends: with the daemon, however that ends.
  */
 export class Launcher {
-  readonly #program: string
+  readonly program: string
   readonly #waiting = new Map<Kind, Waiting>()
   readonly #busy = new Set<string>()
-  /** What a launcher for a start is told first. Set once the host is known. */
+  /** The first job of a launcher for starts. Set once the host is known. */
   #preparation: ((group: string) => Preparation) | null = null
   #onLost: ((group: string) => void) | null = null
 
   constructor(program: string) {
-    this.#program = program
+    this.program = program
   }
 
-  /** `onLost` hears of one that somebody killed while it waited: what it had got ready is still there. */
+  /** `onLost` is called for a launcher that was killed while it waited. Its cgroups and its disk are left. */
   prepareStarts(preparation: (group: string) => Preparation, onLost: (group: string) => void): void {
     this.#preparation = preparation
     this.#onLost = onLost
     this.#warm('start')
   }
 
-  /** Names of the cgroups that launchers are in, or are starting a machine in. */
+  /** Names of the cgroups of all launchers, waiting or busy. */
   groups(): string[] {
     return [...this.#busy, ...[...this.#waiting.values()].map(({ group }) => group)]
   }
 
-  /** Does a job that is no start. On abort the process is killed, which unmounts what it mounted. */
-  async run(job: object, signal: AbortSignal): Promise<Result> {
+  /** Does a job other than a start. An abort kills the process, which unmounts what it mounted. */
+  async run(job: OciJob, signal: AbortSignal): Promise<OciResult> {
     return await this.#run('plain', () => job, signal)
   }
 
-  /**
-   * Starts a machine in the cgroups that the launcher says it is in. With a preparation of its own, one that has not prepared for anything else
-   * does it.
-   */
+  /** Starts a machine in the cgroups of a prepared launcher. With a preparation of its own, a new launcher does it. */
   async start(
-    job: (group: string) => object,
+    job: (group: string) => OciJob,
     signal: AbortSignal,
     preparation?: (group: string) => Preparation,
-  ): Promise<Result> {
+  ): Promise<OciResult> {
     return await this.#run('start', job, signal, preparation)
   }
 
   async #run(
     kind: Kind,
-    job: (group: string) => object,
+    job: (group: string) => OciJob,
     signal: AbortSignal,
     preparation?: (group: string) => Preparation,
-  ): Promise<Result> {
+  ): Promise<OciResult> {
     signal.throwIfAborted()
     const { child, group } = preparation === undefined ? this.#take(kind) : this.#spawn(preparation)
     this.#busy.add(group)
@@ -133,7 +105,7 @@ export class Launcher {
     } finally {
       signal.removeEventListener('abort', kill)
       this.#busy.delete(group)
-      // Forking holds the daemon up for a millisecond or two: whoever waits for this job goes first.
+      // A fork blocks the daemon for a millisecond or two: the caller of this job continues first.
       setTimeout(() => this.#warm(kind), WARM_AFTER_MS).unref()
     }
   }
@@ -148,7 +120,7 @@ export class Launcher {
       this.#waiting.delete(kind)
       if (kind === 'start') this.#onLost?.(waiting.group)
     })
-    // A daemon that has nothing else to do may exit: a waiting launcher is no reason to stay.
+    // A waiting launcher must not keep a daemon running that has nothing else to do.
     child.unref()
     for (const stream of child.stdio) if (stream instanceof Socket) stream.unref()
   }
@@ -167,27 +139,29 @@ export class Launcher {
   }
 
   #spawn(preparation: ((group: string) => Preparation) | null): Waiting {
-    // Its own session: Ctrl-C at the daemon's terminal must not reach a half-made sandbox. No environment: the daemon's may hold keys.
-    const child = spawn(this.#program, ['launch'], { stdio: 'pipe', detached: true, cwd: '/', env: {} })
-    // A launcher that cannot be started or dies early shows as a missing reply.
+    // In its own session: Ctrl-C at the daemon's terminal must not reach an unfinished sandbox. Without environment: the daemon's may hold keys.
+    const child = spawn(this.program, ['oci'], { stdio: 'pipe', detached: true, cwd: '/', env: {} })
+    // A launcher that cannot be started or ends early shows as a missing result.
     child.on('error', () => child.stdout.destroy())
     child.stdin.on('error', () => child.stdin.destroy())
     const group = randomBytes(8).toString('hex')
-    if (preparation !== null) child.stdin.write(`${JSON.stringify({ prepare: preparation(group) })}\n`)
+    if (preparation !== null) child.stdin.write(line({ prepare: preparation(group) }))
     return { child, group }
   }
 }
 
-async function converse(child: ChildProcessWithoutNullStreams, job: object): Promise<Result> {
+const line = (job: OciJob): string => `${JSON.stringify(job)}\n`
+
+async function converse(child: ChildProcessWithoutNullStreams, job: OciJob): Promise<OciResult> {
   let [reply, complaint] = ['', '']
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     complaint = (complaint + text).slice(0, 2000)
   })
-  child.stdin.end(`${JSON.stringify(job)}\n`)
+  child.stdin.end(line(job))
   const done = Promise.withResolvers<void>()
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     reply += text
-    // The line is the answer; the process's own end need not be waited for.
+    // The line is the result. There is no need to wait until the process has ended.
     if (reply.endsWith('\n') || reply.length > MAX_REPLY) done.resolve()
   })
   child.stdout.once('close', done.resolve)
@@ -195,9 +169,9 @@ async function converse(child: ChildProcessWithoutNullStreams, job: object): Pro
   if (!reply.endsWith('\n')) {
     if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) await once(child, 'exit')
     throw new LaunchError(
-      `the launcher ended without an answer (${child.signalCode ?? child.exitCode ?? 'not started'}) ${complaint.trim()}`.trim(),
+      `the launcher ended without a result (${child.signalCode ?? child.exitCode ?? 'not started'}) ${complaint.trim()}`.trim(),
       child.signalCode !== null,
     )
   }
-  return JSON.parse(reply) as Result
+  return OciResult.parse(JSON.parse(reply))
 }

@@ -1,4 +1,4 @@
-// Other limits for a machine that runs.
+// Changes the limits of a running machine.
 import type { MachineLimits } from '../../backend.ts'
 import { machineCgroup } from '../../cgroups/cgroup.ts'
 import { groupsOf } from '../../cgroups/layout.ts'
@@ -12,7 +12,7 @@ import type { Launcher } from './launcher.ts'
 
 const DEADLINE_MS = 20_000
 
-/** The launcher does it: a process's own limits can be changed from outside with a system call that Node does not have. */
+/** The launcher does it, because Node has no prlimit. */
 export async function resizeMachine(
   host: Host,
   paths: OciPaths,
@@ -33,7 +33,7 @@ export async function resizeMachine(
 
 const STOP_FIRST = 'stop the session, resize it, and start it again'
 
-/** Why the number of processes that one user of a sandbox may have stays as it is, or null. */
+/** Why the number of processes of one user of a sandbox cannot be changed, or null. */
 function fixedProcesses({ rootless, mayLimitProcesses }: Pick<Host, 'rootless' | 'mayLimitProcesses'>): string | null {
   if (rootless) return 'where the daemon runs as an ordinary user'
   return mayLimitProcesses ? null : 'where the daemon does not have CAP_SYS_RESOURCE'

@@ -149,7 +149,7 @@ describe('a folder of the host', () => {
     box.link.close()
     await box.machine.stop()
     await expect(backend.start({ ...spec, ...mount(source, '/workspace/link/x') }, soon())).rejects.toThrow(
-      'make /workspace/link/x to mount on',
+      'make mount point /workspace/link/x',
     )
     await backend.discard(spec.id)
   })

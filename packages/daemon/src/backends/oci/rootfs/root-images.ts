@@ -52,12 +52,12 @@ export class RootImages {
   #hostRoot: HostRootfs | null = null
   #hostFreshUntil = 0
 
-  constructor(paths: OciPaths, launcher: Launcher, runnerFile: string, rootless: boolean, disk: DiskPolicy) {
+  constructor(paths: OciPaths, launcher: Launcher, launcherPath: string, rootless: boolean, disk: DiskPolicy) {
     this.#paths = paths
     this.#launcher = launcher
     this.#rootless = rootless
     this.#disk = disk
-    this.#folders = new LayerFolders(join(paths.images, LAYERS), runnerFile, rootless)
+    this.#folders = new LayerFolders(join(paths.images, LAYERS), launcherPath, rootless)
   }
 
   /** Removes partial layers and prepares the host's root. Returns the name of its folder. */
@@ -151,16 +151,16 @@ export class RootImages {
   async #inspect(image: LayeredImage): Promise<FoundPaths> {
     const folder = join(this.#paths.run, 'look')
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    const job = { look: { stack: this.#stack(this.#layerNames(image)), folder, paths: INSPECTED_PATHS } }
+    const job = { find: { stack: this.#stack(this.#layerNames(image)), folder, paths: INSPECTED_PATHS } }
     // An image without layers has no files, and one folder cannot be mounted as an overlay.
     if (image.layers.length === 0) return {}
-    return (await this.#launcher.run(job, AbortSignal.timeout(INSPECT_DEADLINE_MS))).looked ?? {}
+    return (await this.#launcher.run(job, AbortSignal.timeout(INSPECT_DEADLINE_MS))).found ?? {}
   }
 }
 
-const OUR_FOLDERS = /^(host|runner)-(v2-)?[0-9a-f]{16}(\.[0-9a-f]+\.new)?$/
+const OUR_FOLDERS = /^(host|runner|launcher)-(v2-)?[0-9a-f]{16}(\.[0-9a-f]+\.new)?$/
 
-/** Removes host roots and runners of earlier states of the host and earlier versions, except `current` and those of existing machines. */
+/** Removes host roots and programs of earlier states of the host and earlier versions, except `current` and those of existing machines. */
 export async function pruneOldFolders(
   imagesDir: string,
   current: readonly string[],

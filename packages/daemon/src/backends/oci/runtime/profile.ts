@@ -3,6 +3,7 @@
 import type { MachineSpec } from '../../backend.ts'
 import { openFileLimit } from '../../isolation/open-files.ts'
 import { refusalProfile, type SeccompProfile, seccompProfile } from '../../isolation/seccomp.ts'
+import type { SocketFolder } from '../../launcher/schema.ts'
 import { SOCKET_FOLDER } from '../../rootfs/sandbox-paths.ts'
 import type { OciPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
@@ -13,7 +14,7 @@ export interface RuntimeProfile {
   /** Arguments of the runner: where its socket and its configuration are. */
   readonly args: readonly string[]
   /** Where the runner creates its socket; null for a runner that inherits it. */
-  readonly socketFolder: object | null
+  readonly socketFolder: SocketFolder | null
   /** File of the user namespace that the runtime joins; null for a runtime that creates one. */
   readonly users: string | null
   /** Rlimits that the launcher sets on itself, so that the sandbox inherits them. */

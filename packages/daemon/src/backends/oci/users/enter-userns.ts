@@ -3,6 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isOutsideOwnCgroups } from '../../cgroups/delegation.ts'
+import { launcherBeside } from '../../launcher/program.ts'
 import { isAlive } from '../../machine/process-state.ts'
 import { readStateSync } from '../record.ts'
 import { type Problem, subIdProblem } from './sub-ids.ts'
@@ -17,7 +18,7 @@ export function userNamespaceArgv(argv: readonly string[], dataDir: string, runn
   const uid = process.getuid?.() ?? 0
   if (uid === 0) return null
   const machine = runningMachine(join(dataDir, 'sessions'))
-  if (machine !== null) return userScopeArgv([runner, 'launch', 'enter', String(machine), ...argv], uid)
+  if (machine !== null) return userScopeArgv([launcherBeside(runner), 'enter', String(machine), ...argv], uid)
   const unshare = ['/usr/bin/unshare', '/bin/unshare'].find(path => existsSync(path)) ?? 'unshare'
   return userScopeArgv(
     [unshare, '--user', '--map-root-user', '--map-auto', '--mount', '--propagation', 'slave', '--', ...argv],

@@ -1,0 +1,4 @@
+package microvm
+
+// timestamp reads the processor's time stamp counter.
+func timestamp() uint64

@@ -1,0 +1,3 @@
+package mount
+
+const sysSetns = 308

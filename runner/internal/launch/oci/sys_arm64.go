@@ -1,0 +1,3 @@
+package oci
+
+const sysMemfdCreate = 279

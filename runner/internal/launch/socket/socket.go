@@ -1,0 +1,52 @@
+// Package socket makes listening Unix sockets that a child process inherits as descriptors.
+package socket
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+const backlog = 512
+
+// Listen makes a socket that listens at path.
+func Listen(path string) (*os.File, error) {
+	socket, err := New()
+	if err != nil {
+		return nil, err
+	}
+	if err := ListenAt(socket, path); err != nil {
+		socket.Close()
+		return nil, err
+	}
+	return socket, nil
+}
+
+// New makes a socket that is not bound yet.
+func New() (*os.File, error) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make socket: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "socket"), nil
+}
+
+// ListenAt binds the socket to path and listens. It replaces a socket that an earlier process left there.
+//
+// SECURITY: only the daemon's user may connect. The mode repeats what the mode of the folder already enforces.
+func ListenAt(socket *os.File, path string) error {
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("remove old socket: %w", err)
+	}
+	fd := int(socket.Fd())
+	mask := syscall.Umask(0o177)
+	err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path})
+	syscall.Umask(mask)
+	if err == nil {
+		err = syscall.Listen(fd, backlog)
+	}
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", path, err)
+	}
+	return nil
+}

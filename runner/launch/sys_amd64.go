@@ -1,6 +1,0 @@
-package launch
-
-const (
-	sysMemfdCreate = 319
-	sysSetns       = 308
-)

@@ -1,6 +1,0 @@
-package launch
-
-const (
-	sysMemfdCreate = 279
-	sysSetns       = 268
-)

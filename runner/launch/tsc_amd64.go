@@ -1,4 +1,0 @@
-package launch
-
-// timestamp reads the processor's time stamp counter.
-func timestamp() uint64
