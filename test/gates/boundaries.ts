@@ -87,7 +87,7 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: `${DAEMON}/layers/`,
-    may: [`${CONTRACT}/`, 'node:', 'tar-stream'],
+    may: [`${CONTRACT}/`, 'node:', 'tar-stream', 'zod'],
     because: 'layers are bytes with a digest: what they are part of, and who starts from them, is known above',
   },
   {

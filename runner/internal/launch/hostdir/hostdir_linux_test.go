@@ -51,17 +51,17 @@ func owner(t *testing.T, path string) [2]uint32 {
 func TestAFolderIsReadOnlyAndItsMountPointIsMade(t *testing.T) {
 	testns.Private(t)
 	source, rootfs := fixture(t)
-	if err := attach(t, rootfs, Folder{Source: source, Target: "/work/in/data", Readonly: true, PointUID: 5, PointGID: 6}); err != nil {
+	if err := attach(t, rootfs, Folder{Source: source, Target: "/opt/in/data", Readonly: true, PointUID: 5, PointGID: 6}); err != nil {
 		t.Fatal(err)
 	}
-	target := filepath.Join(rootfs, "work/in/data")
+	target := filepath.Join(rootfs, "opt/in/data")
 	if got := testns.Content(t, target+"/file"); got != "content" {
 		t.Errorf("the file holds %q", got)
 	}
 	if err := os.WriteFile(target+"/file", nil, 0o644); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("writing: %v, want EROFS", err)
 	}
-	if got := owner(t, filepath.Join(rootfs, "work/in")); got != [2]uint32{5, 6} {
+	if got := owner(t, filepath.Join(rootfs, "opt/in")); got != [2]uint32{5, 6} {
 		t.Errorf("the mount point belongs to %v", got)
 	}
 }

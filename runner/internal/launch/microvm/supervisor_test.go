@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"sandglass/runner/internal/launch/hostdir"
 	"sandglass/runner/internal/launch/pidfd"
 	"sandglass/runner/internal/rlimit"
 	"sandglass/runner/internal/testns"
 )
 
 // A supervisor is a process: this program again.
+
 func TestMain(m *testing.M) {
 	for name, command := range map[string]func() error{"supervise": Supervise, "snapshot": Snapshot} {
 		if len(os.Args) > 1 && os.Args[1] == name {
@@ -40,6 +39,7 @@ type supervised struct {
 }
 
 // supervise starts a supervisor and reads its result. A shell script takes the part of QEMU.
+
 func supervise(t *testing.T, j *vmJob) *supervised {
 	t.Helper()
 	s := &supervised{cmd: exec.Command("/proc/self/exe", "supervise", "box")}
@@ -186,213 +186,4 @@ func TestTheBootLogHasExactHalves(t *testing.T) {
 	}
 }
 
-func TestAJailHasTheProgramsAndTheFilesOfItsMachineOnly(t *testing.T) {
-	testns.Private(t)
-	dir := testns.Folder(t)
-	testns.File(t, testns.Dir(t, dir+"/usr/bin")+"/tool", "tool")
-	testns.File(t, dir+"/secret", "secret")
-	if err := os.Symlink("usr/bin", dir+"/bin"); err != nil {
-		t.Fatal(err)
-	}
-	files := []file{{testns.File(t, dir+"/kernel", "kernel"), false}, {testns.File(t, dir+"/disk", ""), true}}
-	v := &jail{Path: testns.Dir(t, dir+"/jail"), ID: 1234, Programs: []string{dir + "/usr", dir + "/bin", dir + "/none"}, Devices: []string{"/dev/null"}}
-	// Links are made below an existing folder: the one that /usr is bound in.
-	if err := v.build(files, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got := testns.Content(t, v.Path+dir+"/usr/bin/tool"); got != "tool" {
-		t.Errorf("the program is %q", got)
-	}
-	if link, err := os.Readlink(v.Path + dir + "/bin"); err != nil || link != "usr/bin" {
-		t.Errorf("the link leads to %q, %v", link, err)
-	}
-	if got := testns.Content(t, v.Path+"/dev/fd/3"); got != "kernel" {
-		t.Errorf("the first file is %q", got)
-	}
-	for _, path := range []string{"/dev/fd/4", dir + "/secret", dir + "/disk", dir + "/none", "/proc", "/etc"} {
-		if _, err := os.Lstat(v.Path + path); !os.IsNotExist(err) {
-			t.Errorf("the jail has %s: %v", path, err)
-		}
-	}
-	for _, path := range []string{"/new", "/dev/fd/3", dir + "/usr/bin/tool"} {
-		if err := os.WriteFile(v.Path+path, nil, 0o644); err == nil {
-			t.Errorf("%s can be written", path)
-		}
-	}
-	st := &syscall.Stat_t{}
-	if err := syscall.Stat(v.Path+"/dev/null", st); err != nil || st.Mode&syscall.S_IFMT != syscall.S_IFCHR || st.Uid != 1234 {
-		t.Errorf("the device has mode %o and owner %d, %v", st.Mode, st.Uid, err)
-	}
-}
-
-func TestSharesFor9pAreMountedWithTheirLimits(t *testing.T) {
-	testns.Private(t)
-	dir := testns.Folder(t)
-	source := testns.Dir(t, dir+"/source")
-	testns.File(t, source+"/file", "shared")
-	s := &shares{Path: testns.Dir(t, dir+"/shares"), Folders: []hostdir.Folder{{Source: source, Readonly: true}}}
-	connections, err := s.start("", nil)
-	if err != nil || len(connections) != 0 || !s.isNineP() {
-		t.Fatalf("%v, %v", connections, err)
-	}
-	if got := testns.Content(t, s.Path+"/0/file"); got != "shared" {
-		t.Errorf("the file is %q", got)
-	}
-	if err := os.WriteFile(s.Path+"/0/file", nil, 0o644); err == nil {
-		t.Error("a read-only share can be written")
-	}
-	v := &jail{Path: testns.Dir(t, dir+"/jail")}
-	if err := v.build(nil, s); err != nil {
-		t.Fatal(err)
-	}
-	if got := testns.Content(t, v.Path+"/shares/0/file"); got != "shared" {
-		t.Errorf("in the jail it is %q", got)
-	}
-	if connections, err := (*shares)(nil).start("", nil); err != nil || connections != nil {
-		t.Errorf("without shares: %v, %v", connections, err)
-	}
-}
-
-func TestTheJailsAttributesGiveQemuAnIDOfItsOwn(t *testing.T) {
-	j := &vmJob{}
-	if got, err := j.attributes(); err != nil || got.Cloneflags != 0 || got.Chroot != "" || !got.Setsid {
-		t.Errorf("without a jail: %+v, %v", got, err)
-	}
-	testns.Private(t)
-	j.Jail = &jail{Path: testns.Dir(t, testns.Folder(t)+"/jail"), ID: 300_000}
-	got, err := j.attributes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const wanted = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
-	if got.Cloneflags != wanted || got.Chroot != j.Jail.Path || got.Credential.Uid != insideID || len(got.UidMappings) != 1 ||
-		got.UidMappings[0] != (syscall.SysProcIDMap{ContainerID: insideID, HostID: 300_000, Size: 1}) {
-		t.Errorf("%+v", got)
-	}
-}
-
 // fakeMonitor answers QMP commands and writes to the descriptor that getfd brings, as QEMU does.
-func fakeMonitor(t *testing.T, path string, statuses ...string) <-chan []string {
-	t.Helper()
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands := make(chan []string, 1)
-	go func() {
-		defer listener.Close()
-		conn, err := listener.AcceptUnix()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		var seen []string
-		defer func() { commands <- seen }()
-		fmt.Fprintln(conn, `{"QMP":{}}`)
-		buffer, oob := make([]byte, 4096), make([]byte, 64)
-		for {
-			n, oobn, _, _, err := conn.ReadMsgUnix(buffer, oob)
-			if err != nil || n == 0 {
-				return
-			}
-			command := struct {
-				Execute string `json:"execute"`
-			}{}
-			if json.Unmarshal(buffer[:n], &command) != nil {
-				return
-			}
-			seen = append(seen, command.Execute)
-			if messages, err := syscall.ParseSocketControlMessage(oob[:oobn]); err == nil && len(messages) == 1 {
-				fds, _ := syscall.ParseUnixRights(&messages[0])
-				syscall.Write(fds[0], []byte("memory"))
-				syscall.Close(fds[0])
-			}
-			fmt.Fprintln(conn, `{"event":"STOP"}`)
-			switch {
-			case command.Execute == "query-migrate" && len(statuses) > 0:
-				fmt.Fprintf(conn, `{"return":{"status":%q,"error-desc":"why"}}`+"\n", statuses[0])
-				statuses = statuses[1:]
-			case command.Execute == "migrate" && len(statuses) == 0:
-				fmt.Fprintln(conn, `{"error":{"desc":"cannot migrate"}}`)
-			default:
-				fmt.Fprintln(conn, `{"return":{}}`)
-			}
-		}
-	}()
-	return commands
-}
-
-func takeSnapshot(t *testing.T, dir string) (string, error) {
-	t.Helper()
-	cmd := exec.Command("/proc/self/exe", "snapshot")
-	cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"monitor":%q,"file":%q,"deadline_ms":10000}`+"\n", dir+"/m", dir+"/snapshot"))
-	output, err := cmd.CombinedOutput()
-	return string(output), err
-}
-
-func TestASnapshotIsWrittenThroughADescriptor(t *testing.T) {
-	dir := t.TempDir()
-	commands := fakeMonitor(t, dir+"/m", "active", "completed")
-	if output, err := takeSnapshot(t, dir); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	if got := testns.Content(t, dir+"/snapshot"); got != "memory" {
-		t.Errorf("the file holds %q", got)
-	}
-	want := "qmp_capabilities getfd migrate-set-parameters migrate query-migrate query-migrate"
-	if got := strings.Join(<-commands, " "); got != want {
-		t.Errorf("the commands are %q, want %q", got, want)
-	}
-}
-
-func TestASnapshotThatFailsSaysWhy(t *testing.T) {
-	for want, statuses := range map[string][]string{"failed: why": {"active", "failed"}, "cannot migrate": nil} {
-		dir := t.TempDir()
-		fakeMonitor(t, dir+"/m", statuses...)
-		if output, err := takeSnapshot(t, dir); err == nil || !strings.Contains(output, want) {
-			t.Errorf("%s: %v: %s", want, err, output)
-		}
-	}
-	if output, err := takeSnapshot(t, t.TempDir()); err == nil || !strings.Contains(output, "open monitor") {
-		t.Errorf("no monitor: %v: %s", err, output)
-	}
-}
-
-func TestATapJoinsItsBridgeAndGoesWithItsDescriptor(t *testing.T) {
-	testns.Root(t)
-	if _, err := openTap("no-such-bridge"); err == nil || !strings.Contains(err.Error(), "find bridge") {
-		t.Errorf("no bridge: %v", err)
-	}
-	if output, err := exec.Command("ip", "link", "add", "sgtestbr0", "type", "bridge").CombinedOutput(); err != nil {
-		t.Skipf("no bridges here: %v: %s", err, output)
-	}
-	defer exec.Command("ip", "link", "delete", "sgtestbr0").Run()
-	tap, err := openTap("sgtestbr0")
-	if err != nil {
-		t.Skipf("no taps here: %v", err)
-	}
-	ports := func() int {
-		entries, _ := os.ReadDir("/sys/class/net/sgtestbr0/brif")
-		return len(entries)
-	}
-	if got := ports(); got != 1 {
-		t.Errorf("the bridge has %d ports", got)
-	}
-	tap.Close()
-	if got := ports(); got != 0 {
-		t.Errorf("after the end the bridge has %d ports", got)
-	}
-}
-
-func TestTheTimeStampCounterIsMeasured(t *testing.T) {
-	first, second := TSCKhz(), TSCKhz()
-	if timestamp() == 0 {
-		if first != 0 {
-			t.Errorf("without a counter: %d", first)
-		}
-		return
-	}
-	if first < 100_000 || float64(first)/float64(second) > 1.05 || float64(second)/float64(first) > 1.05 {
-		t.Errorf("%d kHz, then %d kHz", first, second)
-	}
-}

@@ -73,9 +73,12 @@ describe.each(Object.entries(SCHEMAS))('the golden file %s', (name, schema) => {
   })
 })
 
-it.each(Object.entries(SCHEMAS).filter(([name]) => name !== 'guest-stats'))('%s is refused with an unknown field', (name, schema) => {
-  expect(schema.safeParse({ ...(read(name) as object), unknown: 1 }).success).toBe(false)
-})
+it.each(Object.entries(SCHEMAS).filter(([name]) => name !== 'guest-stats'))(
+  '%s is refused with an unknown field',
+  (name, schema) => {
+    expect(schema.safeParse({ ...(read(name) as object), unknown: 1 }).success).toBe(false)
+  },
+)
 
 it('statistics of a guest of a later version are accepted', () => {
   expect(GuestStats.safeParse({ ...(read('guest-stats') as object), unknown: 1 }).success).toBe(true)
