@@ -55,10 +55,12 @@ describe('the packages as they are published', () => {
   })
 
   it.each([
-    ['x64', 0x3e],
-    ['arm64', 0xb7],
-  ])('bring a static runner for %s', (machine, code) => {
-    const elf = readFileSync(join(app, `node_modules/@sandglass/daemon/runner/linux-${machine}`))
+    ['x64', 'runner', 0x3e],
+    ['x64', 'launcher', 0x3e],
+    ['arm64', 'runner', 0xb7],
+    ['arm64', 'launcher', 0xb7],
+  ])('bring a static program for %s: %s', (machine, program, code) => {
+    const elf = readFileSync(join(app, `node_modules/@sandglass/daemon/runner/linux-${machine}`, program))
     expect(elf.subarray(0, 4).toString('latin1')).toBe('\x7fELF')
     expect(elf.readUInt16LE(18)).toBe(code)
     expect(segmentTypes(elf)).not.toContain(PT_INTERP)
@@ -94,7 +96,7 @@ describe('the packages as they are published', () => {
   })
 
   it('say what is missing when they come without a runner for this machine', async () => {
-    const runner = join(app, `node_modules/@sandglass/daemon/runner/linux-${process.arch}`)
+    const runner = join(app, `node_modules/@sandglass/daemon/runner/linux-${process.arch}/runner`)
     const home = await CliHome.open({ program: join(app, 'node_modules/.bin/sandglass'), path: PATH })
     renameSync(runner, `${runner}.away`)
     try {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The program of the daemon: `serve` (the default) and `doctor`. Only this file reads the environment and the arguments.
-import { existsSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -9,7 +9,7 @@ import { CONFIG_KEYS } from './config/keys.ts'
 import { type Loaded, loadConfig } from './config/load.ts'
 import { printedConfig } from './config/print.ts'
 import { diskPolicy } from './data-dir/disk-policy.ts'
-import { findRunner } from './runner-binary.ts'
+import { findRunner, missingProgram } from './runner-binary.ts'
 import { tellSystemdReady } from './systemd-ready.ts'
 
 const NODE_NEEDED = 24
@@ -96,16 +96,17 @@ async function serve(loaded: Loaded): Promise<void> {
 async function doctor(loaded: Loaded, isJson: boolean): Promise<void> {
   const { runChecks, formatReport, withTemporaryDataDir } = await import('./doctor/doctor.ts')
   const report = await withTemporaryDataDir(loaded.dataDir, async folder =>
-    // No backend can be opened without the runner, so the report is about the runner alone.
-    runChecks({ loaded, backends: existsSync(RUNNER.path) ? await openBackends(loaded, folder) : [], runner: RUNNER }),
+    // No backend can be opened without its programs, so the report is about those alone.
+    runChecks({ loaded, backends: missingProgram(RUNNER) === null ? await openBackends(loaded, folder) : [], runner: RUNNER }),
   )
   process.stdout.write(isJson ? `${JSON.stringify(report, null, 2)}\n` : formatReport(report))
   process.exitCode = report.ok ? 0 : 3
 }
 
 async function openBackends({ config }: Loaded, dataDir: string) {
-  if (!existsSync(RUNNER.path))
-    throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'of any kind', why: `${RUNNER.path} is missing; ${RUNNER.fix}` })
+  const missing = missingProgram(RUNNER)
+  if (missing !== null)
+    throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'of any kind', why: `${missing} is missing; ${RUNNER.fix}` })
   const [{ openOci }, { openDocker }, { openMicrovm }] = await Promise.all([
     import('./backends/oci/backend.ts'),
     import('./backends/docker/backend.ts'),
