@@ -15,12 +15,13 @@ import (
 	"sandglass/runner/internal/testns"
 )
 
-// The tests use a temporary folder in place of a cgroup filesystem: its files keep what is written to them, as those of the kernel do.
+// The tests use a temporary folder in place of a cgroup filesystem. Its files are made beforehand, as the kernel does.
 
 func TestEnterMakesTheGroupEnablesItsControllersAndJoins(t *testing.T) {
 	root := t.TempDir()
 	g := Group{Dir: root + "/daemon/machine", Enable: "+memory", Join: true}
 	testns.File(t, testns.Dir(t, root+"/daemon")+"/"+subtreeControl, "")
+	testns.File(t, testns.Dir(t, g.Dir)+"/cgroup.procs", "")
 	if err := Enter([]Group{g, {Dir: root + "/other"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +41,7 @@ func TestControllersAreEnabledInTheGrandparentIfTheParentRefuses(t *testing.T) {
 	parent := testns.Dir(t, root+"/daemon")
 	// A folder in place of the file: every write fails, as in a parent whose own parent has the controllers disabled.
 	testns.Dir(t, parent+"/"+subtreeControl)
+	testns.File(t, root+"/"+subtreeControl, "")
 	g := &Group{Dir: parent + "/machine", Enable: "+pids"}
 	if err := g.create(); err == nil || !strings.Contains(err.Error(), "enable controllers") {
 		t.Errorf("got %v", err)
@@ -54,6 +56,7 @@ func TestALimitThatTheKernelDoesNotKeepIsAnError(t *testing.T) {
 	if err := os.Symlink("/dev/null", dir+"/memory.max"); err != nil {
 		t.Fatal(err)
 	}
+	testns.File(t, dir+"/pids.max", "max\n")
 	for name, c := range map[string]struct {
 		group Group
 		want  string
@@ -73,6 +76,9 @@ func TestDeviceRulesAreReadBack(t *testing.T) {
 	dir := t.TempDir()
 	rules := []string{"c 1:3 rw", "c 1:5 rw"}
 	g := Group{Dir: dir, Devices: rules}
+	for _, file := range []string{"devices.deny", "devices.allow"} {
+		testns.File(t, dir+"/"+file, "")
+	}
 	for name, c := range map[string]struct{ list, want string }{
 		"as written":  {"c 1:3 rw\nc 1:5 rw\n", ""},
 		"one more":    {"c 1:3 rw\nc 1:5 rw\nc 1:1 rw\n", "allows"},
@@ -132,6 +138,7 @@ func TestRemoveKillsTheMembersAndThaws(t *testing.T) {
 		t.Fatal("a process of another group was killed")
 	case <-time.After(20 * time.Millisecond):
 	}
+	testns.File(t, dir+"/cgroup.freeze", "1")
 	g := Group{Dir: dir, Thaw: &Setting{"cgroup.freeze", "0"}} // an empty name is that of every process
 	g.Kill()
 	if err := <-ended; err == nil {
