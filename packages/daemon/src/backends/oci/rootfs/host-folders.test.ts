@@ -135,7 +135,7 @@ describe('a folder of the host', () => {
     symlinkSync(join(dataDir, 'secret'), source)
     await expect(backend.start(spec, soon())).rejects.toMatchObject({
       code: 'START_FAILED',
-      message: expect.stringContaining('a link leads to it'),
+      message: expect.stringContaining('its path contains a link'),
     })
     expect(await backend.residents()).toEqual([])
   })
