@@ -1,6 +1,6 @@
 // What each backend guarantees: the titles of the conformance suite, and what is left out of it with the reason.
 
-import * as without from '../../packages/daemon/src/backends/conformance/limitations.ts'
+import * as without from '../../packages/daemon/src/backends/limitations.ts'
 import { CHECKS } from '../../packages/daemon/src/backends/conformance/suite.ts'
 import { page, table } from './markdown.ts'
 

@@ -1,7 +1,7 @@
 // The conformance suite in a process of its own.
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { RUNSC } from '../../../packages/daemon/src/backends/conformance/limitations.ts'
+import { RUNSC } from '../../../packages/daemon/src/backends/limitations.ts'
 import { report } from './report.ts'
 import { CLONE, NODE } from './run.ts'
 

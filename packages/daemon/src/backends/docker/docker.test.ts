@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { DOCKER } from '../conformance/limitations.ts'
+import { DOCKER } from '../limitations.ts'
 import { conformance } from '../conformance/suite.ts'
 import { dockerContext } from './context.fixture.ts'
 

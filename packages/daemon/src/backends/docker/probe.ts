@@ -4,7 +4,7 @@ import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
 import { findProgram } from '../../lib/find-program.ts'
 import type { LimitKind, Probe } from '../backend.ts'
-import { WITHOUT_QUOTA } from '../conformance/limitations.ts'
+import { WITHOUT_QUOTA } from '../limitations.ts'
 import { engineMessage, isNoAnswer } from './engine/engine.ts'
 
 /** The fields of `docker info` that are used. Engines omit what they do not know. */

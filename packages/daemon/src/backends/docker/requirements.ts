@@ -1,6 +1,6 @@
 // Refuses requirements that no container can meet, before a session is created.
 import type { MachineRequirements } from '../backend.ts'
-import { NOBODY_ROOT } from '../conformance/limitations.ts'
+import { NOBODY_ROOT } from '../limitations.ts'
 import { unsupported } from '../machine/refusals.ts'
 
 /** `isLocal`: the engine is on the daemon's machine. */

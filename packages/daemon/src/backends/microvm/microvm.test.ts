@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { afterAll } from 'vitest'
-import { MICROVM } from '../conformance/limitations.ts'
+import { MICROVM } from '../limitations.ts'
 import { conformance } from '../conformance/suite.ts'
 import { openMicrovm } from './backend.ts'
 import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'

@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
-import { ORDINARY_USER, RUNSC } from '../conformance/limitations.ts'
+import { ORDINARY_USER, RUNSC } from '../limitations.ts'
 import { missingPrograms } from '../conformance/programs.ts'
 import { report } from '../conformance/report.ts'
 import type { Subject } from '../conformance/subject.ts'

@@ -9,7 +9,7 @@ import { type CgroupLayout, GROUP_NAME, parentName } from '../../cgroups/layout.
 import { traces } from '../../conformance/host-view.ts'
 import { KERNEL } from '../../conformance/kernel.ts'
 import { LIFECYCLE } from '../../conformance/lifecycle.ts'
-import { WITHOUT_SYS_RESOURCE } from '../../conformance/limitations.ts'
+import { WITHOUT_SYS_RESOURCE } from '../../limitations.ts'
 import { LIMITS_HOLD } from '../../conformance/limits.ts'
 import { boxOf, inBox, said, specOf, until } from '../../conformance/subject.ts'
 import { openOci } from '../backend.ts'
