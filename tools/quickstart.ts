@@ -60,7 +60,7 @@ async function firstSession(allowUnenforced: readonly string[] = []): Promise<{ 
   }
 }
 
-/** With oci, whatever its limits here; with what this machine can run where oci cannot. */
+/** Uses oci, even if it cannot enforce every limit here; `auto` where oci is unavailable. */
 async function createSomehow(daemon: PrivateDaemon): Promise<Session> {
   try {
     return await create(daemon, 'oci')

@@ -56,7 +56,7 @@ test('doctor lists every runtime with its version, or why it does not work', asy
       expect.objectContaining({
         name: 'backend oci: runtime absent',
         status: 'missing',
-        detail: expect.stringContaining('not there'),
+        detail: expect.stringContaining('does not exist'),
       }),
     ]),
   )

@@ -29,7 +29,7 @@ afterAll(async () => {
 })
 
 describe.runIf(isRoot)('on a small disk', () => {
-  test('a session that its disk would be too large for is refused, and leaves no row', async () => {
+  test('a session whose disk does not fit on the host is refused and not stored', async () => {
     const first = await daemon.create()
     const refused = await daemon.call('POST', '/v1/sessions', {})
     expect([refused.status, refused.json().error]).toMatchObject([

@@ -1,7 +1,7 @@
 // What each backend guarantees: the titles of the conformance suite, and what is left out of it with the reason.
 
-import * as without from '../../packages/daemon/src/backends/limitations.ts'
 import { CHECKS } from '../../packages/daemon/src/backends/conformance/suite.ts'
+import * as without from '../../packages/daemon/src/backends/limitations.ts'
 import { page, table } from './markdown.ts'
 
 type Column = { name: string; without: Readonly<Record<string, string>> }

@@ -236,7 +236,7 @@ func TestABrokenArchiveIsAnInvalidRequest(t *testing.T) {
 	}
 }
 
-func TestAnyNameSurvives(t *testing.T) {
+func TestNamesOfAnyBytesAreKept(t *testing.T) {
 	f := newFileFixture(t)
 	names := []string{"new\nline", "not\xffutf8", "ünïcode", " space ", "-dash", "tab\t", "\x1b[31m", "..."}
 	for _, name := range names {

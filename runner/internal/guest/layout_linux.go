@@ -23,8 +23,8 @@ type folder struct {
 	owner int
 }
 
-// makeBaseLayer makes the topmost layer of every root: the mount points that a session needs, whatever the image has.
-func makeBaseLayer() error {
+// makeMountPointLayer makes the topmost layer of every root: the mount points that a session needs, whatever the image has.
+func makeMountPointLayer() error {
 	folders := []folder{{"", 0o755, 0}}
 	for _, name := range []string{"/workspace", "/home", "/home/sandbox", "/etc", "/proc", "/sys", "/dev", "/run", "/.sandglass"} {
 		folders = append(folders, folder{name, 0o755, 0})

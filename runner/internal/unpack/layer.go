@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// A layer is a layer that is being unpacked. Paths are absolute: the target folder is the root of this process.
+// A layer unpacks one layer into the folder that is now the root. Paths are absolute: the target folder is the root of this process.
 type layer struct {
 	opaque     string // name of the attribute that hides the content of a folder in lower layers
 	maxBytes   int64

@@ -136,7 +136,7 @@ func TestNothingGetsOutOfTheLayer(t *testing.T) {
 }
 
 // SECURITY: links are followed, but inside the layer, whatever they say.
-func TestLinksLeadNowhereButIntoTheLayer(t *testing.T) {
+func TestLinksAreFollowedOnlyInsideTheLayer(t *testing.T) {
 	parent := t.TempDir()
 	if err := os.WriteFile(filepath.Join(parent, "outside"), []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,6 @@ it('a size is read with and without a unit, in any case', () => {
   ])
 })
 
-it('what is no size is not guessed at', () => {
+it('text that is not a size is refused', () => {
   expect(['', 'lots', '-1', '1e3', '2TB', 'GB', '2 G B', '512kb'].map(parseMegabytes)).toEqual(Array(8).fill(undefined))
 })

@@ -217,7 +217,7 @@ export interface Backend {
    */
   diskSpace?(isFresh?: boolean): Promise<DiskSpace>
   /** Ids of all sessions of which this backend has anything: a running machine, a disk, or the rest of a crash. Called when a daemon starts. */
-  residents(): Promise<string[]>
+  sessionIds(): Promise<string[]>
   /** What the machine printed while it last started, for `GET …/logs`; null when nothing was printed or it is gone. The caller reads or destroys it. */
   bootLog(id: string): Promise<Readable | null>
   /** Ends whatever runs under this id and removes its disk and folder. Idempotent. Called when a session ends; a failure can be retried. */

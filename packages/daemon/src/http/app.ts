@@ -11,7 +11,7 @@ import type { Api, Call, Handlers } from './api.ts'
 import { sendError, sessionOf, whileClosing } from './errors.ts'
 import { handlersOf } from './handlers.ts'
 import { reply } from './reply.ts'
-import { createAdmission } from './requests/admission.ts'
+import { createAccessCheck } from './requests/access.ts'
 import { watchBody } from './requests/body-deadline.ts'
 import { LargeBodies } from './requests/large-bodies.ts'
 import type { Upgrades } from './streams/upgrade.ts'
@@ -35,11 +35,11 @@ export function createApp(api: Api, upgrades: Upgrades): FastifyInstance {
     routerOptions: { maxParamLength: 3 * LIMITS.image_reference.max },
     frameworkErrors: (error, request, response) => refusePath(error, request, response as FastifyReply),
   })
-  const admission = createAdmission(api)
+  const checkAccess = createAccessCheck(api)
   const { httpSeconds } = api.context.metrics
   const logOf = (request: FastifyRequest) => api.context.log.child({ requestId: request.id })
 
-  // SECURITY: admission comes before the body is read, and also for paths that do not exist.
+  // SECURITY: the access check comes before the body is read, and also for paths that do not exist.
   app.addHook('onRequest', async (request, response) => {
     const { name } = request.routeOptions.config
     if (admit(request, response, name ? ROUTES[name] : null) === 'preflight') return response.code(204).send()
@@ -88,7 +88,7 @@ export function createApp(api: Api, upgrades: Upgrades): FastifyInstance {
   return app
 
   function admit(request: FastifyRequest, response: FastifyReply, route: Route | null) {
-    return admission(request, response, route, upgrades.has(request.raw))
+    return checkAccess(request, response, route, upgrades.has(request.raw))
   }
 
   /** Fastify runs no hooks for a path that it cannot decode, such as /%ff. */

@@ -4,7 +4,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises'
 import type { z } from 'zod'
 import { isMissing } from './missing-file.ts'
 
-/** Null when there is none, or what is there is not that. */
+/** Null if the file is missing or does not match the schema. */
 export async function readJson<T>(path: string, schema: z.ZodType<T>): Promise<T | null> {
   try {
     return schema.safeParse(JSON.parse(await readFile(path, 'utf8'))).data ?? null

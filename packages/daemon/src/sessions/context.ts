@@ -12,7 +12,7 @@ import type { Store } from '../store/open.ts'
 import type { Changes } from './changes.ts'
 import type { Leases } from './lease/lease.ts'
 import type { Leftover } from './lifecycle/leftovers.ts'
-import type { Preparations } from './lifecycle/progress.ts'
+import type { Preparations } from './lifecycle/prepare-image.ts'
 import type { LiveSessions } from './live.ts'
 import type { Metrics } from './metrics.ts'
 

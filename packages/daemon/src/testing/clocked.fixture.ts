@@ -1,5 +1,5 @@
 // For tests: a daemon whose clock only moves when the test advances it.
-import { expireDue } from '../sessions/lease/expire.ts'
+import { expireDue } from '../sessions/lease/reaper.ts'
 import { daemonFixture, type FixtureOptions, type TestDaemon } from './daemon.fixture.ts'
 
 export type Clocked = { daemon: TestDaemon; pass(seconds: number): Promise<void> }

@@ -58,7 +58,7 @@ export async function daemonFixture(options: FixtureOptions = {}): Promise<TestD
   const daemon = await startDaemon({ loaded, backends, log, ...(options.now ? { now: options.now } : {}) })
   onTestFinished(async () => {
     await daemon.close().catch(() => undefined) // a test may have closed it
-    for (const backend of daemon.context.backends.values()) for (const id of await backend.residents()) await backend.discard(id)
+    for (const backend of daemon.context.backends.values()) for (const id of await backend.sessionIds()) await backend.discard(id)
   })
   const url = daemon.addresses.find(a => a.startsWith('http')) ?? ''
   const request = (path: string, init: RequestInit = {}) =>

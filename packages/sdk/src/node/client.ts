@@ -2,7 +2,7 @@ import { SandboxClient as WebClient } from '../client.ts'
 import type { ClientOptions } from '../transport/transport.ts'
 import { nodeFetch, unixFetch } from './fetch.ts'
 import { forward } from './forward.ts'
-import { type Starting, starting } from './starting.ts'
+import { type Starting, starting } from './start-once.ts'
 import { upgradeTo } from './upgrade.ts'
 import { webSocketOver } from './web-socket.ts'
 

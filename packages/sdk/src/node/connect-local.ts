@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { DATA_FILES, SandglassError } from '@sandglass/contract/tables'
 import type { ClientOptions } from '../transport/transport.ts'
 import { connectSocket, type SandboxClient } from './client.ts'
-import { type Starting, starting } from './starting.ts'
+import { type Starting, starting } from './start-once.ts'
 
 /** Not imported: see fetch.ts. */
 const { readFileSync } = process.getBuiltinModule('node:fs')

@@ -95,7 +95,7 @@ func TestARuntimeThatFailsIsAnErrorWithItsOutput(t *testing.T) {
 	}
 }
 
-func TestARuntimeThatIsKilledIsToldApart(t *testing.T) {
+func TestAKilledRuntimeIsReportedAsKilled(t *testing.T) {
 	testns.Root(t)
 	dir, r := newRuntime(t)
 	if err := r.cmd.Process.Kill(); err != nil {

@@ -33,7 +33,7 @@ export const LIFECYCLE: Record<string, Check> = {
       await box.machine.stop()
       await box.machine.stop()
       expect(await box.machine.isRunning()).toBe(false)
-      expect(await backend.residents()).toContain(box.machine.id)
+      expect(await backend.sessionIds()).toContain(box.machine.id)
       const again = boxOf(await backend.start(box.spec, startsInTime(subject)), box.spec, subject)
       expect((await again.run('cat f ~/h; readlink d/g; stat -c %U:%a d')).output).toBe('kept\nmine\nf\nsandbox:700')
       again.link.close()
@@ -80,7 +80,7 @@ export const LIFECYCLE: Record<string, Check> = {
     box.link.close()
     await box.machine.destroy()
     expect(traces(spec.id)).toEqual([])
-    expect(await backend.residents()).not.toContain(spec.id)
+    expect(await backend.sessionIds()).not.toContain(spec.id)
     expect(await box.machine.isRunning()).toBe(false)
     await box.machine.destroy()
     await backend.discard(spec.id)
@@ -112,7 +112,7 @@ export const LIFECYCLE: Record<string, Check> = {
       await delay(afterMs)
       abort.abort()
       await started
-      expect(await backend.residents()).not.toContain(spec.id)
+      expect(await backend.sessionIds()).not.toContain(spec.id)
       expect(traces(spec.id)).toEqual([])
     }
   },
@@ -145,7 +145,7 @@ export const LIFECYCLE: Record<string, Check> = {
     box.link.close()
     await machine.destroy()
     expect(traces(spec.id)).toEqual([])
-    expect(await backend.residents()).not.toContain(spec.id)
+    expect(await backend.sessionIds()).not.toContain(spec.id)
   },
 
   'discard removes everything that a daemon killed during a start left behind': async (_, subject) => {
@@ -159,8 +159,8 @@ export const LIFECYCLE: Record<string, Check> = {
       const orphans = await killDaemon(child)
       const next = await subject.open()
       await startIsOver(next, spec.id, orphans, OVER_MS * patience)
-      for (const id of await next.residents()) if (id === spec.id) await next.discard(id)
-      expect(await next.residents()).not.toContain(spec.id)
+      for (const id of await next.sessionIds()) if (id === spec.id) await next.discard(id)
+      expect(await next.sessionIds()).not.toContain(spec.id)
       await until('nothing with its id is left', () => traces(spec.id).length === 0)
     }
   },

@@ -18,5 +18,5 @@ export async function report(
     )
     process.stdout.write(`${JSON.stringify({ title, error, ms: Math.round(performance.now() - began) })}\n`)
   }
-  for (const id of await backend.residents()) await backend.discard(id)
+  for (const id of await backend.sessionIds()) await backend.discard(id)
 }

@@ -32,7 +32,7 @@ export function conformance(name: string, subject: Subject, without: Readonly<Re
       backend = await subject.open()
     })
     afterAll(async () => {
-      for (const id of (await backend?.residents()) ?? []) await backend?.discard(id)
+      for (const id of (await backend?.sessionIds()) ?? []) await backend?.discard(id)
     })
     test('every exception names a check and a reason', () => {
       for (const [check, reason] of Object.entries(without)) {

@@ -145,7 +145,7 @@ class DockerBackend implements Backend {
     this.#scratchRemoved ??= removeScratch(this.#imagesDir)
     await this.#scratchRemoved
     const found: Machine[] = []
-    for (const id of await this.residents()) {
+    for (const id of await this.sessionIds()) {
       const engine = await this.#available()
       const record = await readRecord(this.#folder(id))
       if (record === null) continue
@@ -159,7 +159,7 @@ class DockerBackend implements Backend {
   }
 
   /** A session's folder exists before its container and is removed after it, so the engine need not be asked. */
-  async residents(): Promise<string[]> {
+  async sessionIds(): Promise<string[]> {
     await mkdir(this.#sessionsDir, { recursive: true, mode: 0o700 })
     return (await sessionFolders(this.#sessionsDir, this.name)).filter(isMachineId)
   }

@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { DOCKER } from '../limitations.ts'
 import { missingPrograms } from '../conformance/programs.ts'
 import { report } from '../conformance/report.ts'
 import { inBox, type Subject } from '../conformance/subject.ts'
+import { DOCKER } from '../limitations.ts'
 import { openDocker } from './backend.ts'
 
 const [endpoint = '', runtime = '', ...wanted] = process.argv.slice(2)

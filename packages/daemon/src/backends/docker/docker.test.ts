@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
-import { DOCKER } from '../limitations.ts'
 import { conformance } from '../conformance/suite.ts'
+import { DOCKER } from '../limitations.ts'
 import { dockerContext } from './context.fixture.ts'
 
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))

@@ -30,7 +30,7 @@ it('without an engine nothing starts, and the probe has a fix', async () => {
   // dockerd is installed, because the tests use it.
   expect(probe.fix).toMatch(/^start the engine \(sudo (systemctl start docker|dockerd)\)/)
   await expect(backend.start(specOf(subject), soon())).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
-  expect(await backend.residents()).toEqual([])
+  expect(await backend.sessionIds()).toEqual([])
 })
 
 it('an engine is used as soon as it becomes available', async () => {
@@ -73,7 +73,7 @@ it('a writable root is refused', async () => {
   }
   await expect(backend.checkRequirements?.(spec)).rejects.toMatchObject(refusal)
   await expect(backend.start(spec, soon())).rejects.toMatchObject(refusal)
-  expect(await backend.residents()).toEqual([])
+  expect(await backend.sessionIds()).toEqual([])
 })
 
 it('a container that somebody removed is reported as stopped, and its files are there after the next start', async () => {
@@ -236,7 +236,7 @@ it('a host folder is mounted read-only, and a link in its place makes the start 
   symlinkSync('/etc', shared)
   const failing = specOf(subject, { mounts: spec.mounts })
   await expect(backend.start(failing, soon())).rejects.toMatchObject({ code: 'START_FAILED' })
-  expect(await backend.residents()).not.toContain(failing.id)
+  expect(await backend.sessionIds()).not.toContain(failing.id)
   await backend.discard(failing.id)
   expect(existsSync(join(dataDir, 'sessions', failing.id))).toBe(false)
 })

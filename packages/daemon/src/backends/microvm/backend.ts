@@ -14,7 +14,7 @@ import { isAlive } from '../machine/process-state.ts'
 import { unsupported } from '../machine/refusals.ts'
 import { keepLogAlone, sessionFolders } from '../machine/session-folders.ts'
 import { pruneBoot } from './boot/boot-files.ts'
-import { bringUp, startFailure } from './boot/bring-up.ts'
+import { startFailure, startMachine } from './boot/start-machine.ts'
 import { removeTemporaryFiles } from './cached-files.ts'
 import { type ImageDisk, ImageDisks } from './disks/image-disks.ts'
 import { SessionDisks } from './disks/session-disk.ts'
@@ -120,7 +120,7 @@ class MicrovmBackend implements Backend {
     await removeTemporaryFiles(this.#paths)
   }
 
-  async residents(): Promise<string[]> {
+  async sessionIds(): Promise<string[]> {
     await mkdir(this.#paths.sessions, { recursive: true, mode: 0o700 })
     return (await sessionFolders(this.#paths.sessions, this.name)).filter(this.#paths.isId)
   }
@@ -163,7 +163,7 @@ class MicrovmBackend implements Backend {
       const [paths, options, disks, snapshots] = [this.#paths, this.#options, this.#disks, this.#snapshots]
       const start = { host, paths, options, disks, snapshots, spec, record, image }
       const state = await this.#starts.run(async () => {
-        return await bringUp(start, AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)]))
+        return await startMachine(start, AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)]))
       })
       return this.#machine(record, state)
     } catch (error) {
@@ -198,7 +198,7 @@ class MicrovmBackend implements Backend {
   }
 
   async #records(): Promise<MicrovmRecord[]> {
-    const records = await Promise.all((await this.residents()).map(id => readRecord(this.#paths.session(id))))
+    const records = await Promise.all((await this.sessionIds()).map(id => readRecord(this.#paths.session(id))))
     return records.filter(record => record !== null)
   }
 

@@ -9,7 +9,7 @@ import { type HostProcess, hostProcesses } from '../conformance/host-view.ts'
 import { specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
 import type { MicrovmOptions } from './probe.ts'
-import { guestMemoryMb } from './qemu/qemu-args.ts'
+import { guestMemoryMb } from './qemu/command-line.ts'
 
 const root = fileURLToPath(new URL('../../../../../', import.meta.url))
 const shared = join(root, '.cache', 'microvm', 'images')

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { afterAll } from 'vitest'
-import { MICROVM } from '../limitations.ts'
 import { conformance } from '../conformance/suite.ts'
+import { MICROVM } from '../limitations.ts'
 import { openMicrovm } from './backend.ts'
 import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 

@@ -16,8 +16,8 @@ import { UnusableKernel } from './boot/kernel-modules.ts'
 import type { DiskFormat, DiskTools } from './disks/session-disk.ts'
 import type { MicrovmPaths } from './paths.ts'
 import type { MachineGroups } from './qemu/cgroups.ts'
+import type { Accel } from './qemu/command-line.ts'
 import { type JailIds, jailIds, jailProblem } from './qemu/jail.ts'
-import type { Accel } from './qemu/qemu-args.ts'
 import { findVirtiofsd, type ShareProto } from './qemu/shares.ts'
 
 const run = promisify(execFile)

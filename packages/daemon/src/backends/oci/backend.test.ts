@@ -19,7 +19,7 @@ describe('the oci backend', () => {
     const backend = await openOci({ dataDir, runtime: '/no/such/crun', runnerPath })
     expect(await backend.probe()).toMatchObject({ available: false, fix: 'sudo apt-get install -y crun' })
     await expect(backend.start(specOf(subject), AbortSignal.timeout(5000))).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 
   it('refuses a data folder whose socket paths would be too long', () => {
@@ -35,7 +35,7 @@ describe('the oci backend', () => {
       writeFileSync(runtime, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
       const backend = await openOci({ dataDir, runtime, runnerPath })
       await expect(backend.start(specOf(subject), AbortSignal.timeout(10_000))).rejects.toThrow('something is wrong')
-      expect(await backend.residents()).toEqual([])
+      expect(await backend.sessionIds()).toEqual([])
     },
   )
 
@@ -73,9 +73,9 @@ describe('the oci backend', () => {
     const { id } = specOf(subject)
     mkdirSync(join(dataDir, 'sessions', id, 'logs'), { recursive: true })
     writeFileSync(join(dataDir, 'sessions', id, 'config.json'), '{"version":1,')
-    expect(await backend.residents()).toContain(id)
+    expect(await backend.sessionIds()).toContain(id)
     expect(await backend.recover()).toEqual([])
     await backend.discard(id)
-    expect(await backend.residents()).not.toContain(id)
+    expect(await backend.sessionIds()).not.toContain(id)
   })
 })

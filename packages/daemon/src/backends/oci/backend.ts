@@ -158,7 +158,7 @@ class OciBackend implements Backend {
     const { host } = this.#probed
     if (host === null) return []
     const found: Machine[] = []
-    for (const id of await this.residents()) {
+    for (const id of await this.sessionIds()) {
       const folder = this.#paths.session(id)
       const [record, state] = await Promise.all([readRecord(folder), readState(folder)])
       if (record !== null && state !== null && isAlive(state))
@@ -171,7 +171,7 @@ class OciBackend implements Backend {
     return await this.#space.read(isFresh)
   }
 
-  async residents(): Promise<string[]> {
+  async sessionIds(): Promise<string[]> {
     const [folders, runtimes] = await Promise.all([
       sessionFolders(this.#paths.sessions, this.name),
       readdir(this.#paths.runtimeRoot),
@@ -188,7 +188,7 @@ class OciBackend implements Backend {
       const folder = this.#paths.session(id)
       const record = await readRecord(folder)
       if (record === null) await this.#ending.endLost(this.#probed.host, () => this.#records())
-      if (!(await this.residents()).includes(id)) return
+      if (!(await this.sessionIds()).includes(id)) return
       await this.#ending.end(this.#probed.host, id, record, false)
       await rm(folder, { recursive: true, force: true })
       if (record !== null) this.#slots.release(record.slot)
@@ -227,7 +227,7 @@ class OciBackend implements Backend {
   }
 
   async #records(): Promise<MachineRecord[]> {
-    const found = await Promise.all((await this.residents()).map(id => readRecord(this.#paths.session(id))))
+    const found = await Promise.all((await this.sessionIds()).map(id => readRecord(this.#paths.session(id))))
     return found.filter(record => record !== null)
   }
 

@@ -4,10 +4,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
-import { ORDINARY_USER, RUNSC } from '../limitations.ts'
 import { missingPrograms } from '../conformance/programs.ts'
 import { report } from '../conformance/report.ts'
 import type { Subject } from '../conformance/subject.ts'
+import { ORDINARY_USER, RUNSC } from '../limitations.ts'
 import { openOci } from './backend.ts'
 import { inUserNamespace, userNamespaceArgv } from './users/enter-userns.ts'
 

@@ -58,7 +58,7 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher
     const own = mkdtempSync(join(dataDir, 'own-'))
     const backend = await openOci({ dataDir: own, runtime: 'auto', runnerPath })
     onTestFinished(async () => {
-      for (const id of await backend.residents()) await backend.discard(id)
+      for (const id of await backend.sessionIds()) await backend.discard(id)
     })
     const machine = await backend.start(specOf(subject), AbortSignal.timeout(20_000))
     const groups = () => lostGroups(usableCgroups(true, 'sandglass-test-trial') ?? never(), parentName(own), new Set())
@@ -91,7 +91,7 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a runtime 
     const own = mkdtempSync(join(dataDir, 'own-'))
     const backend = await openOci({ dataDir: own, runtime: 'auto', runnerPath })
     onTestFinished(async () => {
-      for (const id of await backend.residents()) await backend.discard(id)
+      for (const id of await backend.sessionIds()) await backend.discard(id)
     })
     await backend.start(specOf(subject), AbortSignal.timeout(20_000))
     process.kill(await waitingRuntime(own), 'SIGKILL')
@@ -117,7 +117,7 @@ describe('without the runtime that started it', () => {
     writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), runtime: ['/no/such/crun'] }))
     await next.discard(machine.id)
     expect(await machine.isRunning()).toBe(false)
-    expect(await next.residents()).not.toContain(machine.id)
+    expect(await next.sessionIds()).not.toContain(machine.id)
     expect(existsSync(join(dataDir, 'run/oci', machine.id))).toBe(false)
     expect(traces(machine.id)).toEqual([])
   })

@@ -14,7 +14,7 @@ const requirements: MachineRequirements = {
 const host: Host = {
   runtime: '/usr/local/bin/runsc',
   kind: 'runsc',
-  bornInGroups: true,
+  startsInCgroups: true,
   hiddenMounts: [],
   rootless: true,
   pool: { slots: 1, ranges: () => [] },

@@ -40,7 +40,7 @@ async function checkMount({ kind, rootless, noWritableRoot }: Host, { source, ta
     )
   if (rootless)
     throw unsupported(
-      'a writable mount as an ordinary user: its files could not be the user’s',
+      'a writable mount as an ordinary user: files that the session creates there would not belong to you',
       'run the daemon as root, or mount it read-only',
     )
   if (noWritableRoot !== null) throw unsupported(`a writable mount: ${noWritableRoot}`)

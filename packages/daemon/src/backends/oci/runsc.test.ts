@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
-import { RUNSC } from '../limitations.ts'
 import { inBox, specOf, until } from '../conformance/subject.ts'
 import { conformance } from '../conformance/suite.ts'
+import { RUNSC } from '../limitations.ts'
 import { openOci } from './backend.ts'
 
 const root = fileURLToPath(new URL('../../../../../', import.meta.url))
@@ -111,7 +111,7 @@ if (existsSync(runsc)) {
     const [other, spec] = [subjectOf(path), specOf(subject)]
     const backend = await other.open()
     await expect(backend.start(spec, AbortSignal.timeout(20_000))).rejects.toThrow('gave the sandbox the ids [65534 65534 1]')
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
     expect(traces(spec.id)).toEqual([])
     expect(readdirSync(join(dataDir, 'run')).filter(name => name.startsWith(spec.id))).toEqual([])
   })

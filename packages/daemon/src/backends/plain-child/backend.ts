@@ -70,7 +70,7 @@ export class PlainChildBackend implements Backend {
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     signal.throwIfAborted()
-    const hadDisk = (await this.residents()).includes(spec.id)
+    const hadDisk = (await this.sessionIds()).includes(spec.id)
     const folder = await this.#createFolder(spec.id)
     let child: ProcessId | null = null
     try {
@@ -89,12 +89,12 @@ export class PlainChildBackend implements Backend {
   }
 
   async recover(): Promise<Machine[]> {
-    const machines = await Promise.all((await this.residents()).map(id => this.#find(id)))
+    const machines = await Promise.all((await this.sessionIds()).map(id => this.#find(id)))
     const running = await Promise.all(machines.map(async m => (m && (await m.isRunning()) ? m : null)))
     return running.filter(m => m !== null)
   }
 
-  async residents(): Promise<string[]> {
+  async sessionIds(): Promise<string[]> {
     return await readdir(this.#folder)
   }
 

@@ -16,7 +16,7 @@ export async function plainChildFixture(): Promise<{ backend: PlainChildBackend;
   const folder = await mkdtemp(join(tmpdir(), 'sg-'))
   const backend = new PlainChildBackend({ forTests: true, folder, runnerPath: RUNNER_PATH })
   onTestFinished(async () => {
-    for (const id of await backend.residents()) await backend.discard(id)
+    for (const id of await backend.sessionIds()) await backend.discard(id)
     await rm(folder, { recursive: true, force: true })
   })
   return { backend, folder }

@@ -75,7 +75,7 @@ describe('the memory of large bodies', () => {
     expect(await Promise.all(replies)).toMatchObject(begun.map(() => ({ ok: true, size: 1 })))
   })
 
-  it('is waited for by contents of files that do not fit together, and by no other request', async () => {
+  it('makes file bodies that exceed it wait, and no other request', async () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const path = `/v1/sessions/${id}/fs/write`

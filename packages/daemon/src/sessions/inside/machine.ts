@@ -25,7 +25,7 @@ export async function sessionStats(context: SessionContext, ref: string): Promis
 
 const CARRIAGE_RETURN = 0x0d
 
-/** GET …/logs: what was printed while the machine started. Empty if there is none, but for a failed session: then it is the reason. */
+/** GET …/logs: what was printed while the machine started. If there is no log: the error of a failed session, else nothing. */
 export async function bootLog(context: SessionContext, ref: string): Promise<Readable> {
   const { id, backend, status, error_message } = await getSession(context, ref)
   const log = await context.backends.get(backend)?.bootLog(id)

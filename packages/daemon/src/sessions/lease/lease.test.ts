@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { clocked } from '../../testing/clocked.fixture.ts'
 import { type TestDaemon, until } from '../../testing/daemon.fixture.ts'
-import { sweep } from './expire.ts'
 import { flushLeases } from './lease.ts'
+import { sweep } from './reaper.ts'
 
 type Shown = { status: string; reason: string; expires_at: string; last_activity_at: string; ttl_seconds: number }
 const get = async (daemon: TestDaemon, id: string) => (await daemon.call('GET', `/v1/sessions/${id}`)).body as Shown
@@ -21,7 +21,7 @@ describe('a lease', () => {
     expect(await get(daemon, short.id)).toMatchObject({ status: 'timeout', reason: 'idle_ttl', expires_at: null })
     expect(await get(daemon, usual.id)).toMatchObject({ status: 'running', ttl_seconds: 1800 })
     const [backend] = daemon.context.backends.values()
-    expect(await backend?.residents()).toEqual([usual.id])
+    expect(await backend?.sessionIds()).toEqual([usual.id])
   })
 
   it('moves forward by the session’s own ttl with each activity', async () => {

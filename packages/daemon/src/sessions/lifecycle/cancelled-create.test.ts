@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { PlainChildBackend } from '../../backends/plain-child/backend.ts'
 import { RUNNER_PATH } from '../../backends/plain-child/plain-child.fixture.ts'
 import { daemonFixture, type TestDaemon, temporaryFolder, until } from '../../testing/daemon.fixture.ts'
-import { Preparations } from './progress.ts'
+import { Preparations } from './prepare-image.ts'
 
 class SlowBackend extends PlainChildBackend {
   readonly begun: PromiseWithResolvers<void>[] = []
@@ -49,7 +49,7 @@ test.each([undefined, 'key-1'])('a create with the key %s is aborted when its cl
   first.leave()
   expect(await first.reply).toBe('left')
   await until(() => backend.stopped === 1)
-  await until(() => daemon.logged.some(({ msg }) => msg === 'the client left before its answer'))
+  await until(() => daemon.logged.some(({ msg }) => msg === 'the client closed the connection before its reply'))
   expect(daemon.logged.filter(({ level }) => level === 'error')).toEqual([])
   expect(await total(daemon)).toBe(0)
   const second = create(daemon, 'box', key)

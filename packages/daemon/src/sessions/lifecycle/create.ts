@@ -9,7 +9,7 @@ import { requireDiskSpace, withDiskSpace } from '../placement/admission.ts'
 import { planCreate, type SessionPlan, withImage } from '../placement/plan.ts'
 import { insertRecord, type SessionRecord } from '../session-record.ts'
 import { bringUp, isRefusal, storeStartFailure } from './bring-up.ts'
-import { prepareImage } from './progress.ts'
+import { prepareImage } from './prepare-image.ts'
 import { transition } from './transition.ts'
 
 /** A pull over a slow line included. */
@@ -68,7 +68,7 @@ async function storeAndStart(context: SessionContext, planned: SessionPlan, requ
   } catch (error) {
     if (!isRefusal(error)) throw await storeStartFailure(context, plan.session, error, request.log)
     // An unavailable backend has started nothing and could not discard it.
-    if (!error.is('BACKEND_UNAVAILABLE')) await discardLog(plan, request.log)
+    if (!error.is('BACKEND_UNAVAILABLE')) await discardRefusedStart(plan, request.log)
     await deleteSession(context.store, plan.session.id)
     throw error
   }
@@ -85,7 +85,7 @@ async function store(context: SessionContext, plan: SessionPlan, { idempotency, 
 }
 
 /** A start that was refused late may have left a boot log, which no session would show. If this fails, reconcile removes it. */
-async function discardLog({ session, backend }: SessionPlan, log: Logger): Promise<void> {
+async function discardRefusedStart({ session, backend }: SessionPlan, log: Logger): Promise<void> {
   try {
     await backend.discard(session.id)
   } catch (err) {

@@ -4,7 +4,7 @@ import { SandglassError } from '@sandglass/contract'
 import type { SessionContext } from '../context.ts'
 import { findRecord, type SessionRecord } from '../session-record.ts'
 
-/** As long as the watch checks often. A sandbox that still runs after that is reported as lost. */
+/** Longer than the frequent checks of watch-machine.ts take. A sandbox that still runs after that is reported as lost. */
 const PATIENCE_MS = 3000
 
 /** Any other error is returned as it is. `ref` is the id or name in the call. */

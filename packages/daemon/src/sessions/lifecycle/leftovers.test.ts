@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Backend } from '../../backends/backend.ts'
 import { daemonFixture, plainChild, temporaryFolder, until } from '../../testing/daemon.fixture.ts'
-import { sweep } from '../lease/expire.ts'
+import { sweep } from '../lease/reaper.ts'
 
 /** The plain backend, whose removals fail while `refuses` is set, do nothing while `forgets` is, and wait for `gate`. */
 async function stubborn() {
@@ -33,7 +33,7 @@ describe('a machine that cannot be removed', () => {
     moods.refuses = false
     await sweep(daemon.context)
     expect((await daemon.call('GET', `/v1/sessions/${id}`)).body).toMatchObject({ status: 'terminated', error_message: null })
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 
   it('keeps its session through a purge, and a second DELETE tries again', async () => {
@@ -46,7 +46,7 @@ describe('a machine that cannot be removed', () => {
     moods.refuses = false
     await daemon.call('DELETE', `/v1/sessions/${id}?purge=true`)
     expect((await daemon.call('GET', `/v1/sessions/${id}`)).status).toBe(404)
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 
   it('because its records are lost is still treated as running', async () => {
@@ -88,8 +88,8 @@ describe('a machine that cannot be removed', () => {
     moods.gate = promise
     const second = await daemonFixture({ dataDir, backends: () => [backend] })
     expect((await second.call('GET', '/v1/sessions')).status).toBe(200)
-    expect(await backend.residents()).toEqual([id])
+    expect(await backend.sessionIds()).toEqual([id])
     resolve()
-    await until(async () => (await backend.residents()).length === 0)
+    await until(async () => (await backend.sessionIds()).length === 0)
   })
 })

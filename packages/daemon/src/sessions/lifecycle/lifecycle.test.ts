@@ -141,10 +141,10 @@ describe('the lifecycle over HTTP', () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create({ labels: { a: 'b' } })
     const [backend] = daemon.context.backends.values()
-    expect(await backend?.residents()).toEqual([id])
+    expect(await backend?.sessionIds()).toEqual([id])
     expect((await daemon.call('DELETE', `/v1/sessions/${id}?purge=true`)).status).toBe(200)
     expect((await daemon.call('GET', `/v1/sessions/${id}`)).status).toBe(404)
-    expect(await backend?.residents()).toEqual([])
+    expect(await backend?.sessionIds()).toEqual([])
     expect((await daemon.call('GET', '/v1/sessions?all=true')).body).toMatchObject({ total: 0, items: [] })
   })
 
@@ -174,7 +174,7 @@ describe('the lifecycle over HTTP', () => {
     expect(ended.body).toMatchObject({ status: 'terminated' })
     expect([201, 500]).toContain((await creating).status)
     const [backend] = daemon.context.backends.values()
-    expect(await backend?.residents()).toEqual([])
+    expect(await backend?.sessionIds()).toEqual([])
   })
 })
 

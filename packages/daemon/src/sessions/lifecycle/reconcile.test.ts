@@ -13,7 +13,7 @@ async function ground(): Promise<{ dataDir: string; machines: string; start(): P
   onTestFinished(async () => {
     for (const daemon of started) await endDaemon(daemon, 'SIGKILL')
     const backend = plainChild(machines)
-    for (const id of await backend.residents()) await backend.discard(id)
+    for (const id of await backend.sessionIds()) await backend.discard(id)
   })
   return {
     dataDir,
@@ -117,7 +117,7 @@ describe('the next daemon', () => {
     expect(await get(second, dead.id)).toMatchObject({ status: 'failed', reason: 'machine_missing' })
     expect(await get(second, stopped.id)).toMatchObject({ status: 'failed', reason: 'machine_missing' })
     expect(await get(second, ended.id)).toMatchObject({ status: 'running' })
-    await until(async () => (await backend.residents()).toSorted().join() === [dead.id, ended.id].toSorted().join())
+    await until(async () => (await backend.sessionIds()).toSorted().join() === [dead.id, ended.id].toSorted().join())
   })
 
   it('resumes a paused session whose machine runs and cannot be paused again', async () => {

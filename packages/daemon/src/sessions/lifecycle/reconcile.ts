@@ -42,13 +42,13 @@ export async function reconcile(context: SessionContext): Promise<{ removals: Pr
 }
 
 /** Everything that a backend has. */
-type Recovered = { residents: ReadonlySet<string>; machines: ReadonlyMap<string, Machine> }
+type Recovered = { sessionIds: ReadonlySet<string>; machines: ReadonlyMap<string, Machine> }
 
 async function recover(backend: Backend): Promise<Recovered> {
-  const residents = new Set(await backend.residents())
+  const sessionIds = new Set(await backend.sessionIds())
   const machines = new Map((await backend.recover()).map(machine => [machine.id, machine]))
-  for (const id of machines.keys()) residents.add(id)
-  return { residents, machines }
+  for (const id of machines.keys()) sessionIds.add(id)
+  return { sessionIds, machines }
 }
 
 /** Retries until the backend answers. Requests are accepted meanwhile. */
@@ -74,17 +74,17 @@ async function recoverLate(context: SessionContext, backend: Backend): Promise<v
 async function settleAll(
   context: SessionContext,
   backend: Backend,
-  { residents, machines }: Recovered,
+  { sessionIds, machines }: Recovered,
   removals: Promise<void>[],
 ): Promise<void> {
-  removals.push(removeOrphans(context, backend, machines, await orphansAmong(context, residents)))
+  removals.push(removeOrphans(context, backend, machines, await orphansAmong(context, sessionIds)))
   const records = (await unendedRecords(context.store)).filter(record => record.backend === backend.name)
   await forEachAtOnce(records, AT_ONCE, async ({ id, status }) => {
     const later = (work: () => Promise<unknown>) => void removals.push(underMutex(context, id, work))
     try {
       await context.mutex.run(id, async () => {
         const record = await unsettled(context, id)
-        if (record) await settle(context, { record, backend, machine: machines.get(id), hasDisk: residents.has(id), later })
+        if (record) await settle(context, { record, backend, machine: machines.get(id), hasDisk: sessionIds.has(id), later })
       })
     } catch (err) {
       // One session that cannot be settled must not keep the others from running.
@@ -110,9 +110,9 @@ async function underMutex(context: SessionContext, id: string, work: () => Promi
   }
 }
 
-async function orphansAmong(context: SessionContext, residents: ReadonlySet<string>): Promise<string[]> {
+async function orphansAmong(context: SessionContext, sessionIds: ReadonlySet<string>): Promise<string[]> {
   const orphans: string[] = []
-  for (const id of residents) if (await isEnded(context.store, id)) orphans.push(id)
+  for (const id of sessionIds) if (await isEnded(context.store, id)) orphans.push(id)
   return orphans
 }
 

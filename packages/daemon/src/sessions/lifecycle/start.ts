@@ -7,7 +7,7 @@ import { withDiskSpace } from '../placement/admission.ts'
 import { planStart } from '../placement/plan.ts'
 import type { SessionRecord } from '../session-record.ts'
 import { bringUp, isRefusal, storeStartFailure } from './bring-up.ts'
-import { prepareImage } from './progress.ts'
+import { prepareImage } from './prepare-image.ts'
 import { transition } from './transition.ts'
 
 /** The signal ends a start whose image is not ready yet: nothing has changed by then. */

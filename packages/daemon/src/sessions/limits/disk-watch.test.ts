@@ -44,5 +44,5 @@ it.each([
     reason: 'disk_pressure',
     error_message: expect.stringMatching(/the host is full.*`sandglass start /),
   })
-  expect(await backend.residents()).toEqual([id])
+  expect(await backend.sessionIds()).toEqual([id])
 })

@@ -38,7 +38,7 @@ export async function requireSpaceToWrite(context: SessionContext, { backend }: 
 
 /** For messages. */
 export const shortage = (free: number, pause: number) =>
-  `${Math.max(0, Math.floor(free / MiB))} MiB of disk are free; sessions need at least ${inMb(pause)} to write`
+  `${Math.max(0, Math.floor(free / MiB))} MiB of disk are free; sessions need at least ${inMb(pause)} MiB to write`
 
 /** By how many bytes the session's disk may still grow, if that fits. Null where the backend's disks are not on this host's data folder. */
 async function admittedBytes(context: SessionContext, session: SessionRecord): Promise<number | null> {
@@ -56,7 +56,7 @@ async function admittedBytes(context: SessionContext, session: SessionRecord): P
   const what =
     free < pause
       ? shortage(free, pause)
-      : `${inMb(free)} MiB of disk are free; ${inMb(needed)} are needed with overcommit.disk ${policy.overcommit}`
+      : `${inMb(free)} MiB of disk are free; ${inMb(needed)} MiB are needed with overcommit.disk ${policy.overcommit}`
   throw new SandglassError('HOST_FULL', { what })
 }
 

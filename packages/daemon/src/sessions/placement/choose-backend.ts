@@ -22,7 +22,7 @@ export async function chooseBackend(context: SessionContext, name: string, requi
       continue
     }
     try {
-      // First what no configuration changes: nobody should accept an unenforced limit and then be refused all the same.
+      // Requirements first, because no setting can change them: otherwise an operator would accept a missing limit and be refused anyway.
       await backend.checkRequirements?.(requirements)
       acceptedUnenforced(backend.name, probe, allowedUnenforced(context.config, backend.name))
       return backend

@@ -72,7 +72,7 @@ it.each([
   const refusal = { code, message: expect.stringContaining(message) }
   await expect(backend.checkRequirements?.(spec)).rejects.toMatchObject(refusal)
   await expect(backend.start(spec, soon())).rejects.toMatchObject(refusal)
-  expect(await backend.residents()).toEqual([])
+  expect(await backend.sessionIds()).toEqual([])
 })
 
 it('a shim that the engine does not find fails the start with the engine’s message, and leaves nothing behind', async () => {
@@ -82,7 +82,7 @@ it('a shim that the engine does not find fails the start with the engine’s mes
     message: expect.stringMatching(/kata/i),
   })
   await backend.discard(spec.id)
-  expect(await backend.residents()).toEqual([])
+  expect(await backend.sessionIds()).toEqual([])
 })
 
 if (existsSync(runsc))
@@ -90,14 +90,14 @@ if (existsSync(runsc))
     const [backend, spec] = [await open(), specOf(subject, { runtime: 'gvisor' })]
     await expect(backend.start(spec, soon())).rejects.toThrow('lets every program of the sandbox open what the runner has open')
     await backend.discard(spec.id)
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 
 it('a runtime that ignores a limit makes the start fail, unless the limit is accepted as unenforced', async () => {
   const [backend, spec] = [await open(), specOf(subject, { runtime: 'careless' })]
   await expect(backend.start(spec, soon())).rejects.toMatchObject(FORGETS)
   await backend.discard(spec.id)
-  expect(await backend.residents()).toEqual([])
+  expect(await backend.sessionIds()).toEqual([])
   const machine = await backend.start({ ...spec, allowUnenforced: ['disk', 'pids'] }, soon())
   expect(machine.unenforced).toEqual(['disk', 'pids'])
   expect((await backend.recover()).map(({ unenforced }) => unenforced)).toEqual([['disk', 'pids']])

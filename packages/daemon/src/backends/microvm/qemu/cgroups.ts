@@ -9,8 +9,8 @@ import { machineCgroup } from '../../cgroups/cgroup.ts'
 import { lostGroups, usableCgroups } from '../../cgroups/delegation.ts'
 import { type CgroupLayout, type Group, groupsOf, leftGroups, parentName } from '../../cgroups/layout.ts'
 import { readStats } from '../../cgroups/usage.ts'
+import { guestMemoryMb } from './command-line.ts'
 import { kill } from './processes.ts'
-import { guestMemoryMb } from './qemu-args.ts'
 
 /** Memory of QEMU in addition to the guest's: the emulator, its translation cache and disk buffers. */
 const QEMU_MB = 384

@@ -77,7 +77,7 @@ describe('shared folders', () => {
     await expect(start(folder('of-root', 0), false)).rejects.toThrow('would belong to root')
     symlinkSync(folder('real', OWNER), join(root, 'link'))
     await expect(start(join(root, 'link'), true)).rejects.toThrow('its path contains a link')
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 })
 

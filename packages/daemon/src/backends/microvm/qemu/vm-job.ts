@@ -5,8 +5,8 @@ import type { VmJob } from '../../launcher/schema.ts'
 import type { MicrovmPaths, Sockets } from '../paths.ts'
 import type { Host } from '../probe.ts'
 import type { Shape } from '../snapshots/snapshots.ts'
+import { qemuArgs } from './command-line.ts'
 import { jailOf, QEMU_RLIMITS } from './jail.ts'
-import { qemuArgs } from './qemu-args.ts'
 import { type ShareProto, sharesJob } from './shares.ts'
 
 /** Size of each half of the boot log: its beginning and its end. */

@@ -19,10 +19,10 @@ import type { SpareSpace } from '../disks/spare-space.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
 import type { MachineGroups } from '../qemu/cgroups.ts'
+import { guestMemoryMb } from '../qemu/command-line.ts'
 import { type Supervised, startSupervised } from '../qemu/launcher.ts'
 import type { MachineIds } from '../qemu/machine-ids.ts'
 import { killAndWait, processesOf, waitForExit } from '../qemu/processes.ts'
-import { guestMemoryMb } from '../qemu/qemu-args.ts'
 import { vmJob } from '../qemu/vm-job.ts'
 
 const MAX_SNAPSHOTS = 8

@@ -56,12 +56,12 @@ export function preparation(
   emptyDisk: string | null,
   slot: number | null,
 ): Preparation {
-  const { cgroups, bornInGroups } = host
+  const { cgroups, startsInCgroups } = host
   return {
-    groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, group, null, bornInGroups),
+    groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, group, null, startsInCgroups),
     runtime: isPrepared(host) ? preparedRuntime(host, paths, group) : null,
     ids: slot === null ? [] : host.pool.ranges(slot),
-    home: cgroups === null || !bornInGroups ? [] : daemonCgroupFiles(cgroups),
+    home: cgroups === null || !startsInCgroups ? [] : daemonCgroupFiles(cgroups),
     disk: emptyDisk === null ? null : { template: emptyDisk, image: spareDisk(paths, group), target: paths.spareMount },
   }
 }
@@ -71,7 +71,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): OciJob
   const ids = host.pool.ranges(record.slot)
   const { cgroups } = host
   const ownGroup =
-    !host.bornInGroups && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/${RUNTIME_GROUP}` : null
+    !host.startsInCgroups && cgroups !== null ? `${cgroups.prefix}/${paths.cgroupParent}/${record.group}/${RUNTIME_GROUP}` : null
   // runc takes no compiled filter: the runner installs it before it serves.
   const inRunner = host.kind === 'runc' ? input.compiledSeccomp : null
   const profile = runtimeProfile(host, paths, spec, ids)
@@ -104,7 +104,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): OciJob
         ...(inRunner === null ? {} : { seccomp: inRunner.toString('base64') }),
         ...(host.rootless ? { processes: processLimit(host, spec) } : {}),
       },
-      groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.bornInGroups),
+      groups: cgroups === null ? [] : groupsOf(cgroups, paths.cgroupParent, record.group, spec, host.startsInCgroups),
       disk: {
         image: input.emptyDisk === null ? '' : diskImage(paths, spec.id),
         template: input.emptyDisk ?? '',
@@ -147,7 +147,7 @@ function preparedRuntime(host: Host, paths: OciPaths, group: string): RuntimePla
     records: join(paths.runtimeMount, 'records'),
     hide_mounts: [...host.hiddenMounts],
     // runc has no option to leave cgroups alone. With --rootless it ignores that they are read-only.
-    protected: kind === 'runc' && host.bornInGroups && cgroups !== null ? mountsOf(cgroups) : [],
+    protected: kind === 'runc' && host.startsInCgroups && cgroups !== null ? mountsOf(cgroups) : [],
     open_files: host.openFiles,
     verify: false,
     own_kernel: false,
@@ -171,10 +171,10 @@ function runtimeAtStart(host: Host, paths: OciPaths, id: string, group: string, 
   }
 }
 
-function runtimeOptions({ kind, bornInGroups }: Host): string[] {
+function runtimeOptions({ kind, startsInCgroups }: Host): string[] {
   if (kind === 'crun') return ['--cgroup-manager=disabled']
   if (kind === 'runsc') return RUNSC
-  return kind === 'runc' && bornInGroups ? ['--rootless=true'] : []
+  return kind === 'runc' && startsInCgroups ? ['--rootless=true'] : []
 }
 
 /** The part of a host that is known even if nothing can be started there. */

@@ -137,7 +137,7 @@ describe('a folder of the host', () => {
       code: 'START_FAILED',
       message: expect.stringContaining('its path contains a link'),
     })
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 
   it('makes the start fail when a machine has put a link at the mount point', async () => {
@@ -209,7 +209,7 @@ describe('a folder of the host', () => {
         code: 'START_FAILED',
         message: expect.stringContaining(target),
       })
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 
   it('can be mounted in another one only at an existing folder', async () => {

@@ -9,9 +9,9 @@ import { type CgroupLayout, GROUP_NAME, parentName } from '../../cgroups/layout.
 import { traces } from '../../conformance/host-view.ts'
 import { KERNEL } from '../../conformance/kernel.ts'
 import { LIFECYCLE } from '../../conformance/lifecycle.ts'
-import { WITHOUT_SYS_RESOURCE } from '../../limitations.ts'
 import { LIMITS_HOLD } from '../../conformance/limits.ts'
 import { boxOf, inBox, said, specOf, until } from '../../conformance/subject.ts'
+import { WITHOUT_SYS_RESOURCE } from '../../limitations.ts'
 import { openOci } from '../backend.ts'
 import { mayLimitProcesses } from '../probe.ts'
 import { readState } from '../record.ts'
@@ -59,21 +59,21 @@ describe('an unknown runtime', () => {
     await inBox(backend, subject, { memoryMb: 300 }, async ({ machine, run }) => {
       expect((await run('echo $((6 * 7))')).output).toContain('42')
       expect((await machine.stats()).memoryLimit).toBe(300 * 1024 * 1024)
-      expect(await backend.residents()).toEqual([machine.id])
+      expect(await backend.sessionIds()).toEqual([machine.id])
       await machine.destroy()
       expect(traces(machine.id)).toEqual([])
     })
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 
   it('is asked for machines whose folder is lost', async () => {
     const machine = await (await subject.open()).start(specOf(subject), AbortSignal.timeout(20_000))
     rmSync(join(dataDir, 'sessions', machine.id), { recursive: true })
     const next = await subject.open()
-    expect(await next.residents()).toContain(machine.id)
+    expect(await next.sessionIds()).toContain(machine.id)
     await next.discard(machine.id)
     expect(await machine.isRunning()).toBe(false)
-    expect(await next.residents()).not.toContain(machine.id)
+    expect(await next.sessionIds()).not.toContain(machine.id)
   })
 })
 
@@ -113,7 +113,7 @@ describe('the runtime that a session asks for', () => {
       await expect(backend.start(specOf(subject, { runtime }), AbortSignal.timeout(5000))).rejects.toMatchObject({
         code: 'UNSUPPORTED',
       })
-      expect(await backend.residents()).toEqual([])
+      expect(await backend.sessionIds()).toEqual([])
     },
   )
 
@@ -172,7 +172,7 @@ it.each([
       const start = backend.start(specOf(subjectOf('auto'), { runtime: 'kata' }), AbortSignal.timeout(5000))
       await expect(start).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringContaining('Kata') })
     }
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   },
 )
 
@@ -197,7 +197,7 @@ describe('a runtime that ignores a part of its configuration', () => {
     const backend = await subject.open()
     const spec = specOf(subject)
     await expect(backend.start(spec, AbortSignal.timeout(20_000))).rejects.toThrow(why)
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
     expect(traces(spec.id)).toEqual([])
   })
 
@@ -206,7 +206,7 @@ describe('a runtime that ignores a part of its configuration', () => {
     const subject = subjectOf(runtimeCalled('no-socket', '', '"$@" 3</dev/null'))
     const backend = await subject.open()
     await expect(backend.start(specOf(subject), AbortSignal.timeout(20_000))).rejects.toThrow(/--preserve-fds|ended at once/)
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 })
 

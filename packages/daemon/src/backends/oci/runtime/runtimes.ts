@@ -16,7 +16,7 @@ export interface Runtime {
   /** crun and runc are started before their configuration is complete, and their records are discarded. Others get no such shortcuts. */
   readonly kind: 'crun' | 'runc' | 'runsc' | 'kata' | 'other'
   /** The runtime is started inside the machine's cgroups and does not manage cgroups; otherwise it creates its own below. */
-  readonly bornInGroups: boolean
+  readonly startsInCgroups: boolean
   /** Mounts that the runtime must not see: crun refuses to run while a hybrid host's unified mount shows controllers. */
   readonly hiddenMounts: readonly string[]
 }
@@ -171,7 +171,7 @@ export function runtimeUse(path: string, version: string, cgroups: CgroupLayout 
     runtime: path,
     kind,
     // On v2 runc restricts devices with a BPF program that it attaches to the cgroup that it creates.
-    bornInGroups: kind === 'crun' || kind === 'runsc' || (kind === 'runc' && cgroups?.version !== 2),
+    startsInCgroups: kind === 'crun' || kind === 'runsc' || (kind === 'runc' && cgroups?.version !== 2),
     hiddenMounts: kind === 'crun' && mounted?.version === 1 && mounted.unified !== null ? [mounted.unified] : [],
   }
 }

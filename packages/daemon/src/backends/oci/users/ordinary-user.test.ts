@@ -7,9 +7,9 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
 import { usableCgroups } from '../../cgroups/delegation.ts'
 import { traces } from '../../conformance/host-view.ts'
-import { ORDINARY_USER, WITHOUT_CGROUP } from '../../limitations.ts'
 import { inBox, type Subject, specOf } from '../../conformance/subject.ts'
 import { conformance } from '../../conformance/suite.ts'
+import { ORDINARY_USER, WITHOUT_CGROUP } from '../../limitations.ts'
 import { openOci } from '../backend.ts'
 import { inUserNamespace, userNamespaceArgv, userNamespaceProblem } from './enter-userns.ts'
 
@@ -45,7 +45,7 @@ function inside(): void {
           code: 'LIMIT_UNENFORCEABLE',
           detail: { limits: ['memory', 'pids'] },
         })
-        expect(await backend.residents()).not.toContain(spec.id)
+        expect(await backend.sessionIds()).not.toContain(spec.id)
         const machine = await backend.start(specOf(subject), AbortSignal.timeout(10_000))
         expect(machine.unenforced).toEqual(['cpu', 'memory', 'pids'])
         await machine.destroy()
@@ -58,10 +58,10 @@ function inside(): void {
         const machine = await (await subject.open()).start(specOf(subject), AbortSignal.timeout(20_000))
         rmSync(join(dataDir, 'sessions', machine.id), { recursive: true })
         const next = await subject.open()
-        expect(await next.residents()).toContain(machine.id)
+        expect(await next.sessionIds()).toContain(machine.id)
         await next.discard(machine.id)
         expect(await machine.isRunning()).toBe(false)
-        expect(await next.residents()).not.toContain(machine.id)
+        expect(await next.sessionIds()).not.toContain(machine.id)
         expect(traces(machine.id)).toEqual([])
       },
     )

@@ -30,7 +30,7 @@ export interface Start {
   readonly image: ImageDisk
 }
 
-export async function bringUp(start: Start, signal: AbortSignal): Promise<MachineState> {
+export async function startMachine(start: Start, signal: AbortSignal): Promise<MachineState> {
   const { host, paths, disks, snapshots, spec, record } = start
   const disk = diskPath(start)
   if (!existsSync(disk)) await disks.create(host.disks, record.diskFormat, record.diskMb, disk)

@@ -7,11 +7,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Api } from '../api.ts'
 
 /** Throws for a request that is refused. */
-export type Admission = (request: FastifyRequest, response: FastifyReply, route: Route | null, isUpgrade: boolean) => Admitted
+export type AccessCheck = (request: FastifyRequest, response: FastifyReply, route: Route | null, isUpgrade: boolean) => Admitted
 /** A preflight is the question of a browser whether a page may call. It is answered with the headers that are set by now. */
 export type Admitted = 'call' | 'preflight'
 
-export function createAdmission({ context, apiKey }: Api): Admission {
+export function createAccessCheck({ context, apiKey }: Api): AccessCheck {
   const isKey = keyChecker(apiKey)
   return (request, response, route, isUpgrade) => {
     response.header('x-request-id', request.id)

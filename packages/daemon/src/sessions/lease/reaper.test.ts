@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Backend } from '../../backends/backend.ts'
 import { clocked } from '../../testing/clocked.fixture.ts'
 import { daemonFixture, plainChild, type TestDaemon, temporaryFolder, until } from '../../testing/daemon.fixture.ts'
-import { sweep } from './expire.ts'
+import { sweep } from './reaper.ts'
 
 const DAY = 86_400
 const get = async (daemon: TestDaemon, id: string) => (await daemon.call('GET', `/v1/sessions/${id}`)).body as object
@@ -40,7 +40,7 @@ describe('when its ttl ends', () => {
     const status = { end: 'timeout', stop: 'stopped', pause: 'paused' }[expiry]
     expect(await get(daemon, id)).toMatchObject({ status, reason: 'idle_ttl', expires_at: null })
     const [backend] = daemon.context.backends.values()
-    expect(await backend?.residents()).toEqual(expiry === 'end' ? [] : [id])
+    expect(await backend?.sessionIds()).toEqual(expiry === 'end' ? [] : [id])
     if (expiry !== 'end') expect(await readAfter(daemon, id, expiry === 'stop' ? 'start' : 'resume')).toBe('kept\n')
   })
 
@@ -174,7 +174,7 @@ describe('a stopped session', () => {
     await pass(1)
     expect(await get(daemon, id)).toMatchObject({ status: 'timeout', reason: 'retention_ended', kept_until: null })
     const [backend] = daemon.context.backends.values()
-    expect(await backend?.residents()).toEqual([])
+    expect(await backend?.sessionIds()).toEqual([])
   })
 
   it('that is persistent stays until it is removed', async () => {

@@ -21,7 +21,7 @@ describe('a virtual machine that cannot start', () => {
     const backend = openMicrovm({ ...options, qemu: '/no/such/qemu' })
     expect(await backend.probe()).toMatchObject({ available: false, why: '/no/such/qemu does not run' })
     await expect(backend.start(specOf(subject), signal())).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 
   it('is reported with the package to install if there is no kernel', async () => {
@@ -48,7 +48,7 @@ describe('a virtual machine that cannot start', () => {
     const backend = openMicrovm({ ...options, extraArgs })
     const spec = specOf(subject)
     await expect(backend.start(spec, signal())).rejects.toThrow(/failed to start:.*Kernel panic/)
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
     expect(traces(spec.id)).toEqual([])
     expect(readdirSync(folder(spec.id))).toEqual(['logs'])
     expect(readFileSync(join(folder(spec.id), 'logs/boot.log'), 'latin1')).toContain('Kernel panic')
@@ -72,7 +72,7 @@ describe('a virtual machine that cannot start', () => {
     }
     await expect(backend.checkRequirements?.(requirements)).rejects.toMatchObject(refusal)
     await expect(backend.start(requirements, signal())).rejects.toMatchObject(refusal)
-    expect(await backend.residents()).toEqual([])
+    expect(await backend.sessionIds()).toEqual([])
   })
 
   it('is refused if the data folder makes the paths of its sockets too long', () => {
