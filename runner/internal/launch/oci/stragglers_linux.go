@@ -17,6 +17,8 @@ import (
 //     changed its root yet;
 //   - those that have the runner's socket open: a sandbox whose state was not written;
 //   - the holder of its disk.
+//
+// A process may fork while the others are listed, so it looks again until none is found.
 func endStragglers(folder, socket string, deadline time.Time) error {
 	sockets, err := socketsAt(socket)
 	if err != nil {
@@ -34,20 +36,32 @@ func endStragglers(folder, socket string, deadline time.Time) error {
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 		return err == nil && strings.Contains(string(data), mark)
 	}
+	for {
+		killed, err := killAll(isStraggler, deadline)
+		if err != nil || killed == 0 {
+			return err
+		}
+	}
+}
+
+// killAll kills the processes that match, waits for each of them, and returns how many there were.
+func killAll(matches func(pid int) bool, deadline time.Time) (int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return fmt.Errorf("list processes: %w", err)
+		return 0, fmt.Errorf("list processes: %w", err)
 	}
+	killed := 0
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() || !isStraggler(pid) {
+		if err != nil || pid == os.Getpid() || !matches(pid) {
 			continue
 		}
 		p, err := pidfd.Open(pid)
 		if err != nil {
 			continue // gone meanwhile
 		}
-		if isStraggler(pid) {
+		if matches(pid) {
+			killed++
 			err = p.Kill()
 			if err == nil {
 				err = p.Wait(deadline)
@@ -55,10 +69,10 @@ func endStragglers(folder, socket string, deadline time.Time) error {
 		}
 		p.Close()
 		if err != nil {
-			return fmt.Errorf("end leftover process %d: %w", pid, err)
+			return killed, fmt.Errorf("end leftover process %d: %w", pid, err)
 		}
 	}
-	return nil
+	return killed, nil
 }
 
 // socketsAt returns the link targets in /proc/<pid>/fd of every socket that is bound to this path.
