@@ -31,7 +31,7 @@ describe('docs/coverage.md', () => {
   })
 
   it('counts a row as shown only by a test of that file and title that passed', () => {
-    const row = (test: string) => ({ item: 'item', where: '', test, line: 1 })
+    const row = (test: string, where = '') => ({ item: 'item', where, test, line: 1 })
     const ran = (file: string, title: string, passed = true) => [{ file, title, passed }]
     const missing = (test: string, tests: ReturnType<typeof ran>) => notPassed([row(test)], tests).length
     expect(missing('`a.test.ts`: "ends"', ran('a.test.ts', 'a session ends'))).toBe(0)
@@ -39,6 +39,10 @@ describe('docs/coverage.md', () => {
     expect(missing('`a.test.ts`: "ends"', ran('b.test.ts', 'a session ends'))).toBe(1)
     expect(missing('`a.test.ts`: "starts %s on $backend"', ran('a.test.ts', 'starts python on oci'))).toBe(0)
     expect(missing('`conformance/limits.ts`: "holds"', ran('oci.test.ts', 'oci > holds'))).toBe(0)
+    const oci = ran('packages/daemon/src/backends/oci/oci.test.ts', 'holds')
+    expect(notPassed([row('`conformance/limits.ts`: "holds"', '`packages/daemon/src/backends/microvm/`')], oci)).toHaveLength(1)
+    expect(notPassed([row('`conformance/limits.ts`: "holds"', '`packages/daemon/src/backends/oci/`')], oci)).toEqual([])
+    expect(missing('`a.test.ts`: "mode %o"', ran('a.test.ts', 'mode 420'))).toBe(0)
     expect(missing('`runner/internal/shell/exec_test.go`: "TestIt"', ran('runner/internal/shell', 'TestIt'))).toBe(0)
     expect(missing('`runner/internal/shell/exec_test.go`: "TestIt"', ran('runner/internal/files', 'TestIt'))).toBe(1)
   })

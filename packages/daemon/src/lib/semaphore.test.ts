@@ -33,6 +33,19 @@ test('a caller that leaves the queue lets those behind it go on', async () => {
   expect(semaphore.taken).toBe(2)
 })
 
+test('an abort right after the units were granted removes no other caller from the queue', async () => {
+  const semaphore = new Semaphore(1)
+  const release = await semaphore.acquire()
+  const left = new AbortController()
+  const first = semaphore.acquire(left.signal)
+  const second = semaphore.acquire()
+  release()
+  left.abort(new Error('left'))
+  ;(await first)()
+  ;(await second)()
+  expect(semaphore.taken).toBe(0)
+})
+
 test('run releases its unit when the work fails', async () => {
   const semaphore = new Semaphore(1)
   await expect(semaphore.run(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed')

@@ -54,7 +54,9 @@ export class Semaphore {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const waiting = { units, begin: resolve }
     const leave = () => {
-      this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
+      const index = this.#waiting.indexOf(waiting)
+      if (index < 0) return // it has its units: the abort came too late
+      this.#waiting.splice(index, 1)
       this.#admit()
       reject(signal?.reason)
     }

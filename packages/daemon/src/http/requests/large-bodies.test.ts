@@ -52,7 +52,7 @@ describe('the memory of large bodies', () => {
     expect(await answer(begin(url, 5 * MiB, 'x'.repeat(5 * MiB)).end())).toEqual({ length: 5 * MiB })
   })
 
-  it('is reserved for what was read of a body without a declared length', async () => {
+  it('is reserved for a body without a declared length once it is large', async () => {
     const budget = new Semaphore(10 * MiB)
     const url = await server(budget)
     const first = begin(url, undefined, 'x'.repeat(6 * MiB))
@@ -61,6 +61,13 @@ describe('the memory of large bodies', () => {
     expect(await answer(begin(url, undefined, 'x'.repeat(1 * MiB)).end())).toEqual({ length: 1 * MiB })
     expect(await answer(first.end())).toEqual({ length: 6 * MiB })
     await expect.poll(() => budget.taken).toBe(0)
+  })
+
+  it('is given to several bodies without a declared length one after another', async () => {
+    const url = await server(new Semaphore(LIMITS.json_body_bytes.max))
+    const calls = [1, 2, 3].map(() => begin(url, undefined, 'x'.repeat(2 * MiB)))
+    const replies = calls.map(call => answer(call.end('x'.repeat(2 * MiB))))
+    expect(await Promise.all(replies)).toEqual(calls.map(() => ({ length: 4 * MiB })))
   })
 
   it('is not reserved by bodies without a declared length that have only begun', async () => {

@@ -8,8 +8,6 @@ import { Semaphore } from '../../lib/semaphore.ts'
 const WAIT_MS = 60_000
 /** Smaller bodies are not counted. */
 const SMALL_BYTES = LIMITS.request_body_bytes.max
-/** How much more a body of unknown length reserves at a time. */
-const STEP_BYTES = 2 * 1024 * 1024
 
 export class LargeBodies {
   readonly #budget: Semaphore
@@ -24,23 +22,25 @@ export class LargeBodies {
   async reserve(request: FastifyRequest, response: FastifyReply, body: Readable): Promise<Readable> {
     const { name } = request.routeOptions.config
     if (name === 'fsWrite' && request.headers['content-length'] === undefined)
-      return Readable.from(this.#metered(body, response), { objectMode: false })
+      return Readable.from(this.#metered(request, response, body), { objectMode: false })
     const bytes = name === 'fsWrite' ? declaredBytes(request) : name === 'fsRead' ? maxBytes(request) : 0
     if (bytes > SMALL_BYTES) await this.#acquire(bytes, response)
     return body
   }
 
-  /** Reserves what was read of a body whose length is not known in advance. */
-  async *#metered(body: Readable, response: FastifyReply): AsyncGenerator<Buffer, void, undefined> {
+  /**
+   * A body whose length is not known in advance reserves nothing while it is small, and then at once the most that it may have. Growing
+   * step by step, several of them could wait for each other.
+   */
+  async *#metered(request: FastifyRequest, response: FastifyReply, body: Readable): AsyncGenerator<Buffer, void, undefined> {
     let read = 0
-    let reserved = 0
+    let isReserved = false
     // The request stays open when this fails, so that the reply can be sent.
     for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       read += chunk.length
-      if (read > SMALL_BYTES && read > reserved) {
-        const more = Math.max(STEP_BYTES, read - reserved)
-        await this.#acquire(more, response)
-        reserved += more
+      if (read > SMALL_BYTES && !isReserved) {
+        await this.#acquire(request.routeOptions.bodyLimit ?? SMALL_BYTES, response)
+        isReserved = true
       }
       yield chunk
     }

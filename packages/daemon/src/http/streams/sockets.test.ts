@@ -57,6 +57,39 @@ function rawUpgrade(daemon: TestDaemon, target: string, header = 'accept: */*'):
   })
 }
 
+/** Writes these bytes and resolves with all that comes back until the connection is closed. */
+function exchange(daemon: TestDaemon, bytes: string): Promise<string> {
+  const { hostname, port } = new URL(daemon.url)
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
+  socket.write(bytes)
+  return new Promise(resolve => {
+    let text = ''
+    socket.on('data', chunk => {
+      text += chunk
+    })
+    socket.on('error', () => undefined)
+    socket.once('end', () => resolve(text)).once('close', () => resolve(text))
+  })
+}
+
+describe('an upgrade that is refused', () => {
+  it('ends only its own connection when it is sent before the reply to an earlier request', async () => {
+    const daemon = await daemonFixture()
+    const { host } = new URL(daemon.url)
+    const upgrade = `GET /x HTTP/1.1\r\nhost: ${host}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`
+    await exchange(daemon, `GET /healthz HTTP/1.1\r\nhost: ${host}\r\n\r\n${upgrade}`)
+    expect((await daemon.call('GET', '/healthz')).status).toBe(200)
+  })
+
+  it('leaves no connection behind when the client keeps its side open', async () => {
+    const daemon = await daemonFixture()
+    const { host } = new URL(daemon.url)
+    const upgrade = `GET /v1/nothing HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${KEY}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n`
+    expect(await exchange(daemon, upgrade)).toMatch(/^HTTP\/1.1 404/)
+    await daemon.close()
+  })
+})
+
 describe('a WebSocket to a process', () => {
   it('carries stdin, stdout, stderr, the end of input and the exit', async () => {
     const daemon = await daemonFixture()

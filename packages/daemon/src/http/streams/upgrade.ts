@@ -1,6 +1,7 @@
 // Upgrades to WebSockets. An upgrade goes through the routes and checks of every other request; its handler then accepts it, or the error is a plain
 // HTTP reply.
 import { type IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { SOCKET_PROTOCOL } from '@sandglass/contract'
 import { type WebSocket, WebSocketServer } from 'ws'
@@ -31,9 +32,14 @@ export class Upgrades {
       this.#pending.set(request, { socket, head })
       const response = new ServerResponse(request)
       response.shouldKeepAlive = false
-      // Only a refusal is written to it.
-      response.assignSocket(socket as ServerResponse['socket'] & Duplex)
-      response.once('finish', () => socket.end())
+      // Only a refusal is written to it. A client that sends an upgrade before the reply to an earlier request gets none.
+      try {
+        response.assignSocket(socket as ServerResponse['socket'] & Socket)
+      } catch {
+        return void socket.destroy()
+      }
+      // A client that does not close its side would keep the server from closing.
+      response.once('finish', () => (socket as Socket).destroySoon())
       onRequest(request, response)
     })
   }
