@@ -8,6 +8,7 @@ import { cliPage } from './cli.ts'
 import { configFlags } from './config-flags.ts'
 import { configurationPage } from './configuration.ts'
 import { errorsPage } from './errors.ts'
+import { filesPage } from './files.ts'
 import { lifecyclePage } from './lifecycle.ts'
 import { limitsPage } from './limits.ts'
 import { manPage } from './man.ts'
@@ -23,6 +24,7 @@ export const PAGES: Record<string, () => string | Promise<string>> = {
   'docs/reference/cli.md': cliPage,
   'docs/reference/configuration.md': configurationPage,
   'docs/reference/errors.md': errorsPage,
+  'docs/reference/files.md': filesPage,
   'docs/reference/lifecycle.md': lifecyclePage,
   'docs/reference/limits.md': limitsPage,
   'docs/reference/openapi.json': () => `${JSON.stringify(openapi(version), null, 2)}\n`,
