@@ -142,7 +142,7 @@ export const BOUNDARIES: Boundary[] = [
       `${DAEMON}/images/`,
       `${DAEMON}/lib/`,
       `${DAEMON}/runner-link/`,
-      `${DAEMON}/secrets/seal.ts`,
+      `${DAEMON}/secrets/encryption.ts`,
       `${DAEMON}/store/`,
       `${DAEMON}/log.ts`,
       `${CONTRACT}/`,

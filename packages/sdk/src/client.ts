@@ -2,7 +2,7 @@ import { Images } from './images.ts'
 import { Secrets } from './secrets.ts'
 import { Session } from './session/session.ts'
 import { toCamel } from './transport/case.ts'
-import { follow } from './transport/follow.ts'
+import { follow } from './transport/resume-events.ts'
 import { type ClientOptions, createTransport, newIdempotencyKey, type Transport } from './transport/transport.ts'
 import type { Cancel, Query, Reply, SessionEvent, SessionFilter, SessionInfo, SessionOptions, SessionPage } from './wire-types.ts'
 

@@ -1,3 +1,4 @@
+// Creates a file or folder that appears complete or not at all.
 import { rmSync } from 'node:fs'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const

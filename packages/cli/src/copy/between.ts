@@ -1,3 +1,4 @@
+// `cp` from session to session.
 import { posix } from 'node:path'
 import { usage } from '../parser/parse.ts'
 import { type CopyContext, type CopyResult, type RemotePath, withPathPrefix } from './copy-context.ts'

@@ -1,3 +1,4 @@
+// Paths that are longer than the kernel accepts.
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 

@@ -1,3 +1,4 @@
+// Refuses a file that would not fit on this machine.
 import { statfs } from 'node:fs/promises'
 import { SandglassError } from '@sandglass/sdk'
 

@@ -1,3 +1,4 @@
+// `cp` out of a session.
 import { once } from 'node:events'
 import { lstat, mkdir, open, rename, rmdir, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'

@@ -1,3 +1,4 @@
+// The entries that a copy leaves out, named on stderr.
 import { SandglassError } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { printable } from '../output/printable.ts'

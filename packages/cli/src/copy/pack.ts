@@ -1,3 +1,4 @@
+// Makes a tar of a folder of this machine.
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, readdir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+// The progress line of a copy.
 import { stripVTControlCharacters } from 'node:util'
 import { bytesText } from '../output/bytes-text.ts'
 import { printable } from '../output/printable.ts'

@@ -1,3 +1,4 @@
+// `cp` into a session.
 import { stat } from 'node:fs/promises'
 import { SandglassError } from '@sandglass/sdk'
 import { fileBody } from '@sandglass/sdk/node'

@@ -1,3 +1,4 @@
+// Connects to the daemon, and starts it if none runs.
 import { SandglassError } from '@sandglass/contract/tables'
 import { connectLocal, SandboxClient } from '@sandglass/sdk/node'
 import type { Context } from '../command.ts'

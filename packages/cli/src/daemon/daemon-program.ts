@@ -1,3 +1,4 @@
+// How the daemon is run: its arguments and its memory settings.
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'

@@ -1,3 +1,4 @@
+// Keeps the beginning and the end of long output, for `--json`.
 import { LIMITS } from '@sandglass/contract/tables'
 
 /** Keeps the first and the last half of the output and drops the middle, as the API's exec does. */

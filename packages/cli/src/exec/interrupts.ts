@@ -1,3 +1,4 @@
+// Ctrl-C and SIGTERM while a command runs inside.
 import type { Context } from '../command.ts'
 
 /** How this process ends before the command inside has ended. */

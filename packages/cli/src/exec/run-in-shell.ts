@@ -1,3 +1,4 @@
+// `exec -c`: a command line in a shell.
 import { DEFAULT_SHELL } from '@sandglass/contract/tables'
 import type { ExecDone, ExecStream, ExecStreamOptions, Session } from '@sandglass/sdk'
 import type { Context } from '../command.ts'

@@ -1,3 +1,4 @@
+// `exec --`, `run` and `attach --pid`: a program with its own streams.
 import { setTimeout } from 'node:timers/promises'
 import {
   type Attachment,

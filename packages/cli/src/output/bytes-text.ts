@@ -1,3 +1,4 @@
+// Sizes for people.
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
 
 /** 12.3 MiB */

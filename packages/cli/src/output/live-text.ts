@@ -1,3 +1,4 @@
+// Text that is redrawn in place on a terminal.
 /** Text that replaces itself on a terminal; elsewhere each text is printed after the one before. */
 export class LiveText implements Disposable {
   readonly #stream: NodeJS.WriteStream

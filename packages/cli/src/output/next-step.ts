@@ -1,3 +1,4 @@
+// The next step that an error shows on the command line.
 import { SandglassError, SESSION_ID, SESSION_NAME } from '@sandglass/contract/tables'
 import type { Command, Environment } from '../command.ts'
 import { optionsOf, parseInput, suggestion, UsageError, writtenFlag } from '../parser/parse.ts'

@@ -1,3 +1,4 @@
+// Prints an error and chooses the exit code.
 import { styleText } from 'node:util'
 import { SandglassError } from '@sandglass/contract/tables'
 import { UsageError } from '../parser/parse.ts'

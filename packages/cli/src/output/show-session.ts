@@ -1,3 +1,4 @@
+// Shows sessions: one, a table, or JSON.
 import { type SessionInfo, type SessionOptions, toSnake } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
 import { fromNow } from '../parser/duration.ts'

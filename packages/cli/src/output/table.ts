@@ -1,3 +1,4 @@
+// Tables that fit the terminal.
 import { printable } from './printable.ts'
 import { resultWidth } from './wrap.ts'
 

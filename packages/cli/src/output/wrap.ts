@@ -1,3 +1,4 @@
+// Wraps text for people.
 /** Longer lines of help are hard to read. */
 const MAX_WIDTH = 100
 const DEFAULT_WIDTH = 80

@@ -1,3 +1,4 @@
+// Durations: `90s`, `1h30m`.
 import { usage } from './parse.ts'
 
 const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const

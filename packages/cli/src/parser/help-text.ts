@@ -1,3 +1,4 @@
+// The help of one command.
 import { styleText } from 'node:util'
 import type { Command, Flag } from '../command.ts'
 import { GLOBAL_FLAGS } from '../commands.ts'

@@ -1,3 +1,4 @@
+// The flags of `new` and `run`, and the session that they describe.
 import { resolve } from 'node:path'
 import { LIMITS, parseMegabytes } from '@sandglass/contract/tables'
 import { camelName, type SessionOptions } from '@sandglass/sdk'

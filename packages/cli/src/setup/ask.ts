@@ -1,3 +1,4 @@
+// Questions on the terminal.
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 

@@ -1,3 +1,4 @@
+// Moves keys from the configuration file into the secret store.
 import { CREDENTIALS, type CredentialKey } from '@sandglass/contract/tables'
 import type { Document } from 'yaml'
 import type { Context } from '../command.ts'

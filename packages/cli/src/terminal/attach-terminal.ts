@@ -1,3 +1,4 @@
+// `shell`, `attach` and `exec -t`: this terminal, connected to one inside.
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Attachment, SandglassError, type Session, type TerminalSize } from '@sandglass/sdk'
 import type { Context } from '../command.ts'

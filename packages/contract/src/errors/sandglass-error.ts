@@ -1,3 +1,4 @@
+// The one class of errors, and its form on the wire.
 import { ERRORS, type ErrorCode, type ErrorDetail, type ErrorRow } from '../errors.ts'
 
 /** An error on the wire: the field `error` of a reply. */

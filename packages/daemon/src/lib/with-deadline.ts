@@ -1,3 +1,4 @@
+// A deadline for work that cannot be aborted.
 /** Settles with the work, or rejects after `ms`. The work itself goes on. */
 export function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()

@@ -11,7 +11,7 @@ import {
 import type { Store } from '../store/open.ts'
 import * as rows from '../store/secrets.ts'
 import type { SecretRow } from '../store/tables.ts'
-import { seal, unseal } from './seal.ts'
+import { seal, unseal } from './encryption.ts'
 
 /** The part of the daemon's context that these functions need. */
 export type Vault = { readonly store: Store; readonly secretKey: Buffer; readonly now: () => number }

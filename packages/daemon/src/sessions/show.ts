@@ -1,7 +1,7 @@
 // A session as the API shows it.
 import type { Session, SessionEventRecord } from '@sandglass/contract'
 import type { Logger } from '../log.ts'
-import { unsealEnv } from '../secrets/seal.ts'
+import { unsealEnv } from '../secrets/encryption.ts'
 import type { EventRow } from '../store/tables.ts'
 import type { SessionContext } from './context.ts'
 import { hardEnd } from './lease/lease.ts'

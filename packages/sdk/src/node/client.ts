@@ -1,3 +1,4 @@
+// The client for Node.
 import { SandboxClient as WebClient } from '../client.ts'
 import type { ClientOptions } from '../transport/transport.ts'
 import { nodeFetch, unixFetch } from './fetch.ts'

@@ -1,3 +1,4 @@
+// `connectLocal()`: the daemon of this machine, over its unix socket.
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { DATA_FILES, SandglassError } from '@sandglass/contract/tables'

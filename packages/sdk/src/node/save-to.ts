@@ -1,3 +1,4 @@
+// Writes a download to a file.
 import type { FileHandle } from 'node:fs/promises'
 
 const BATCH = 1024 * 1024

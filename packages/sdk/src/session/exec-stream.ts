@@ -1,8 +1,9 @@
+// `session.execStream()`: the output of a command as it comes.
 import { SandglassError } from '@sandglass/contract/tables'
 import { toCamel } from '../transport/case.ts'
 import { LOST, withSession } from '../transport/errors.ts'
-import { bodyOf, streamError } from '../transport/follow.ts'
 import { ResultStream } from '../transport/result-stream.ts'
+import { bodyOf, streamError } from '../transport/resume-events.ts'
 import { readEvents } from '../transport/sse.ts'
 import type { Transport } from '../transport/transport.ts'
 import type { ExecChunk, ExecDone, ExecStreamOptions } from '../wire-types.ts'

@@ -2,7 +2,7 @@
 import { FINAL_STATES, SandglassError, STARTABLE_STATES } from '@sandglass/contract/tables'
 import { toCamel } from '../transport/case.ts'
 import { isTransient } from '../transport/errors.ts'
-import { follow } from '../transport/follow.ts'
+import { follow } from '../transport/resume-events.ts'
 import { backoff, type Transport } from '../transport/transport.ts'
 import type { Cancel, SessionEvent, SessionInfo } from '../wire-types.ts'
 

@@ -1,8 +1,9 @@
+// `session.files`.
 import { SandglassError } from '@sandglass/contract/tables'
 import type { BodySource } from '../transport/body.ts'
 import { toCamel } from '../transport/case.ts'
 import { unreachable } from '../transport/errors.ts'
-import { bodyOf, follow } from '../transport/follow.ts'
+import { bodyOf, follow } from '../transport/resume-events.ts'
 import type { ResponseLike, Transport } from '../transport/transport.ts'
 import type { Body, Cancel, FileInfo, Query, Reply, WatchEvent, WriteOptions } from '../wire-types.ts'
 

@@ -1,7 +1,8 @@
+// `session.processes`.
 import type { SignalInput } from '@sandglass/contract/tables'
 import { base64FromBytes, bytesFromBase64 } from '../transport/base64.ts'
 import { toCamel } from '../transport/case.ts'
-import { follow } from '../transport/follow.ts'
+import { follow } from '../transport/resume-events.ts'
 import { newIdempotencyKey, type Transport } from '../transport/transport.ts'
 import type { Cancel, ProcessInfo, ProcessOptions, ProcessTableRow } from '../wire-types.ts'
 import { type Attachment, attach, type Exit, type Output } from './attachment.ts'

@@ -1,8 +1,9 @@
+// One session: exec, files, lifecycle.
 import { DEFAULT_SHELL, SandglassError } from '@sandglass/contract/tables'
 import { base64FromBytes, bytesFromBase64 } from '../transport/base64.ts'
 import { toCamel } from '../transport/case.ts'
 import { withSession } from '../transport/errors.ts'
-import { follow } from '../transport/follow.ts'
+import { follow } from '../transport/resume-events.ts'
 import { type ByteSocket, openSocket } from '../transport/socket.ts'
 import type { Transport } from '../transport/transport.ts'
 import type {

@@ -1,3 +1,4 @@
+// `session.shells`.
 import { DEFAULT_SHELL } from '@sandglass/contract/tables'
 import { newIdempotencyKey, type Transport } from '../transport/transport.ts'
 import type { Cancel, ShellInfo, ShellOptions } from '../wire-types.ts'

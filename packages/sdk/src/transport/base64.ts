@@ -1,3 +1,4 @@
+// Base64 for Node and browsers.
 /** Decodes base64 with functions that both Node and browsers have. */
 export function bytesFromBase64(text: string): Uint8Array<ArrayBuffer> {
   const binary = atob(text)

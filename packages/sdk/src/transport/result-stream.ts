@@ -1,3 +1,4 @@
+// Output with a result at its end.
 import { withResolvers } from './with-resolvers.ts'
 
 /**

@@ -1,3 +1,4 @@
+// Promise.withResolvers, which Node 20 does not have.
 export type Resolvers<T> = {
   promise: Promise<T>
   resolve: (value: T | PromiseLike<T>) => void

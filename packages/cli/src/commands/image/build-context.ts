@@ -1,3 +1,4 @@
+// The files of `image build`, as a tar without what .dockerignore names.
 import { readFile, stat } from 'node:fs/promises'
 import { isAbsolute, join, relative, resolve } from 'node:path'
 import { buffer } from 'node:stream/consumers'

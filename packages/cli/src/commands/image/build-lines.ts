@@ -1,3 +1,4 @@
+// Prints the steps and the output of a build.
 import { styleText } from 'node:util'
 import type { BuildStep, ImageProgress } from '@sandglass/sdk'
 import { printable, printableLines } from '../../output/printable.ts'

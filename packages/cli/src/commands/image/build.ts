@@ -1,3 +1,4 @@
+// `sandglass image build`.
 import { LIMITS } from '@sandglass/contract/tables'
 import { type BuildResult, SandglassError } from '@sandglass/sdk'
 import type { Context, Environment, Input } from '../../command.ts'

@@ -1,3 +1,4 @@
+// `sandglass image`: the flags of its actions, and their files.
 import type { Command, Context, Input } from '../../command.ts'
 import { suggestion, usage } from '../../parser/parse.ts'
 

@@ -1,3 +1,4 @@
+// `sandglass image import`: an archive, a folder or stdin.
 import { stat } from 'node:fs/promises'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { BodySource } from '@sandglass/sdk'

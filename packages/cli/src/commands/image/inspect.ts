@@ -1,3 +1,4 @@
+// `sandglass image inspect`.
 import { type ImageInfo, toSnake } from '@sandglass/sdk'
 import type { Context, Input } from '../../command.ts'
 import { bytesText } from '../../output/bytes-text.ts'

@@ -1,3 +1,4 @@
+// Prints the progress of each layer.
 import type { ImageProgress } from '@sandglass/sdk'
 import { bytesText } from '../../output/bytes-text.ts'
 

@@ -1,3 +1,4 @@
+// `sandglass image ls`.
 import type { Context, Input } from '../../command.ts'
 import { bytesText } from '../../output/bytes-text.ts'
 import { toJson } from '../../output/show-session.ts'

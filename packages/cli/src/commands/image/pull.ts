@@ -1,3 +1,4 @@
+// `sandglass image pull`, and the pull before a session is created.
 import { type ImageInfo, type SandboxClient, SandglassError } from '@sandglass/sdk'
 import type { Context, Input } from '../../command.ts'
 import { printable } from '../../output/printable.ts'

@@ -1,3 +1,4 @@
+// Names and ids of images, shortened for a table.
 /** The reference without the prefix of Docker Hub. */
 export const shortName = (reference: string): string => reference.replace(/^docker\.io\/(library\/)?/, '')
 

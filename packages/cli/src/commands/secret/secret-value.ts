@@ -1,3 +1,4 @@
+// Reads the value of a secret without showing it.
 import { LIMITS } from '@sandglass/contract/tables'
 import { usage } from '../../parser/parse.ts'
 import { askSecret } from '../../setup/ask.ts'

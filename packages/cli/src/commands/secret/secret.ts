@@ -1,3 +1,4 @@
+// `sandglass secret set`, `ls` and `rm`.
 import { LIMITS, SECRET_NAME } from '@sandglass/contract/tables'
 import { SandglassError } from '@sandglass/sdk'
 import type { Command, Context, Input } from '../../command.ts'

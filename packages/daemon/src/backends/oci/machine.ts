@@ -2,7 +2,7 @@
 import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine, MachineExit, MachineLimits } from '../backend.ts'
 import { type Cgroup, machineCgroup } from '../cgroups/cgroup.ts'
-import { freeze, thaw } from '../cgroups/freeze.ts'
+import { freeze, thaw } from '../cgroups/freezer.ts'
 import { readDirtyBytes, readLimitEvents, readOomKills, readPidRefusals, readStats } from '../cgroups/usage.ts'
 import { openFilesIn } from '../isolation/open-files.ts'
 import { isAlive } from '../machine/process-state.ts'

@@ -1,3 +1,4 @@
+// Handlers of the event streams of sessions.
 import { SandglassError, type SessionEventRecord } from '@sandglass/contract'
 import { followAll, followSession } from '../../sessions/follow.ts'
 import type { Api, Handlers, SseEvent } from '../api.ts'

@@ -1,3 +1,4 @@
+// Handlers of exec, shells and processes.
 import { execCommand } from '../../sessions/inside/exec.ts'
 import { execStream } from '../../sessions/inside/exec-stream.ts'
 import {

@@ -1,3 +1,4 @@
+// Handlers of files and archives in a session.
 import { SandglassError } from '@sandglass/contract'
 import type { FastifyRequest } from 'fastify'
 import {

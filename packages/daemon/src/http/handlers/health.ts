@@ -1,3 +1,4 @@
+// Handlers of health, readiness, metrics and OpenAPI.
 import { openapi } from '@sandglass/contract'
 import type { Api, Handlers } from '../api.ts'
 

@@ -1,3 +1,4 @@
+// Handlers of images.
 import type { ImageProgress } from '@sandglass/contract'
 import { importArchive } from '../../images/archive/import.ts'
 import { buildImage } from '../../images/build/build.ts'

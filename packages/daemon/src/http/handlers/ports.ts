@@ -1,3 +1,4 @@
+// Handlers of ports in a session.
 import { dialPort, listPorts } from '../../sessions/inside/processes.ts'
 import type { Api, Handlers } from '../api.ts'
 import { pumpOptions, pumpRaw } from '../streams/channels.ts'

@@ -1,3 +1,4 @@
+// Handlers of secrets.
 import { listSecrets, putSecret, removeSecret } from '../../secrets/stored.ts'
 import type { Api, Handlers } from '../api.ts'
 

@@ -1,3 +1,4 @@
+// Handlers of sessions and their lifecycle.
 import { bootLog, sessionStats } from '../../sessions/inside/machine.ts'
 import { renewSession } from '../../sessions/lease/renew.ts'
 import { createSession } from '../../sessions/lifecycle/create.ts'

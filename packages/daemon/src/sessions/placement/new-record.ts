@@ -1,7 +1,7 @@
 // The record of a session that does not exist yet: what the request says, and the configured defaults for what it leaves out.
 import { randomInt } from 'node:crypto'
 import { DEFAULT_TEMPLATE, newId, type SessionSpec } from '@sandglass/contract'
-import { sealEnv } from '../../secrets/seal.ts'
+import { sealEnv } from '../../secrets/encryption.ts'
 import type { SessionContext } from '../context.ts'
 import { lifetimeOf } from '../lease/lifetime.ts'
 import type { SessionRecord } from '../session-record.ts'

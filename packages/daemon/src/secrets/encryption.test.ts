@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { seal, sealEnv, unseal, unsealEnv } from './seal.ts'
+import { seal, sealEnv, unseal, unsealEnv } from './encryption.ts'
 
 const KEY = Buffer.alloc(32, 7)
 

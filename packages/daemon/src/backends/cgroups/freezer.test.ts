@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Freezer, freezeWith } from './freeze.ts'
+import { type Freezer, freezeWith } from './freezer.ts'
 
 /** A kernel that is frozen once the request has stood for this long without a thaw. `requests` is the list of all requests. */
 function slowKernel(canStick: boolean, freezesAfterMs: number): Freezer & { requests: string } {
