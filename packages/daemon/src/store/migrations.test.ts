@@ -1,19 +1,21 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { sql } from 'kysely'
-import { describe, expect, it } from 'vitest'
+import { type Kysely, sql } from 'kysely'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { temporaryFolder } from '../testing/daemon.fixture.ts'
 import { ENGINES, locationFixture, openedStore, sessionRow, storeFixture } from './engines.fixture.ts'
 import { eventsAfter, lastEventId } from './events.ts'
 import { findIdempotency } from './idempotency.ts'
 import { findBuild, findImageNamed } from './images.ts'
 import { listSessions } from './list.ts'
+import { migrate } from './migrations.ts'
 import { columnsOf, oldDatabase } from './old-schema.fixture.ts'
-import { openStore, type Store } from './open.ts'
+import { openStore, Store } from './open.ts'
 import { findSecret } from './secrets.ts'
 import { countByState, findSession, insertSession } from './sessions.ts'
-import type { SessionRow } from './tables.ts'
+import { openSqlite } from './sqlite.ts'
+import type { SessionRow, Tables } from './tables.ts'
 
 const pathFixture = async () => join(await temporaryFolder(), 'x.db')
 
@@ -37,6 +39,33 @@ describe.each(ENGINES)('a database on %s', engine => {
     for (const table of ['secrets', 'image_builds']) await db.schema.dropTable(table).execute()
     await db.deleteFrom('meta').execute()
     expect(await describeSchema(await openedStore(location))).toEqual(await describeSchema(await storeFixture(engine)))
+  })
+
+  it('that two daemons create keeps the events that the first has stored', async () => {
+    const location = await locationFixture(engine)
+    const first = await openedStore(location)
+    await insertSession(first, sessionRow(), null)
+    // The second daemon looks for the schema before the first has stored it.
+    await first.deleteFrom('meta').where('name', '=', 'schema').execute()
+    const second = await openedStore(location)
+    expect(await lastEventId(second)).toBe(1)
+    await insertSession(second, sessionRow(), null)
+    expect(await lastEventId(first)).toBe(2)
+  })
+
+  it('goes through each later step once, whether it is new or not', async () => {
+    const db = await storeFixture(engine)
+    const steps = ['a', 'b'].map(name => async (trx: Kysely<Tables>) => {
+      await trx.insertInto('meta').values({ name, value: '' }).execute()
+    })
+    await migrate(db, steps.slice(0, 1))
+    await migrate(db, steps)
+    await migrate(db, steps)
+    expect(await metaRows(db)).toEqual({ a: '', b: '', schema: '9' })
+    await expect(migrate(db, steps.slice(0, 1))).rejects.toThrow('schema 9, and this version knows 8')
+    await db.deleteFrom('meta').execute()
+    await migrate(db, steps)
+    expect(await metaRows(db)).toEqual({ a: '', b: '', schema: '9' })
   })
 })
 
@@ -123,6 +152,33 @@ it('opens a database of schema 6 with every row', async () => {
   ])
 })
 
+it('opens a database of schema 6 whose session was named in two ways under one idempotency key, with the newest reply', async () => {
+  const path = await pathFixture()
+  const old = oldDatabase(path, 6)
+  const row = sessionRow({ name: 'box' })
+  addSession(old, row)
+  const add = old.prepare("insert into idempotency values ('k', ?, 'h', ?, ?, ?)")
+  for (const route of ['createShell', 'startProcess']) {
+    add.run(`${route} box`, row.id, '"newest"', 1001)
+    add.run(`${route} ${row.id}`, row.id, '"oldest"', 1000)
+  }
+  old.close()
+
+  const db = await openedStore({ engine: 'sqlite', path })
+  for (const route of ['shells', 'processes'])
+    expect(await findIdempotency(db, 'k', `POST /v1/sessions/${row.id}/${route}`, 2000)).toMatchObject({ response: '"newest"' })
+})
+
+it('goes from schema 6 through each later step', async () => {
+  const path = await pathFixture()
+  oldDatabase(path, 6).close()
+  const db = new Store(openSqlite(path))
+  onTestFinished(() => db.destroy())
+  await migrate(db, [trx => trx.schema.createTable('later').addColumn('name', 'text').execute()])
+  expect(await metaRows(db)).toEqual({ schema: '8' })
+  expect(await describeSchema(db)).toContainEqual(expect.stringContaining('"later"'))
+})
+
 it('has the same schema when it is new, when it was migrated, and on both engines', async () => {
   const [sqlite, mariadb] = [await storeFixture('sqlite'), await storeFixture('mariadb')]
   const path = await pathFixture()
@@ -133,6 +189,11 @@ it('has the same schema when it is new, when it was migrated, and on both engine
   expect(await statements(migrated)).toEqual(await statements(sqlite))
   expect(await describeSchema(mariadb)).toEqual(await describeSchema(sqlite))
 })
+
+async function metaRows(db: Store): Promise<Record<string, string>> {
+  const rows = await db.selectFrom('meta').selectAll().execute()
+  return Object.fromEntries(rows.map(({ name, value }) => [name, value]))
+}
 
 /** Columns with their types, and indexes with their columns, by table. */
 async function describeSchema(db: Store): Promise<unknown> {

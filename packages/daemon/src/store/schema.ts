@@ -95,7 +95,6 @@ export function createStatements(tableOptions: string): string[] {
   return [
     ...TABLES.map(([name]) => createTable(name, tableOptions)),
     ...INDEXES.map(index => `create ${index.replace('index ', 'index if not exists ')}`),
-    "replace into sequences (name, value) values ('events', 0)",
   ]
 }
 

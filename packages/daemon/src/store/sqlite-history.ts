@@ -124,13 +124,14 @@ const COPIES = [
   'insert into session_counts (status, n) select status, count(*) from old_sessions group by status',
   `insert into events (resource_kind, resource_id, ${EVENT_COLUMNS}) select 'session', session_id, ${EVENT_COLUMNS} from old_events`,
   // The ids continue, although the latest events may be deleted.
-  "update sequences set value = ifnull((select seq from sqlite_sequence where name = 'old_events'), 0) where name = 'events'",
-  `insert into idempotency (key, route, request_hash, resource_kind, resource_id, response, created_at)
+  "insert into sequences (name, value) values ('events', ifnull((select seq from sqlite_sequence where name = 'old_events'), 0))",
+  // The old routes have the session as the request named it. One by name and one by id become the same route: the newest row stays.
+  `insert or replace into idempotency (key, route, request_hash, resource_kind, resource_id, response, created_at)
     select key, case
       when route = 'createSession' then 'POST /v1/sessions'
       when route like 'createShell %' then 'POST /v1/sessions/' || session_id || '/shells'
       else 'POST /v1/sessions/' || session_id || '/processes' end,
-    request_hash, 'session', session_id, response, created_at from old_idempotency where session_id is not null`,
+    request_hash, 'session', session_id, response, created_at from old_idempotency where session_id is not null order by created_at`,
   `insert into images (${IMAGE_COLUMNS}) select ${IMAGE_COLUMNS} from old_images`,
   'insert into image_references (reference, image_id, resolved_at) select reference, image_id, resolved_at from old_image_references',
   'insert into image_builds (key, image_id, built_at) select key, image_id, built_at from old_image_builds',

@@ -101,7 +101,7 @@ export interface ImageRow {
   manifest_digest: string
   source: 'registry' | 'archive' | 'build'
   architecture: string
-  /** The settings for running it, as kept-settings.ts selects them. The whole configuration is a blob. */
+  /** The settings for running it, as storedSettings in images/store/image-row.ts selects them. The whole configuration is a blob. */
   config: string
   /** Digest, diff_id, media_type and size of each, lowest layer first. */
   layers: string
