@@ -1,6 +1,6 @@
 // The data folder: accessible to its owner alone, locked by one daemon, with the keys that are stored in it.
 import { randomBytes } from 'node:crypto'
-import { accessSync, chmodSync, constants, existsSync, mkdirSync, rmSync } from 'node:fs'
+import { accessSync, chmodSync, constants, existsSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DATA_FILES, SandglassError } from '@sandglass/contract'
 import { acquireLock, type Lock } from './lock.ts'
@@ -34,7 +34,6 @@ function open(path: string, reservedSpace: ReservedSpace): DataDir {
     // SECURITY: the sandboxes' disks and keys are below; no other user may even look them up.
     chmodSync(path, 0o700)
     lock = acquireLock(join(path, 'lock'), path)
-    rmSync(join(path, EARLIER_NAME), { force: true })
     reservedSpace.reserve({ isFirst: true })
     return { path, lock, reservedSpace, apiKey: () => readApiKey(join(path, DATA_FILES.apiKey)) }
   } catch (error) {
@@ -43,9 +42,6 @@ function open(path: string, reservedSpace: ReservedSpace): DataDir {
     throw new SandglassError('DATA_DIR_UNWRITABLE', { path, why: (error as Error).message }, { cause: error })
   }
 }
-
-/** Earlier versions reserved their space under this name. */
-const EARLIER_NAME = 'ballast'
 
 /** Node's own recursive mkdir never returns where the kernel answers ENOENT below an existing folder, as in /proc. */
 function makeFolder(path: string): void {
