@@ -1,9 +1,9 @@
 import { expect, it, onTestFinished, vi } from 'vitest'
 import { Periodic } from './periodic.ts'
 
-function counted(work: (run: number) => Promise<number>, onError: (error: unknown) => number = () => 10_000) {
+function counted(work: (run: number) => Promise<number>, onError: (error: unknown) => number = () => 10_000, maxMs = 10_000) {
   let runs = 0
-  const periodic = new Periodic({ work: () => work(++runs), onError, maxMs: 10_000 })
+  const periodic = new Periodic({ work: () => work(++runs), onError, maxMs })
   onTestFinished(() => periodic.stop())
   return { periodic, runs: () => runs }
 }
@@ -54,4 +54,21 @@ it('a run that fails is reported and followed by another', async () => {
   periodic.start(0)
   await vi.waitFor(() => expect(runs()).toBe(2))
   expect(errors).toEqual([new Error('no luck')])
+})
+
+it('an error report that fails does not end the runs', async () => {
+  const fail = () => {
+    throw new Error('no luck')
+  }
+  const { periodic, runs } = counted(async run => (run === 1 ? fail() : 10_000), fail, 1)
+  periodic.start(0)
+  await vi.waitFor(() => expect(runs()).toBeGreaterThan(1))
+})
+
+it('runs again when it is started after a stop', async () => {
+  const { periodic, runs } = counted(async () => 10_000)
+  periodic.start(0)
+  await periodic.stop()
+  periodic.start(1)
+  await vi.waitFor(() => expect(runs()).toBe(1))
 })

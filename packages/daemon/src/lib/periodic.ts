@@ -2,11 +2,13 @@
 
 export type PeriodicOptions = {
   work: () => Promise<number>
-  /** Returns the milliseconds until the next run after one that failed. */
+  /** Reports the error and returns the milliseconds until the next run. If it throws, the next run is a second later. */
   onError: (error: unknown) => number
   /** The longest time between the end of a run and the next one. */
   maxMs: number
 }
+
+const AFTER_FAILED_REPORT_MS = 1000
 
 export class Periodic {
   readonly #options: PeriodicOptions
@@ -37,6 +39,7 @@ export class Periodic {
   async stop(): Promise<void> {
     this.#isStarted = false
     clearTimeout(this.#timer)
+    this.#dueAt = Number.POSITIVE_INFINITY
     await Promise.all(this.#runs)
   }
 
@@ -47,7 +50,15 @@ export class Periodic {
   }
 
   async #run(): Promise<void> {
-    const { work, onError } = this.#options
-    this.wakeIn(await work().catch(onError))
+    this.wakeIn(await this.#options.work().catch(error => this.#report(error)))
+  }
+
+  #report(error: unknown): number {
+    try {
+      return this.#options.onError(error)
+    } catch {
+      // Nobody is left to report to. The runs go on.
+      return AFTER_FAILED_REPORT_MS
+    }
   }
 }
