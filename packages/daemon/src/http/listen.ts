@@ -5,6 +5,7 @@ import { connect, isIP } from 'node:net'
 import { join } from 'node:path'
 import { DATA_FILES, SandglassError } from '@sandglass/contract'
 import { acquireLock, type Lock } from '../data-dir/lock.ts'
+import { isMissing } from '../lib/missing-file.ts'
 import type { Upgrades } from './streams/upgrade.ts'
 
 export type Address =
@@ -92,7 +93,7 @@ function removeSocket(path: string): void {
   try {
     unlinkSync(path)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    if (!isMissing(error)) throw error
   }
 }
 

@@ -2,6 +2,7 @@
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
+import { isMissing } from '../../lib/missing-file.ts'
 
 /** Null when the file is empty or missing. */
 export async function openBootLog(path: string): Promise<Readable | null> {
@@ -10,7 +11,7 @@ export async function openBootLog(path: string): Promise<Readable | null> {
     if ((await file.stat()).size > 0) return createReadStream('', { fd: file })
     await file.close()
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    if (!isMissing(error)) throw error
   }
   return null
 }
