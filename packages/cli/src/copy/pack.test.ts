@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdir, mkdtemp, rm, truncate, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, stat, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
@@ -54,4 +54,25 @@ it('packing ends when its reader stops', async () => {
     for await (const _ of pack(folder, () => undefined)) if (++taken === count) break
     expect(taken).toBe(count)
   }
+})
+
+it.each([
+  { what: 'files', count: 250, bytes: 512 + 20_480, make: (path: string) => writeFile(path, Buffer.alloc(20_000)), most: 70 },
+  { what: 'links', count: 1000, bytes: 512, make: (path: string) => symlink('x', path), most: 330 },
+])('a slow reader bounds how many $what are read ahead', async ({ count, bytes, make, most }) => {
+  const folder = await mkdtemp(join(tmpdir(), 'pack-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  for (let i = 0; i < count; i++) await make(join(folder, `entry-${i}`))
+  let [begun, taken, ahead] = [0, 0, 0]
+  for await (const piece of pack(folder, () => undefined, { isPacked: () => ++begun > 0 })) {
+    taken += piece.length
+    // Takes the next piece only when packing has come to a halt: no entry needs as many calls of the file system.
+    for (let [seen, idle] = [begun, 0]; idle < 10; idle++) {
+      await stat(folder)
+      if (begun > seen) [seen, idle] = [begun, 0]
+    }
+    ahead = Math.max(ahead, begun - taken / bytes)
+  }
+  expect(begun).toBe(count)
+  expect(ahead).toBeLessThan(most)
 })

@@ -132,34 +132,47 @@ async function* contents(file: FileHandle, path: string, size: number): AsyncGen
 const MAX_PIECE = 256 * 1024
 /** Files up to this size are read whole, which takes less time than a stream. */
 const MAX_WHOLE = 64 * 1024
-/** Whole entries that may wait for the reader: tar-stream applies backpressure only to a body that is streamed. */
+/** Whole entries that may wait in tar-stream. */
 const MAX_WAITING = 64
+/** Bytes that may wait for the reader. More than a whole entry, so that this bounds only a series of entries without a body. */
+const MAX_UNREAD = 128 * 1024
 
-/** tar-stream's writer with backpressure for every entry. */
+/** tar-stream's writer with backpressure for every entry: its own applies to a body that is streamed, and not at all to headers. */
 class TarWriter {
   readonly #archive: Pack
+  /** Entries that tar-stream has not written yet. */
   #waiting = 0
-  #onRead: () => void = () => undefined
+  /** Bytes that tar-stream has written and the reader has not taken. */
+  #unread = 0
+  #onProgress: () => void = () => undefined
 
   constructor(archive: Pack) {
     this.#archive = archive
+    const push = archive.push.bind(archive)
+    archive.push = (piece: Uint8Array | null) => {
+      this.#unread += piece?.length ?? 0
+      return push(piece)
+    }
   }
 
   async *pieces(): AsyncGenerator<Uint8Array, void, undefined> {
     for await (const piece of this.#archive as AsyncIterable<Uint8Array>) {
-      this.#waiting = Math.max(0, this.#waiting - 1)
-      this.#onRead()
+      this.#unread -= piece.length
+      this.#onProgress()
       yield piece
     }
   }
 
   async entry(header: EntryHeader, body: Uint8Array = new Uint8Array()): Promise<void> {
-    while (this.#waiting >= MAX_WAITING)
+    while (this.#waiting >= MAX_WAITING || this.#unread >= MAX_UNREAD)
       await new Promise<void>(resolve => {
-        this.#onRead = resolve
+        this.#onProgress = resolve
       })
     this.#waiting++
-    this.#archive.entry(header, body)
+    this.#archive.entry(header, body, () => {
+      this.#waiting--
+      this.#onProgress()
+    })
   }
 
   async file(header: EntryHeader, size: number, body: AsyncIterable<Buffer>): Promise<void> {
@@ -176,6 +189,7 @@ class TarWriter {
   fail(error?: Error): void {
     this.#archive.destroy(error)
     this.#waiting = 0
-    this.#onRead()
+    this.#unread = 0
+    this.#onProgress()
   }
 }
