@@ -1,5 +1,6 @@
 // Reads a tar. SECURITY: the bytes come out of a sandbox. tar-stream bounds every header before it buffers one; nothing here decides where
 // an entry goes.
+import { isUtf8 } from 'node:buffer'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { SandglassError } from '@sandglass/sdk'
@@ -15,6 +16,8 @@ export type TarEntry = {
   /** What a link points to; empty for other entries. */
   target: string
   isSparse: boolean
+  /** The bytes of `name` and `target` are UTF-8. If not, other entries may have the same `name`. */
+  isUtf8: boolean
   body: AsyncIterable<Uint8Array>
 }
 
@@ -27,7 +30,7 @@ export type OmissionCallbacks = {
 }
 
 const BLOCK = 512
-// Latin-1 keeps the bytes of a name, so that a name that is not UTF-8 can be refused.
+// Latin-1 keeps the bytes of a name, so that a name that is not UTF-8 can be recognized.
 const OPTIONS = { filenameEncoding: 'latin1', allowUnknownFormat: true }
 
 /** Yields the entries in order. The rest of a body that the caller has not read is skipped. */
@@ -37,7 +40,7 @@ export async function* readTar(
 ): AsyncGenerator<TarEntry, void, undefined> {
   const { extract } = await import('tar-stream')
   const archive = extract(OPTIONS as object)
-  checkPaxHeaders(archive, callbacks)
+  decodePaxHeaders(archive, callbacks)
   const input = new TarBytes(source)
   const failure = pipeline(Readable.from(input), archive).then(
     () => undefined,
@@ -89,16 +92,19 @@ async function* sending(
 }
 
 /** The undocumented part of tar-stream that decodes pax and GNU long headers. The tests fail if another version changes it. */
-type LongHeaderDecoder = { _header: { type: string }; _decodeLongHeader(body: Uint8Array): void }
+type LongHeaderDecoder = { _header: { type: string }; _pax: Record<string, string>; _decodeLongHeader(body: Uint8Array): void }
 
-/** tar-stream does not hand out global pax headers, in which the runner reports omissions, and it accepts malformed pax records. */
-function checkPaxHeaders(archive: Extract, callbacks: OmissionCallbacks): void {
+/**
+ * tar-stream does not hand out global pax headers, in which the runner reports omissions. It accepts malformed pax records, and replaces
+ * bytes that are not UTF-8, after which different names may be equal.
+ */
+function decodePaxHeaders(archive: Extract, callbacks: OmissionCallbacks): void {
   const decoder = archive as Extract & LongHeaderDecoder
   const decode = decoder._decodeLongHeader.bind(decoder)
   decoder._decodeLongHeader = body => {
     if (decoder._header.type === 'pax-global-header') return reportOmission(body, callbacks)
-    if (decoder._header.type === 'pax-header') requirePaxRecords(body)
-    decode(body)
+    if (decoder._header.type === 'pax-header') decoder._pax = paxRecords(body)
+    else decode(body)
   }
 }
 
@@ -109,35 +115,29 @@ function reportOmission(header: Uint8Array, { onLeftOut, onUnreadable }: Omissio
   else if (kind === 'unreadable') onUnreadable?.(what)
 }
 
-/** Each record is `LENGTH key=value\n`, where LENGTH counts the whole record. */
-function requirePaxRecords(header: Uint8Array): void {
-  for (let at = 0; at < header.length; ) {
-    const space = header.indexOf(0x20, at)
-    const digits = Buffer.from(header.subarray(at, Math.max(at, space))).toString('latin1')
-    const length = /^\d{1,9}$/.test(digits) ? Number(digits) : 0
-    if (length <= space - at || at + length > header.length) throw unsafe('the archive', 'has a damaged header')
-    at += length
+/** Each record is `LENGTH key=value\n`, where LENGTH counts the whole record. Keys and values are Latin-1, as all names are. */
+function paxRecords(header: Uint8Array): Record<string, string> {
+  const records: [string, string][] = []
+  for (let rest = Buffer.from(header).toString('latin1'); rest !== ''; ) {
+    const length = Number(/^\d{1,9}(?= )/.exec(rest)?.[0] ?? 0)
+    const [, key, value] = /^\d+ ([^=]+)=(.*)\n$/s.exec(rest.slice(0, length)) ?? []
+    if (length > rest.length || key === undefined || value === undefined) throw unsafe('the archive', 'has a damaged header')
+    records.push([key, value])
+    rest = rest.slice(length)
   }
+  return Object.fromEntries(records)
 }
 
 function fieldsOf({ name, type, mode, mtime, linkname, pax }: Header): Omit<TarEntry, 'size' | 'body'> {
-  const records = (pax ?? {}) as Record<string, string>
+  const [path, target] = [Buffer.from(name, 'latin1'), Buffer.from(linkname ?? '', 'latin1')]
   return {
-    name: records.path || utf8(name),
+    name: path.toString(),
     type,
     mode: mode & 0o777,
     modifiedAt: Number.isNaN(mtime.getTime()) ? new Date(0) : mtime,
-    target: records.linkpath || utf8(linkname ?? ''),
-    isSparse: Object.keys(records).some(key => key.startsWith('GNU.sparse')),
-  }
-}
-
-function utf8(latin1: string): string {
-  const bytes = Buffer.from(latin1, 'latin1')
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch (cause) {
-    throw new SandglassError('ARCHIVE_UNSAFE', { entry: bytes.toString(), issue: 'its name is not UTF-8' }, { cause })
+    target: target.toString(),
+    isSparse: Object.keys(pax ?? {}).some(key => key.startsWith('GNU.sparse')),
+    isUtf8: isUtf8(path) && isUtf8(target),
   }
 }
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { pack } from './pack.ts'
+import { relayTar } from './read-tar.ts'
 import { unpack } from './unpack.ts'
 
 let root: string
@@ -219,6 +220,45 @@ test('a sparse file and a name that is not UTF-8 are refused, and a sparse file 
   await unpack(archive(...sparse, { name: 'good', content: 'y' }), target, { onSkip: error => refused.push(error.detail.entry) })
   expect(refused).toEqual(['sparse'])
   expect(await readdir(target)).toEqual(['good'])
+})
+
+/** A pax header with a record that ends with this byte. */
+function paxWith(key: string, byte: number): Buffer[] {
+  const [header = Buffer.alloc(0), body = Buffer.alloc(0), padding = Buffer.alloc(0)] = blocksOf({
+    name: 'PaxHeader',
+    typeFlag: 'x',
+    content: paxRecord(key, 'a?'),
+  })
+  body[body.indexOf('?')] = byte
+  return [header, body, padding]
+}
+
+test.each(['path', 'linkpath'])('a pax %s that is not UTF-8 is refused, and can be left out', async key => {
+  const entries = [0xff, 0xfe].flatMap(byte => [...paxWith(key, byte), ...blocksOf(link(`l${byte}`, 'x'))])
+  const tar = Buffer.concat([...entries, ...blocksOf({ name: 'good' }), Buffer.alloc(2 * BLOCK)])
+  await expect(unpack(inPieces(tar), target)).rejects.toMatchObject({
+    code: 'ARCHIVE_UNSAFE',
+    message: expect.stringContaining('is not UTF-8'),
+  })
+  const refused: string[] = []
+  expect(await unpack(inPieces(tar), target, { onSkip: error => refused.push(error.message) })).toBe(1)
+  expect(refused).toHaveLength(2)
+  expect(await readdir(target)).toEqual(['good'])
+})
+
+test('a relayed archive reports omissions also after a name that is not UTF-8', async () => {
+  const omission: Raw = { name: 'o', typeFlag: 'g', content: paxRecord('comment', 'unreadable: b: permission denied') }
+  const blocks = [...paxWith('path', 0xff), ...blocksOf({ name: 'a' }), ...blocksOf(omission), Buffer.alloc(2 * BLOCK)]
+  const [sent, unreadable]: [Uint8Array[], string[]] = [[], []]
+  const send = async (piece: Uint8Array) => void sent.push(piece)
+  await relayTar(inPieces(Buffer.concat(blocks)), send, { onUnreadable: what => unreadable.push(what) })
+  expect(unreadable).toEqual(['b: permission denied'])
+  expect(Buffer.concat(sent)).toEqual(Buffer.concat(blocks))
+})
+
+test('a byte order mark at the start of a name is part of the name', async () => {
+  await unpack(archive({ name: '\ufeffa', content: 'marked' }, { name: 'a', content: 'plain' }), target)
+  expect((await readdir(target)).sort()).toEqual(['a', '\ufeffa'])
 })
 
 test('GNU tar unpacks what pack wrote, and unpack reads what GNU tar wrote', async () => {

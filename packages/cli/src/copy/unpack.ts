@@ -60,6 +60,7 @@ class Unpacking implements AsyncDisposable {
   }
 
   async add(entry: TarEntry): Promise<void> {
+    if (!entry.isUtf8) throw unsafe(entry.name, 'its name or the target of the link is not UTF-8')
     const name = safeName(entry.name)
     this.links.delete(name)
     if (entry.type === 'directory') {
