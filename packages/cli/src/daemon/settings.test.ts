@@ -1,8 +1,8 @@
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { loadSettings } from './settings.ts'
+import { loadSettings, readApiKey } from './settings.ts'
 
 async function home(config?: string, mode = 0o600) {
   const folder = await mkdtemp(join(tmpdir(), 'settings-'))
@@ -53,6 +53,19 @@ test('a file that other users can read is refused, and its text is never quoted'
   expect(failure.message).toContain('is not YAML')
   expect(failure.message).not.toContain('secret')
   await expect(loadSettings('/nowhere.yaml', {})).rejects.toThrow('does not exist')
+})
+
+// Only root can give a file away, and read one of another user with mode 0600.
+test.runIf(process.getuid?.() === 0)('a file of another user is refused, but not the key of their daemon', async () => {
+  const { HOME, file } = await home('api_key: secret-secret-00')
+  const key = join(HOME, 'api-key')
+  await writeFile(key, 'their-key\n', { mode: 0o600 })
+  for (const path of [file, key]) await chown(path, 12345, 12345)
+  await expect(loadSettings(file, { HOME })).rejects.toMatchObject({
+    code: 'CONFIG_INVALID',
+    message: expect.stringContaining('belongs to user 12345, not to you'),
+  })
+  expect(readApiKey(HOME)).toBe('their-key')
 })
 
 test('a folder instead of the file is reported as a folder, whatever its mode', async () => {

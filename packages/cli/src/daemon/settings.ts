@@ -25,7 +25,7 @@ export async function loadSettings(flag: string | undefined, env: Environment): 
   const home = env.HOME || homedir()
   const named = flag ?? env.SANDGLASS_CONFIG
   const configPath = resolve(named ?? join(home, '.sandglass', 'config.yaml'))
-  const text = readPrivate(configPath)
+  const text = readConfigFile(configPath)
   if (text === undefined && named !== undefined)
     throw new SandglassError('CONFIG_INVALID', { source: configPath, issue: 'does not exist', next: makeConfigFile(configPath) })
   const file = text === undefined ? {} : await parseFile(configPath, text)
@@ -43,7 +43,7 @@ export async function loadSettings(flag: string | undefined, env: Environment): 
 /** The data folder of a daemon without a configuration file. */
 export const defaultDataDir = (env: Environment): string => resolveDataDir(env.SANDGLASS_DATA_DIR, env.HOME || homedir())
 
-/** The key of the daemon that uses this data folder; undefined before its first start. */
+/** The key of the daemon that uses this data folder; undefined before its first start. Root may use the daemon of another user. */
 export function readApiKey(dataDir: string): string | undefined {
   return readPrivate(join(dataDir, DATA_FILES.apiKey))?.trim()
 }
@@ -56,8 +56,11 @@ function addressOf(listen: readonly string[], dataDir: string, socket: string | 
   return { url: `http://${first.replace(/^(0\.0\.0\.0|\[::\])(?=:)/, '127.0.0.1')}` }
 }
 
-/** SECURITY: the mode is read from the opened file, so that the file cannot be replaced between the check and the read. */
-export function readPrivate(path: string): string | undefined {
+/** The text of a configuration file, which must belong to the user, as the daemon requires; undefined if it does not exist. */
+export const readConfigFile = (path: string): string | undefined => readPrivate(path, process.geteuid?.())
+
+/** SECURITY: mode and owner are read from the open file, so that it cannot be replaced between the check and the read. */
+function readPrivate(path: string, userId?: number): string | undefined {
   let fd: number
   try {
     fd = openSync(path, 'r')
@@ -73,8 +76,14 @@ export function readPrivate(path: string): string | undefined {
     const stats = fstatSync(fd)
     // Checked before the mode, so that the user is not told to change the mode of a folder.
     if (stats.isDirectory()) throw new SandglassError('CONFIG_INVALID', { source: path, issue: 'is a folder, not a file' })
-    const { mode } = stats
+    const { mode, uid } = stats
     if ((mode & 0o077) !== 0) throw new SandglassError('CONFIG_INSECURE', { path, mode: (mode & 0o777).toString(8) })
+    if (userId !== undefined && uid !== userId)
+      throw new SandglassError('CONFIG_INVALID', {
+        source: path,
+        issue: `belongs to user ${uid}, not to you`,
+        next: ownConfigFile(path),
+      })
     return readFileSync(fd, 'utf8')
   } finally {
     closeSync(fd)

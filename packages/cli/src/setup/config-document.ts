@@ -5,14 +5,14 @@ import { dirname, join, resolve } from 'node:path'
 import { SandglassError, yamlIssue } from '@sandglass/contract/tables'
 import { type Document, parseDocument } from 'yaml'
 import type { Environment } from '../command.ts'
-import { readPrivate } from '../daemon/settings.ts'
+import { readConfigFile } from '../daemon/settings.ts'
 
 export type ConfigDocument = { path: string; document: Document }
 
 /** The configuration file with its comments, or an empty document. */
 export async function readConfigDocument(flag: string | undefined, env: Environment): Promise<ConfigDocument> {
   const path = resolve(flag ?? env.SANDGLASS_CONFIG ?? join(env.HOME || homedir(), '.sandglass', 'config.yaml'))
-  const text = readPrivate(path) ?? ''
+  const text = readConfigFile(path) ?? ''
   const document: Document = parseDocument(text)
   // SECURITY: messages of yaml quote the file, which holds keys, so they are not shown.
   if (document.errors.length > 0)

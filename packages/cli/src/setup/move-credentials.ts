@@ -3,7 +3,7 @@ import { CREDENTIALS, type CredentialKey } from '@sandglass/contract/tables'
 import type { Document } from 'yaml'
 import type { Context } from '../command.ts'
 import { noteOutdated } from '../daemon/running-daemon.ts'
-import { readPrivate } from '../daemon/settings.ts'
+import { readConfigFile } from '../daemon/settings.ts'
 import { usage } from '../parser/parse.ts'
 import { type ConfigDocument, writePrivate } from './config-document.ts'
 import { withoutKeys } from './without-keys.ts'
@@ -21,7 +21,7 @@ export async function moveCredentials(context: Context, { path, document }: Conf
     throw usage('init stores keys in the local daemon, but SANDGLASS_URL selects a remote one', 'unset SANDGLASS_URL')
   const { secrets } = await context.connect()
   for (const [key, value] of found) await secrets.put(CREDENTIALS[key], value)
-  writePrivate(path, withoutKeys(readPrivate(path) ?? '', topKeys(found)))
+  writePrivate(path, withoutKeys(readConfigFile(path) ?? '', topKeys(found)))
   for (const key of found.keys()) context.say(`moved ${key} into the secret store, as ${CREDENTIALS[key]}\n`)
   await noteOutdated(context)
 }
