@@ -109,6 +109,17 @@ test('Ctrl-C interrupts the program, and the third one ends the session of a pro
   await deadline('the session is gone', async () => (await sessions()).length === 0)
 })
 
+test('with --keep, a signal is forwarded to the program too, and the session stays', async () => {
+  for (const signal of ['INT', 'TERM']) {
+    const script = `trap "echo caught; exit 4" ${signal}; echo ready; while :; do sleep 0.1; done`
+    const ran = await cli.run(['run', '--keep', '--name', 'kept', '--', 'sh', '-c', script], {
+      onStdout: (text, kill) => text === 'ready\n' && kill(`SIG${signal}` as NodeJS.Signals),
+    })
+    expect(ran).toMatchObject({ code: 4, stdout: 'ready\ncaught\n', stderr: expect.stringContaining('kept the session kept') })
+    await cli.run(['rm', '-f', '--purge', 'kept'])
+  }
+})
+
 test('run -t runs the program on a terminal, and detaching removes the session', async () => {
   using tmux = new Tmux({ ...cli.env, SG: SANDGLASS }, { cols: 100, rows: 30 })
   tmux.line('"$SG" run -t -- bash --norc --noprofile')

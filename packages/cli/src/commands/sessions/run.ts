@@ -76,14 +76,12 @@ function specOf({ args, flags }: Input): SessionOptions & { name: string } {
 /** The name is chosen here, so that the session can be removed if this process is interrupted while the session is created. */
 const generatedName = () => `run-${crypto.randomUUID().slice(0, 8)}`
 
-const KEPT = { earlyExit: undefined, release: undefined }
-
 type TemporarySession = AsyncDisposable & {
   session: Session
   /** Absent for a session that is kept, where the program is killed and the session stays. */
   earlyExit: EarlyExit | undefined
-  /** Leaves signals to the program; absent for a session that is kept. */
-  release: (() => void) | undefined
+  /** Leaves signals to the program. */
+  release: () => void
 }
 
 /** Creates a session that is removed at the end, also after a failure or a signal, unless `isKept`. */
@@ -110,7 +108,7 @@ async function createTemporary(
       if (isKept) context.say(`kept the session ${shown}\n`)
       else await remove().catch(context.report) // the exit code stays the program's
     }
-    return { session, ...(isKept ? KEPT : { earlyExit: early, release }), [Symbol.asyncDispose]: end }
+    return { session, earlyExit: isKept ? undefined : early, release, [Symbol.asyncDispose]: end }
   } catch (error) {
     release()
     throw error
