@@ -139,9 +139,9 @@ func (sh *Shell) showPromptAgain() {
 // showPrompt makes an idle shell show a prompt.
 func (sh *Shell) showPrompt() {
 	sh.mu.Lock()
-	isIdle := sh.state == idle && sh.program == "bash"
+	isIdle := sh.state == stateIdle && sh.program == "bash"
 	if isIdle {
-		sh.state = atPrompt
+		sh.state = stateAtPrompt
 	}
 	sh.mu.Unlock()
 	if isIdle {

@@ -136,9 +136,9 @@ func (sh *Shell) ready(r report) {
 		return
 	}
 	switch sh.state {
-	case starting:
+	case stateStarting:
 		sh.announce(r)
-	case running:
+	case stateRunning:
 		if r.number != sh.number {
 			if sh.instruction != "" {
 				// An interrupt reached the driver before it read the instruction and may have discarded it: send it
@@ -152,12 +152,12 @@ func (sh *Shell) ready(r report) {
 			sh.interruptReports++
 		}
 		sh.announce(r)
-	case atPrompt:
+	case stateAtPrompt:
 		if sh.attached > 0 && !sh.isAwaited {
 			sh.instruct(instructPrompt)
 			return
 		}
-		sh.state = idle
+		sh.state = stateIdle
 		sh.announce(r)
 	}
 }

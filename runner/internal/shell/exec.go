@@ -76,7 +76,7 @@ func (sh *Shell) run(e *execution, into *stdio.Capture, watcher watcher) (*execR
 func (sh *Shell) send(e *execution) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.state == ended {
+	if sh.state == stateEnded {
 		return nil
 	}
 	letter, err := sh.putCommand(e)
@@ -96,9 +96,9 @@ func (sh *Shell) claim(e *execution, watcher watcher) error {
 		}
 		sh.mu.Lock()
 		state := sh.state
-		if state == idle {
+		if state == stateIdle {
 			// From here on a late report about the previous command has an outdated number.
-			sh.state, sh.instruction, sh.current, sh.interruptReports = running, "", e, 0
+			sh.state, sh.instruction, sh.current, sh.interruptReports = stateRunning, "", e, 0
 			sh.number++
 			select {
 			case <-sh.reports:
@@ -107,9 +107,9 @@ func (sh *Shell) claim(e *execution, watcher watcher) error {
 		}
 		sh.mu.Unlock()
 		switch state {
-		case idle:
+		case stateIdle:
 			return nil
-		case atPrompt:
+		case stateAtPrompt:
 			sh.claimFromPrompt(e, watcher)
 		default:
 			return &notStarted{wire.NewError(wire.CodeShellExited, "shell "+sh.name+" ended before the command started", wire.Fields{"name": sh.name})}
@@ -122,13 +122,13 @@ func (sh *Shell) release() {
 	next := stdio.NewCapture(keptBytes)
 	sh.mu.Lock()
 	sh.current = nil
-	if sh.state == running {
-		sh.state = idle
+	if sh.state == stateRunning {
+		sh.state = stateIdle
 		if sh.attached > 0 && sh.program == "bash" {
-			sh.state, next = atPrompt, nil
+			sh.state, next = stateAtPrompt, nil
 		}
 	}
-	prompt := sh.state == atPrompt
+	prompt := sh.state == stateAtPrompt
 	sh.mu.Unlock()
 	sh.drain(next)
 	if prompt {

@@ -58,7 +58,7 @@ func (sh *Shell) sync(deadline time.Time) bool {
 	}
 	for time.Now().Before(deadline) {
 		sh.mu.Lock()
-		isDriven := sh.state == running
+		isDriven := sh.state == stateRunning
 		if isDriven {
 			sh.instruct(instructReport) // repeated, because an interrupt may discard the instruction
 		}

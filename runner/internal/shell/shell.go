@@ -35,11 +35,11 @@ var shDriver string
 type state int
 
 const (
-	starting state = iota
-	idle           // the driver waits for an instruction
-	running        // a command of exec runs
-	atPrompt       // a person uses the prompt, or runs a program there
-	ended
+	stateStarting state = iota
+	stateIdle           // the driver waits for an instruction
+	stateRunning        // a command of exec runs
+	stateAtPrompt       // a person uses the prompt, or runs a program there
+	stateEnded
 )
 
 // A Shell is a bash or sh on a terminal, controlled through private descriptors. The runner writes the command to
@@ -108,7 +108,7 @@ func (sh *Shell) describe() wire.Fields {
 	program := sh.program
 	return wire.Fields{
 		"name": sh.name, "pid": sh.pid, "program": program, "user": sh.user, "cwd": wire.Text(sh.cwd),
-		"busy":     sh.state != idle && !(sh.state == atPrompt && sh.foreground() == sh.pid),
+		"busy":     sh.state != stateIdle && !(sh.state == stateAtPrompt && sh.foreground() == sh.pid),
 		"attached": sh.attached, "created_at_ms": sh.createdAt.UnixMilli(),
 	}
 }

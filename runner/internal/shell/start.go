@@ -46,7 +46,7 @@ func (ss *Shells) start(spec *spec) (*Shell, error) {
 	select {
 	case first := <-sh.reports:
 		sh.mu.Lock()
-		sh.state, sh.cwd = idle, first.cwd
+		sh.state, sh.cwd = stateIdle, first.cwd
 		sh.mu.Unlock()
 		sh.drain(stdio.NewCapture(keptBytes))
 		sh.mu.Lock()
@@ -157,7 +157,7 @@ func (ss *Shells) watch(sh *Shell, exit <-chan int) {
 	ss.mu.Unlock()
 	sh.drain(nil)
 	sh.mu.Lock()
-	sh.state, sh.exitCode = ended, code
+	sh.state, sh.exitCode = stateEnded, code
 	sh.mu.Unlock()
 	close(sh.ended)
 	sh.instructions.Close()

@@ -154,7 +154,7 @@ func (sh *Shell) interrupt() bool {
 		current.stop(interrupted)
 		<-current.ended
 		return true
-	case state == atPrompt && !sh.isAtPrompt():
+	case state == stateAtPrompt && !sh.isAtPrompt():
 		sh.stop(sh.instructedAt.Load(), func(d time.Duration) (done, alive bool) {
 			select {
 			case <-sh.ended:
