@@ -8,7 +8,6 @@ const ENTRY = [
   'packages/daemon/src/main.ts',
   'packages/cli/bin/sandglass.mjs',
   'packages/cli/src/main.ts',
-  'packages/cli/src/entry.ts',
   'packages/sdk/src/node/connect-local.ts',
 ]
 
