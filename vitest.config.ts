@@ -8,7 +8,7 @@ const SLOW = [
   'packages/daemon/src/backends/docker/docker.test.ts',
   'packages/daemon/src/backends/oci/runsc.test.ts',
   'packages/daemon/src/backends/oci/oci.test.ts',
-  'test/e2e/bad-luck.test.ts',
+  'test/e2e/hostile-commands.test.ts',
   'packages/daemon/src/backends/docker/engine/unresponsive-engine.test.ts',
   'packages/daemon/src/sessions/lifecycle/reconcile.test.ts',
   'test/e2e/cli-cp.test.ts',

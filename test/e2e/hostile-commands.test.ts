@@ -1,4 +1,4 @@
-// What commands do to their sandbox, and what the world does to a daemon.
+// Commands that misbehave, clients that disconnect or read slowly, and crashes of the runner and the daemon.
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -18,7 +18,7 @@ beforeEach(async () => {
 afterAll(() => daemon.remove())
 
 describe('a command that', () => {
-  test('prints 1 GiB has its middle cut, and is not disturbed', { timeout: 180_000 }, async () => {
+  test('prints 1 GiB runs to its end, and the middle of its output is cut', { timeout: 180_000 }, async () => {
     const { id } = await daemon.create({ cpu_cores: 4 })
     const before = daemonMb()
     const result = await daemon.exec(id, 'yes 0123456789 | head -c 1073741824; echo the-end', { timeout_ms: 120_000 })
@@ -28,39 +28,39 @@ describe('a command that', () => {
     expect(daemonMb() - before).toBeLessThan(100)
   })
 
-  test('prints what an end marker could look like changes nothing', async () => {
+  test('prints text that looks like an end marker still runs to its end', async () => {
     const fake = String.raw`printf '\n__SANDKASTEN_END__:x:7:/tmp\n'; printf '\0%s\0/tmp\0' 7; echo real; (exit 3)`
     expect(await daemon.exec(id, fake)).toMatchObject({ exit_code: 3, cwd: '/workspace' })
     expect((await daemon.exec(id, 'echo next')).output.trim()).toBe('next')
   })
 
-  test('prints invalid UTF-8 and escape sequences answers with clean text', async () => {
+  test('prints invalid UTF-8 and escape sequences has clean text in its result', async () => {
     const { output } = await daemon.exec(id, String.raw`printf 'a\xff\xfeb\e[31mred\e[0m\e]52;c;aGk=\ae'`)
     expect(output).toBe('a\uFFFD\uFFFDbrede')
   })
 
-  test('closes its own stdout does not end the conversation', async () => {
+  test('closes its own stdout leaves the shell usable', async () => {
     expect((await daemon.exec(id, 'exec >&- 2>&-')).exit_code).toBe(0)
     expect((await daemon.exec(id, 'true')).exit_code).toBe(0)
   })
 
-  test('kills its shell says so, and the next command gets a fresh one', async () => {
+  test('kills its shell has shell_exited in its result, and the next command gets a new shell', async () => {
     await daemon.exec(id, 'cd /tmp; export GONE=1')
     expect(await daemon.exec(id, 'kill -9 $$')).toMatchObject({ exit_code: 137, shell_exited: true })
     expect((await daemon.exec(id, 'echo "[$GONE]" $PWD')).output.trim()).toBe('[] /workspace')
   })
 
-  test('exits its shell passes the code on', async () => {
+  test('exits its shell returns the exit code', async () => {
     expect(await daemon.exec(id, 'exit 3')).toMatchObject({ exit_code: 3, shell_exited: true })
   })
 
-  test('reads stdin finds it at its end; one that reads the terminal is ended by its timeout, and the next is not eaten', async () => {
+  test('reads stdin gets end of file, and one that reads the terminal is killed by its timeout and does not read the next command', async () => {
     expect(await daemon.exec(id, 'cat')).toMatchObject({ exit_code: 0, output: '' })
     expect(await daemon.exec(id, 'cat </dev/tty', { timeout_ms: 300 })).toMatchObject({ exit_code: 124, timed_out: true })
     expect((await daemon.exec(id, 'echo next')).output.trim()).toBe('next')
   })
 
-  test('runs past its timeout, with children and in a pipeline, is ended whole while its shell keeps its state', async () => {
+  test('exceeds its timeout is killed with its children and its pipeline, and the shell keeps its state', async () => {
     await daemon.exec(id, 'cd /tmp; export KEPT=yes; sleep 1000 &')
     const stubborn = `bash -c 'trap "" INT TERM; sleep 987 & sleep 987' | cat`
     expect(await daemon.exec(id, `echo started; ${stubborn}`, { timeout_ms: 500 })).toMatchObject({
@@ -71,7 +71,7 @@ describe('a command that', () => {
     expect(after.output.split(/\s+/).filter(Boolean)).toEqual(['yes', '/tmp', '1', '0'])
   })
 
-  test('forks without end meets the process limit, and the session answers again', async () => {
+  test('forks without end is stopped by the process limit, and the session can be used again', async () => {
     await daemon.exec(id, ':(){ :|:& };:', { timeout_ms: 1500 })
     await daemon.call('DELETE', `/v1/sessions/${id}/shells/main`)
     await deadline('the session answers', async () => {
@@ -80,7 +80,7 @@ describe('a command that', () => {
     })
   })
 
-  test('takes memory past the limit is ended, and the session lives', async () => {
+  test('exceeds the memory limit is killed, and the session keeps running', async () => {
     const hog = `python3 -c 'b = bytearray(900 * 1024 * 1024)'`
     expect((await daemon.exec(id, hog)).exit_code).toBe(137)
     expect((await daemon.exec(id, 'echo alive')).output.trim()).toBe('alive')
@@ -97,7 +97,7 @@ describe('a command that', () => {
   })
 })
 
-describe('callers', () => {
+describe('clients', () => {
   test('a client that disconnects mid-stream interrupts its command and leaves the shell usable', async () => {
     const socket = connect(daemon.socket)
     const body = JSON.stringify({ cmd: 'for i in $(seq 300); do echo tick; sleep 0.2; done; touch finished' })
@@ -128,7 +128,7 @@ describe('callers', () => {
     await slow
   })
 
-  test('a slow reader holds the writer back instead of filling the daemon', async () => {
+  test('a client that reads slowly makes the command wait, and the daemon does not buffer its output', async () => {
     const socket = connect(daemon.socket)
     const body = JSON.stringify({ cmd: 'head -c 300M /dev/zero | tr "\\0" x; echo', timeout_ms: 60_000 })
     socket.write(
@@ -150,8 +150,8 @@ describe('callers', () => {
   })
 })
 
-describe('the world', () => {
-  test('a runner that is killed makes its session failed, with a reason, and start brings the files back', async () => {
+describe('crashes and restarts', () => {
+  test('a session whose runner is killed fails with a reason, and has its files when it is started again', async () => {
     await daemon.exec(id, 'echo kept > /workspace/kept')
     expect((await daemon.exec(id, 'kill -9 1')).exit_code).toBe(1)
     const { pid } = JSON.parse(readFileSync(`${daemon.dataDir}/sessions/${id}/state.json`, 'utf8'))
@@ -165,7 +165,7 @@ describe('the world', () => {
     expect((await daemon.exec(id, 'cat /workspace/kept')).output.trim()).toBe('kept')
   })
 
-  test('a daemon restart in the middle is not noticed by the next exec, shell or processes call', async () => {
+  test('a restart of the daemon loses no shell state, shell or process', async () => {
     await daemon.exec(id, 'cd /tmp; export KEPT=yes; f() { echo from-f; }; sleep 1000 &')
     const started = (await daemon.call('POST', `/v1/sessions/${id}/processes`, { argv: ['sleep', '1000'], tag: 'long' })).json()
     await daemon.restart('SIGTERM')
@@ -178,7 +178,7 @@ describe('the world', () => {
     expect(shells).toContainEqual(expect.objectContaining({ name: 'main', cwd: '/tmp' }))
   })
 
-  test('a second daemon on the same data folder refuses and says who has it', async () => {
+  test('a second daemon on the same data folder refuses to start', async () => {
     const second = new RealDaemon([], daemon.dataDir, 'other.sock')
     await expect(second.start()).rejects.toThrow(/already uses/)
   })

@@ -24,6 +24,36 @@ describe('GET of a session', () => {
   })
 })
 
+describe('GET of all sessions', () => {
+  it('filters by state, name and label, and returns pages with a cursor and a total', async () => {
+    const { create, call } = await daemonFixture()
+    for (const name of ['a', 'b', 'c']) await create({ name, start: false, labels: { team: name === 'c' ? 'other' : 'one' } })
+    await call('DELETE', '/v1/sessions/b')
+    type Page = { items: { name: string }[]; total: number; next_cursor: string | null }
+    const list = async (query: string) => (await call('GET', `/v1/sessions?${query}`)).body as Page
+    const names = async (query: string) => (await list(query)).items.map(({ name }) => name).sort()
+    expect(await names('')).toEqual(['a', 'c'])
+    expect(await names('all=true')).toEqual(['a', 'b', 'c'])
+    expect(await names('status=terminated')).toEqual(['b'])
+    expect(await names('name=a')).toEqual(['a'])
+    expect(await names('label=team=one')).toEqual(['a'])
+    const first = await list('limit=1')
+    const second = await list(`limit=1&cursor=${first.next_cursor}`)
+    expect([first.total, second.total, second.next_cursor]).toEqual([2, 2, null])
+    expect([...first.items, ...second.items].map(({ name }) => name).sort()).toEqual(['a', 'c'])
+  })
+})
+
+describe('a session whose request names no limits', () => {
+  it('gets pids_limit and readonly_rootfs of the configuration', async () => {
+    const { create, context } = await daemonFixture({
+      flags: { 'defaults-pids-limit': ['77'], 'defaults-readonly-rootfs': ['false'] },
+    })
+    const { id } = await create()
+    expect(context.live.get(id)?.record).toMatchObject({ pids_limit: 77, readonly_rootfs: false })
+  })
+})
+
 describe('the lease of a session', () => {
   it.each([
     ['exec', 'POST', 'exec', { cmd: 'true' }],

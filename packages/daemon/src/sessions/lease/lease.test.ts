@@ -24,6 +24,15 @@ describe('a lease', () => {
     expect(await backend?.sessionIds()).toEqual([usual.id])
   })
 
+  it('has session_ttl_seconds of the configuration if the request names no ttl', async () => {
+    const { daemon, pass } = await clocked({ flags: { 'session-ttl-seconds': ['90'] } })
+    const { id } = await daemon.create()
+    await pass(89)
+    expect(await get(daemon, id)).toMatchObject({ status: 'running', ttl_seconds: 90 })
+    await pass(1)
+    expect(await get(daemon, id)).toMatchObject({ status: 'timeout', reason: 'idle_ttl' })
+  })
+
   it('moves forward by the session’s own ttl with each activity', async () => {
     const { daemon, pass } = await clocked()
     const { id } = await daemon.create({ ttl_seconds: 60 })
