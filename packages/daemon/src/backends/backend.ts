@@ -185,9 +185,9 @@ export interface Backend {
   runtimes?(): Promise<readonly RuntimeReport[]>
   /**
    * Makes an image ready to start from. Called by create and start before the machine is started; returns quickly when it is ready already.
-   * `onStep` receives a line for each slow step. A failure or abort leaves no partial image that a later call would use.
+   * `report` is called with a line for each slow step. A failure or abort leaves no partial image that a later call would use.
    */
-  prepare(image: RootImage, signal: AbortSignal, onStep?: (step: string) => void): Promise<void>
+  prepare(image: RootImage, signal: AbortSignal, report?: (step: string) => void): Promise<void>
   /**
    * Unpacks a layer while a pull downloads it, so that prepare finds it unpacked. `image` is for messages. The tar stream fails instead of
    * ending when its content does not match the diff id; nothing of the layer is kept then. Absent where images are made from their blobs.

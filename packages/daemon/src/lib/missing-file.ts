@@ -8,7 +8,7 @@ export function isMissing(error: unknown): boolean {
   )
 }
 
-/** For the catch of a call about something that may not be there; every other error is thrown on. */
+/** A catch handler: null if the file or process is missing; rethrows any other error. */
 export function nullIfMissing(error: unknown): null {
   if (isMissing(error)) return null
   throw error

@@ -25,8 +25,8 @@ function fixture() {
   }
   const page = (text: string) => writeMessage(far, { type: 'page' }, Buffer.from(text))
   const done = () => writeMessage(far, { type: 'done', truncated: true })
-  const held: SessionStream = { stream, live, close }
-  return { pages: pagesOf(held, z.object({ n: z.int() })), page, done, far, isClosed: () => isClosed }
+  const opened: SessionStream = { stream, live, close }
+  return { pages: pagesOf(opened, z.object({ n: z.int() })), page, done, far, isClosed: () => isClosed }
 }
 
 async function collect(pages: ReturnType<typeof fixture>['pages']) {

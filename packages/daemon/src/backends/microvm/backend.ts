@@ -81,9 +81,9 @@ class MicrovmBackend implements Backend {
     return (await this.#host(true)).nested !== null
   }
 
-  async prepare(image: RootImage, signal: AbortSignal, say: (step: string) => void = () => undefined): Promise<void> {
-    if (this.#probed?.isComplete === false) say('trying whether KVM works, once per boot of this host')
-    await this.#images.prepare(await this.#host(), image, signal, say)
+  async prepare(image: RootImage, signal: AbortSignal, report: (step: string) => void = () => undefined): Promise<void> {
+    if (this.#probed?.isComplete === false) report('trying whether KVM works, once per boot of this host')
+    await this.#images.prepare(await this.#host(), image, signal, report)
   }
 
   async pruneImages(kept: readonly LayeredImage[]): Promise<void> {

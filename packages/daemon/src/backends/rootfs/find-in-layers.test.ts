@@ -11,10 +11,11 @@ const PASSWD = '/etc/passwd'
 const file = (name: string, content: string): Entry => ({ name, content })
 const link = (name: string, linkname: string): Entry => ({ name, linkname, type: 'symlink' })
 
-const look = async (...layers: readonly Entry[][]) => lookIn(await Promise.all(layers.map(entries => layerOf(entries))))
+const passwdIn = async (...layers: readonly Entry[][]) =>
+  passwdInLayers(await Promise.all(layers.map(entries => layerOf(entries))))
 
-async function lookIn(layers: readonly TestLayer[]) {
-  const dir = mkdtempSync(join(tmpdir(), 'sandglass-look-'))
+async function passwdInLayers(layers: readonly TestLayer[]) {
+  const dir = mkdtempSync(join(tmpdir(), 'sandglass-find-'))
   onTestFinished(() => rmSync(dir, { recursive: true }))
   const made = layers.map(({ tar, diffId }, i) => {
     const blob = join(dir, String(i))
@@ -27,11 +28,11 @@ async function lookIn(layers: readonly TestLayer[]) {
 }
 
 it('the file of the uppermost layer is found', async () => {
-  expect(await look([file('etc/passwd', 'old')], [file('etc/passwd', 'new')])).toBe('new')
+  expect(await passwdIn([file('etc/passwd', 'old')], [file('etc/passwd', 'new')])).toBe('new')
 })
 
 it('links are followed, also those of folders', async () => {
-  expect(await look([link('etc', 'usr/etc'), link('usr/etc/passwd', '../../real'), file('real', 'behind two links')])).toBe(
+  expect(await passwdIn([link('etc', 'usr/etc'), link('usr/etc/passwd', '../../real'), file('real', 'behind two links')])).toBe(
     'behind two links',
   )
 })
@@ -42,14 +43,14 @@ it.each([
   ['the content of a folder', 'etc/.wh..wh..opq'],
   ['the content of the root', '.wh..wh..opq'],
 ])('nothing is found after a layer deletes %s', async (_, whiteout) => {
-  expect(await look([file('etc/passwd', 'old')], [file(whiteout, '')])).toBe('')
-  expect(await look([file('etc/passwd', 'old')], [file(whiteout, ''), file('etc/passwd', 'new')])).toBe('new')
+  expect(await passwdIn([file('etc/passwd', 'old')], [file(whiteout, '')])).toBe('')
+  expect(await passwdIn([file('etc/passwd', 'old')], [file(whiteout, ''), file('etc/passwd', 'new')])).toBe('new')
 })
 
 it('the search ends when links lead below themselves or in a circle', async () => {
-  expect(await look([link('etc', 'etc/more')])).toBe('')
-  expect(await look([link('etc', 'a'), link('a', 'etc')])).toBe('')
-  expect(await look([link('etc', 'a/b'), link('a', 'etc/c'), link('etc/passwd', 'etc/d')])).toBe('')
+  expect(await passwdIn([link('etc', 'etc/more')])).toBe('')
+  expect(await passwdIn([link('etc', 'a'), link('a', 'etc')])).toBe('')
+  expect(await passwdIn([link('etc', 'a/b'), link('a', 'etc/c'), link('etc/passwd', 'etc/d')])).toBe('')
 })
 
 it('an invalid tar fails with IMAGE_INVALID', async () => {
@@ -58,5 +59,5 @@ it('an invalid tar fails with IMAGE_INVALID', async () => {
   archive.entry({ name: 'global', type: 'pax-global-header', pax: { size: '9999' } } as never)
   archive.entry({ name: `etc/${'long/'.repeat(60)}name`, type: 'file' }, 'x')
   archive.finalize()
-  await expect(lookIn([layerFrom(await buffer(archive))])).rejects.toMatchObject({ code: 'IMAGE_INVALID' })
+  await expect(passwdInLayers([layerFrom(await buffer(archive))])).rejects.toMatchObject({ code: 'IMAGE_INVALID' })
 })

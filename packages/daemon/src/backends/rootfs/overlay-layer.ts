@@ -11,6 +11,9 @@ import { withSandboxUser } from './image-users.ts'
 /** What an image has at each of INSPECTED_PATHS, with links followed. `content` is base64. */
 export type FoundPaths = Readonly<Record<string, { readonly kind: '' | 'file' | 'folder' | 'other'; readonly content?: string }>>
 
+/** Folder of the overlay layers below the images folder of a backend. The name on disk is older than the term: existing data folders have it. */
+export const OVERLAY_LAYERS = 'tops'
+
 export const INSPECTED_PATHS = [
   '/etc/passwd',
   '/etc/group',

@@ -30,11 +30,11 @@ export const execHandlers = ({ context }: Api) =>
     deleteShell: ({ params }) => deleteShell(context, params.id, params.name),
     interruptShell: ({ params }) => interruptShell(context, params.id, params.name),
     attachShell: async ({ params, query, signal, log }) => {
-      const held = await attachShell(context, params.id, params.name, query, signal)
-      const { live } = held
+      const opened = await attachShell(context, params.id, params.name, query, signal)
+      const { live } = opened
       const { seen } = live.limits
       const met = (exitCode: number) => limitHit(context, live, exitCode, seen)
-      return socket => pumpChannels(socket, held, pumpOptions(context, held, log, met))
+      return socket => pumpChannels(socket, opened, pumpOptions(context, opened, log, met))
     },
 
     startProcess: ({ params, body, request }) =>
@@ -45,9 +45,9 @@ export const execHandlers = ({ context }: Api) =>
     signalProcess: ({ params, body }) => signalProcess(context, params.id, params.pid, body),
     writeStdin: ({ params, body }) => writeStdin(context, params.id, params.pid, body),
     attachProcess: async ({ params, signal, log }) => {
-      const held = await attachProcess(context, params.id, params.pid, {}, signal)
-      const met = (exitCode: number) => processLimitHit(context, held.live, params.pid, exitCode)
-      return socket => pumpChannels(socket, held, pumpOptions(context, held, log, met))
+      const opened = await attachProcess(context, params.id, params.pid, {}, signal)
+      const met = (exitCode: number) => processLimitHit(context, opened.live, params.pid, exitCode)
+      return socket => pumpChannels(socket, opened, pumpOptions(context, opened, log, met))
     },
     processOutput: async ({ params, query, request, signal }) => {
       const position = parsePosition(request.headers['last-event-id']?.toString())

@@ -7,7 +7,7 @@ export const portHandlers = ({ context }: Api) =>
   ({
     listPorts: ({ params }) => listPorts(context, params.id),
     dialPort: async ({ params, signal, log }) => {
-      const held = await dialPort(context, params.id, params.port, signal)
-      return socket => pumpRaw(socket, held, pumpOptions(context, held, log))
+      const opened = await dialPort(context, params.id, params.port, signal)
+      return socket => pumpRaw(socket, opened, pumpOptions(context, opened, log))
     },
   }) satisfies Partial<Handlers>

@@ -5,9 +5,9 @@ import type { Api, Handlers } from '../api.ts'
 export const secretHandlers = ({ context }: Api) =>
   ({
     putSecret: async ({ params, body, log }) => {
-      const kept = await putSecret(context, params.name, body.value)
-      log.info({ secretName: params.name }, 'secret kept')
-      return kept
+      const stored = await putSecret(context, params.name, body.value)
+      log.info({ secretName: params.name }, 'secret stored')
+      return stored
     },
     listSecrets: ({ query }) => listSecrets(context, query),
     deleteSecret: async ({ params, log }) => {

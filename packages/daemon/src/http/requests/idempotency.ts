@@ -25,9 +25,9 @@ export async function createOnce(
   return once(context, { key, route: routeOf('createSession'), body }, signal, {
     run: create,
     replay: async ({ resource_id }) => {
-      const row = await getSession(context, resource_id)
+      const record = await getSession(context, resource_id)
       // A session that never started is no reply: the create runs again.
-      return row.reason === 'start_failed' || row.reason === 'interrupted_create' ? null : row
+      return record.reason === 'start_failed' || record.reason === 'interrupted_create' ? null : record
     },
   })
 }

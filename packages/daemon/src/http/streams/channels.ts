@@ -37,12 +37,12 @@ export const pumpOptions = (
 })
 
 /** A shell or process: each message is a channel byte and its payload. */
-export function pumpChannels(socket: WebSocket, held: SessionStream, options: PumpOptions): void {
+export function pumpChannels(socket: WebSocket, opened: SessionStream, options: PumpOptions): void {
   const send = sender(socket, options.slowReader)
-  serve(socket, held, options, {
-    receive: data => fromClient(held, data),
+  serve(socket, opened, options, {
+    receive: data => fromClient(opened, data),
     async transmit() {
-      for await (const { message, body } of held.stream) {
+      for await (const { message, body } of opened.stream) {
         if (message.type === 'stdout' || message.type === 'stderr') {
           for await (const bytes of body) await send(framed(CHANNELS[message.type], bytes))
         } else if (message.type === 'exit') {
@@ -52,17 +52,17 @@ export function pumpChannels(socket: WebSocket, held: SessionStream, options: Pu
           return
         }
       }
-      throw new SandglassError('RUNNER_LOST', { id: held.live.record.id })
+      throw new SandglassError('RUNNER_LOST', { id: opened.live.record.id })
     },
     fail: error => send(framed(CHANNELS.error, Buffer.from(JSON.stringify(error.toWire())))),
   })
 }
 
 /** A port: messages are raw bytes; an empty one from the client ends its direction. */
-export function pumpRaw(socket: WebSocket, held: SessionStream, options: PumpOptions): void {
+export function pumpRaw(socket: WebSocket, opened: SessionStream, options: PumpOptions): void {
   const send = sender(socket, options.slowReader)
-  const raw: Duplex = held.stream.raw()
-  serve(socket, held, options, {
+  const raw: Duplex = opened.stream.raw()
+  serve(socket, opened, options, {
     receive: async data => {
       if (data.length === 0) raw.end()
       else await writeDrained(raw, data)
@@ -77,13 +77,13 @@ export function pumpRaw(socket: WebSocket, held: SessionStream, options: PumpOpt
 type Pump = { receive(data: Buffer): Promise<void>; transmit(): Promise<void>; fail(error: SandglassError): Promise<void> }
 
 /** Runs until the stream ends or the client closes; then closes both and releases the lease. */
-function serve(socket: WebSocket, held: SessionStream, { explain, log }: PumpOptions, pump: Pump): void {
+function serve(socket: WebSocket, opened: SessionStream, { explain, log }: PumpOptions, pump: Pump): void {
   let isFailing = false
   receiveInOrder(socket, pump, fail)
   const stopPinging = pinging(socket)
   socket.on('close', () => {
     stopPinging()
-    held.close()
+    opened.close()
   })
   // An error is always followed by close, which ends everything.
   socket.on('error', err => log.debug({ err }, 'websocket failed'))

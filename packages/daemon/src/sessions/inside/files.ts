@@ -62,8 +62,8 @@ export async function listFiles(
     stream: true,
     ...as(query.user),
   }
-  const held = await requestStream(context, ref, 'fs.list', fields, signal)
-  return new PagedReply<RouteReply<'fsList'>>(pathOf(held), pagesOf(held, RunnerEntry))
+  const opened = await requestStream(context, ref, 'fs.list', fields, signal)
+  return new PagedReply<RouteReply<'fsList'>>(pathOf(opened), pagesOf(opened, RunnerEntry))
 }
 
 function pathOf({ stream, live, close }: SessionStream): { path: string } {
@@ -119,8 +119,8 @@ export async function searchFiles(
 ): Promise<PagedReply<RouteReply<'fsSearch'>>> {
   const max_matches = query.max_matches ?? LIMITS.search_matches.default
   const fields = { ...query, path: query.path ?? WORKSPACE, max_matches, stream: true }
-  const held = await requestStream(context, ref, 'fs.search', fields, signal)
-  return new PagedReply<RouteReply<'fsSearch'>>({}, pagesOf(held, SearchReply.shape.items.element))
+  const opened = await requestStream(context, ref, 'fs.search', fields, signal)
+  return new PagedReply<RouteReply<'fsSearch'>>({}, pagesOf(opened, SearchReply.shape.items.element))
 }
 
 export async function watchFiles(
@@ -129,14 +129,14 @@ export async function watchFiles(
   query: RouteQuery<'fsWatch'>,
   signal: AbortSignal,
 ): Promise<AsyncGenerator<z.infer<typeof WatchEvent>, void, undefined>> {
-  const held = await requestStream(
+  const opened = await requestStream(
     context,
     ref,
     'fs.watch',
     { path: query.path ?? WORKSPACE, recursive: query.recursive ?? false, ...as(query.user) },
     signal,
   )
-  return changes(held)
+  return changes(opened)
 }
 
 async function* changes({ stream, live, close }: SessionStream): AsyncGenerator<z.infer<typeof WatchEvent>, void, undefined> {

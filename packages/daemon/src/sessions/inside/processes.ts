@@ -35,8 +35,8 @@ export async function processTable(
   ref: string,
   signal: AbortSignal,
 ): Promise<PagedReply<RouteReply<'processTable'>>> {
-  const held = await queryStream(context, ref, 'process.table', signal)
-  return new PagedReply<RouteReply<'processTable'>>({}, pagesOf(held, RunnerTableRow))
+  const opened = await queryStream(context, ref, 'process.table', signal)
+  return new PagedReply<RouteReply<'processTable'>>({}, pagesOf(opened, RunnerTableRow))
 }
 
 export async function getProcess(context: SessionContext, ref: string, pid: number): Promise<RouteReply<'getProcess'>> {
@@ -88,11 +88,11 @@ export type OutputEvent =
 /** Output as events. The id of each is the two positions after it, so that a reader can come back with the last one it has seen. */
 export async function* processOutput(
   context: SessionContext,
-  held: SessionStream,
+  opened: SessionStream,
   pid: number,
   position: { stdout: number; stderr: number },
 ): AsyncGenerator<OutputEvent, void, undefined> {
-  const { stream, live } = held
+  const { stream, live } = opened
   const id = () => `${position.stdout}-${position.stderr}`
   try {
     for await (const { message, body } of stream) {
@@ -115,7 +115,7 @@ export async function* processOutput(
     }
     throw new SandglassError('RUNNER_LOST', { id: live.record.id })
   } finally {
-    held.close()
+    opened.close()
   }
 }
 

@@ -28,9 +28,9 @@ export async function putFile(
   source: Upload,
   signal: AbortSignal,
 ): Promise<RouteReply<'putFile'>> {
-  const held = await requestStream(context, ref, 'file.put', { make_parents: true, ...options }, signal)
-  const done = await upload(held, source)
-  return { ok: true, ...parsed(held.live.record.id, z.object({ path: z.string(), size: z.int() }), done) }
+  const opened = await requestStream(context, ref, 'file.put', { make_parents: true, ...options }, signal)
+  const done = await upload(opened, source)
+  return { ok: true, ...parsed(opened.live.record.id, z.object({ path: z.string(), size: z.int() }), done) }
 }
 
 export async function putArchive(
@@ -40,9 +40,9 @@ export async function putArchive(
   source: Upload,
   signal: AbortSignal,
 ): Promise<RouteReply<'putArchive'>> {
-  const held = await requestStream(context, ref, 'archive.put', { ...query, path: query.path ?? '.' }, signal)
-  const done = await upload(held, source)
-  const { entries, size } = parsed(held.live.record.id, z.object({ entries: ArchiveReply.shape.entries, size: z.int() }), done)
+  const opened = await requestStream(context, ref, 'archive.put', { ...query, path: query.path ?? '.' }, signal)
+  const done = await upload(opened, source)
+  const { entries, size } = parsed(opened.live.record.id, z.object({ entries: ArchiveReply.shape.entries, size: z.int() }), done)
   return { ok: true, entries, bytes: size }
 }
 
@@ -64,16 +64,16 @@ export async function getFile(
   range: { offset: number; length?: number },
   signal: AbortSignal,
 ): Promise<Download> {
-  const held = await requestStream(context, ref, 'file.get', { ...query, ...range }, signal)
-  const { size, modified_at_ms, bytes } = parsed(held.live.record.id, Got, held.stream.reply)
+  const opened = await requestStream(context, ref, 'file.get', { ...query, ...range }, signal)
+  const { size, modified_at_ms, bytes } = parsed(opened.live.record.id, Got, opened.stream.reply)
   return {
     size,
     length: bytes,
     offset: range.offset,
     modifiedAt: new Date(modified_at_ms),
-    chunks: replyChunks(held),
-    recycle: chunk => held.stream.recycle(chunk),
-    close: held.close,
+    chunks: replyChunks(opened),
+    recycle: chunk => opened.stream.recycle(chunk),
+    close: opened.close,
   }
 }
 
@@ -91,8 +91,8 @@ export async function getArchive(
   query: RouteQuery<'getArchive'>,
   signal: AbortSignal,
 ): Promise<{ chunks: AsyncGenerator<Buffer, void, undefined>; close: () => void }> {
-  const held = await requestStream(context, ref, 'archive.get', { ...query }, signal)
-  return { chunks: archiveChunks(held), close: held.close }
+  const opened = await requestStream(context, ref, 'archive.get', { ...query }, signal)
+  return { chunks: archiveChunks(opened), close: opened.close }
 }
 
 /** A tar that ends without `done` is truncated: the error breaks the reply off, so that the client does not take it for complete. */

@@ -1,6 +1,6 @@
 // The reaper's sweep: expires sessions whose ttl, hard end or retention is over, and removes ended ones. Every query uses an index.
 import { LIMITS, type Reason } from '@sandglass/contract'
-import { forEachAtOnce } from '../../lib/for-each-at-once.ts'
+import { forEachConcurrently } from '../../lib/for-each-concurrently.ts'
 import { Periodic } from '../../lib/periodic.ts'
 import { pruneEvents } from '../../store/events.ts'
 import { pruneIdempotency } from '../../store/idempotency.ts'
@@ -50,7 +50,7 @@ export async function sweep(context: SessionContext): Promise<number> {
 export async function expireDue(context: SessionContext): Promise<void> {
   await flushLeases(context)
   const due = await dueSessions(context.store, context.now(), BATCH)
-  await forEachAtOnce(due, AT_ONCE, async ({ id }) => {
+  await forEachConcurrently(due, AT_ONCE, async ({ id }) => {
     try {
       await expireOne(context, id)
     } catch (err) {

@@ -3,7 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { SandglassError, type SessionState } from '@sandglass/contract'
 import type { Backend, Machine } from '../../backends/backend.ts'
-import { forEachAtOnce } from '../../lib/for-each-at-once.ts'
+import { forEachConcurrently } from '../../lib/for-each-concurrently.ts'
 import { withDeadline } from '../../lib/with-deadline.ts'
 import { openLink } from '../../runner-link/link.ts'
 import { isEnded } from '../../store/sessions.ts'
@@ -79,7 +79,7 @@ async function settleAll(
 ): Promise<void> {
   removals.push(removeOrphans(context, backend, machines, await orphansAmong(context, sessionIds)))
   const records = (await unendedRecords(context.store)).filter(record => record.backend === backend.name)
-  await forEachAtOnce(records, AT_ONCE, async ({ id, status }) => {
+  await forEachConcurrently(records, AT_ONCE, async ({ id, status }) => {
     const later = (work: () => Promise<unknown>) => void removals.push(underMutex(context, id, work))
     try {
       await context.mutex.run(id, async () => {
@@ -122,7 +122,7 @@ async function removeOrphans(
   machines: ReadonlyMap<string, Machine>,
   orphans: string[],
 ): Promise<void> {
-  await forEachAtOnce(orphans, AT_ONCE, async id => {
+  await forEachConcurrently(orphans, AT_ONCE, async id => {
     const leftover = { backend: backend.name, machine: machines.get(id) }
     const failure = await context.mutex.run(id, () => discardOrRemember(context, id, leftover, context.log))
     if (failure === null) context.log.info({ sessionId: id, backend: backend.name }, 'orphan removed')

@@ -1,6 +1,6 @@
 // Free disk space after the kernel has flushed its dirty pages. Pages that sessions have written take their blocks later, even of a paused session.
 import { readFileSync } from 'node:fs'
-import { forEachAtOnce } from '../../lib/for-each-at-once.ts'
+import { forEachConcurrently } from '../../lib/for-each-concurrently.ts'
 import type { SessionContext } from '../context.ts'
 import type { LiveSession } from '../live.ts'
 
@@ -17,7 +17,7 @@ export async function freeAfterFlush({ live }: SessionContext, free: number, nee
 /** By session id. */
 export async function dirtyBytes(sessions: readonly LiveSession[]): Promise<Map<string, number>> {
   const found = new Map<string, number>()
-  await forEachAtOnce([...sessions], READS_AT_ONCE, async ({ record, machine }) => {
+  await forEachConcurrently([...sessions], READS_AT_ONCE, async ({ record, machine }) => {
     found.set(record.id, (await machine.dirtyBytes?.()) ?? 0)
   })
   return found

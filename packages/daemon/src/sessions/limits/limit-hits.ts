@@ -1,5 +1,6 @@
-// Which limit a failed command or process met. The kernel counts kills and refused forks for the whole session, so a counter that grew is
-// reported to every command that failed since: it says what happened in the session, and not to whose process. A command that succeeds reads nothing.
+// Finds the limit that made a command or process fail. The kernel counts kills and refused forks per session, not per process: if a counter
+// grew while a command ran and the command failed, the limit is reported with it, although another process may have met it. The counters are
+// not read for a command that succeeds.
 import type { LimitHit } from '@sandglass/contract'
 import type { LimitEvents } from '../../backends/backend.ts'
 import { withDeadline } from '../../lib/with-deadline.ts'

@@ -76,8 +76,8 @@ async function resolved(source: string): Promise<string> {
 
 const CANNOT_BE: Readonly<Record<string, string>> = {
   ENOENT: 'does not exist on the host',
-  ENOTDIR: 'leads through something that is not a folder',
-  EACCES: 'may not be looked into by the daemon',
+  ENOTDIR: 'cannot be mounted: a part of the path is not a folder',
+  EACCES: 'cannot be mounted: the daemon may not read it',
   ELOOP: 'is a link that leads to itself',
 }
 const NEEDS_A_FOLDER = 'a mount shows a folder that is there already, below mount_roots of the configuration'

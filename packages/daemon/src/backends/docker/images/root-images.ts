@@ -6,7 +6,7 @@ import type Docker from 'dockerode'
 import type { LayeredImage, RootImage } from '../../backend.ts'
 import { findInLayers } from '../../rootfs/find-in-layers.ts'
 import { prepareHost } from '../../rootfs/host-image.ts'
-import { INSPECTED_PATHS, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
+import { INSPECTED_PATHS, OVERLAY_LAYERS, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
 import { ignoreStatus } from '../engine/engine.ts'
 import { IMAGE_LABEL, OWNER_LABEL } from '../engine/names.ts'
 import { refuseDevices } from './devices.ts'
@@ -78,13 +78,13 @@ export class RootImages {
   }
 
   async #imageRoot(engine: Docker, image: LayeredImage, labels: Labels, signal: AbortSignal): Promise<Root> {
-    const tops = join(this.#imagesDir, 'tops')
+    const folder = join(this.#imagesDir, OVERLAY_LAYERS)
     checkDepth(image, 1)
     await refuseDevices(image, this.#launcherPath, signal)
-    const top = await prepareOverlayLayer(tops, image.id, () => findInLayers(image, INSPECTED_PATHS, signal))
+    const overlay = await prepareOverlayLayer(folder, image.id, () => findInLayers(image, INSPECTED_PATHS, signal))
     return await withLayerFiles(image, this.#imagesDir, signal, async (layers, scratch) => {
-      const all = [...layers, await folderLayer(join(tops, top.name), scratch)]
-      return { image: await ensureImage(engine, all, labels, signal), binds: [], user: top.user }
+      const all = [...layers, await folderLayer(join(folder, overlay.name), scratch)]
+      return { image: await ensureImage(engine, all, labels, signal), binds: [], user: overlay.user }
     })
   }
 }

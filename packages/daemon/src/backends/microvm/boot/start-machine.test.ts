@@ -13,15 +13,15 @@ const disks = join(options.dataDir, 'images/disks')
 /** How many bytes of a file are in the page cache. */
 const cachedBytes = (path: string) =>
   Number(execFileSync('fincore', ['--bytes', '--noheadings', '--output', 'RES', path], { encoding: 'utf8' }))
-const topDisks = readdirSync(disks)
+const overlayDisks = readdirSync(disks)
   .filter(name => name.startsWith('host-') && name.endsWith('.sqfs'))
   .map(name => join(disks, name))
 let machine: Machine
 let cachedBefore: number[]
 
 beforeAll(async () => {
-  for (const disk of topDisks) readFileSync(disk)
-  cachedBefore = topDisks.map(cachedBytes)
+  for (const disk of overlayDisks) readFileSync(disk)
+  cachedBefore = overlayDisks.map(cachedBytes)
   machine = await openMicrovm(options).start(specOf({ allowUnenforced: [] }), AbortSignal.timeout(80_000))
 }, 120_000)
 afterAll(async () => {
@@ -41,6 +41,6 @@ it('a start from a snapshot does not boot the machine', () => {
 })
 
 it('a start from a snapshot does not evict the disks of the image from the page cache', () => {
-  expect(topDisks.length).toBeGreaterThan(0)
-  expect(topDisks.map(cachedBytes)).toEqual(cachedBefore)
+  expect(overlayDisks.length).toBeGreaterThan(0)
+  expect(overlayDisks.map(cachedBytes)).toEqual(cachedBefore)
 })

@@ -38,12 +38,12 @@ export interface HostDisks {
   readonly overlay: string
 }
 
-/** Makes the disks on first use and after changes to the host's programs. That takes seconds; `say` reports the progress. */
+/** Makes the disks on first use and after changes to the host's programs. That takes seconds; `report` is called with the progress. */
 export async function prepareHostDisks(
   tools: SquashfsTools,
   dirs: { readonly images: string; readonly disks: string },
   signal: AbortSignal,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<HostDisks> {
   const { name, layers } = await prepareHost(dirs.images)
   const [image, overlay] = [`programs-${await stateOfPrograms()}.sqfs`, `${name}.sqfs`]
@@ -52,20 +52,20 @@ export async function prepareHostDisks(
   const shown = new Set(programs.map(source => basename(source)))
   const rest = (await readdir(skeleton)).filter(entry => !shown.has(entry)).map(entry => join(skeleton, entry))
   await makeSquashfs(tools, rest, join(dirs.disks, overlay), [], signal)
-  const report = reporter(programs, say)
+  const onBytes = progressOf(programs, report)
   const options = [...READABLE, '-wildcards', '-e', ...LEFT_OUT]
-  await makeSquashfs(tools, programs, join(dirs.disks, image), options, signal, report)
+  await makeSquashfs(tools, programs, join(dirs.disks, image), options, signal, onBytes)
   return { image, overlay }
 }
 
 /** Reports the progress. The total is computed in the background and included as soon as it is known. */
-function reporter(programs: readonly string[], say: (step: string) => void): (bytes: number) => void {
+function progressOf(programs: readonly string[], report: (step: string) => void): (bytes: number) => void {
   let [isMeasured, total] = [false, 0]
   return bytes => {
     if (!isMeasured) void sizeOf(programs).then(size => (total = size))
     isMeasured = true
     const most = total > bytes ? ` of about ${inMib(total)}` : ''
-    say(`copying this host's programs to a disk, once: ${inMib(bytes)}${most} MiB`)
+    report(`copying this host's programs to a disk, once: ${inMib(bytes)}${most} MiB`)
   }
 }
 

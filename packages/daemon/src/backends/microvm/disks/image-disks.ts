@@ -61,10 +61,10 @@ export class ImageDisks {
   }
 
   /** Makes the disks of an image if they do not exist. Concurrent callers share the work. */
-  async prepare(host: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
+  async prepare(host: Tools, image: RootImage, signal: AbortSignal, report: (step: string) => void): Promise<ImageDisk> {
     const key = image.kind === 'host' ? 'host' : image.id
     if (key === 'host' && this.#now() > this.#hostFreshUntil) this.#making.delete(key)
-    const making = this.#making.get(key) ?? this.#make(host, image, signal, say)
+    const making = this.#making.get(key) ?? this.#make(host, image, signal, report)
     this.#making.set(key, making)
     try {
       return await making
@@ -102,11 +102,11 @@ export class ImageDisks {
     await rm(`${path}.old`, { force: true })
   }
 
-  async #make(host: Tools, image: RootImage, signal: AbortSignal, say: (step: string) => void): Promise<ImageDisk> {
+  async #make(host: Tools, image: RootImage, signal: AbortSignal, report: (step: string) => void): Promise<ImageDisk> {
     const tools = { ...host, launcherPath: launcherBeside(this.#runnerPath), space: this.#space }
-    if (image.kind === 'layers') return await prepareLayerDisks(tools, this.#paths, image, signal, say)
+    if (image.kind === 'layers') return await prepareLayerDisks(tools, this.#paths, image, signal, report)
     this.#hostFreshUntil = Number.POSITIVE_INFINITY
-    const disks = await prepareHostDisks(tools, this.#paths, signal, say)
+    const disks = await prepareHostDisks(tools, this.#paths, signal, report)
     await this.#removeHosts(disks)
     await writeFile(join(this.#paths.disks, HOST_USED), '')
     this.#hostFreshUntil = this.#now() + HOST_FRESH_MS

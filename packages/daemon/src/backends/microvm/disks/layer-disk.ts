@@ -13,7 +13,7 @@ import { renameDurably } from '../../../lib/durable-rename.ts'
 import type { LayeredImage } from '../../backend.ts'
 import { unsupported } from '../../machine/refusals.ts'
 import { findInLayers } from '../../rootfs/find-in-layers.ts'
-import { INSPECTED_PATHS, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
+import { INSPECTED_PATHS, OVERLAY_LAYERS, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
 import type { ImageDisk } from './image-disks.ts'
 import { COMPRESSION, inMib, makeSquashfs, REPORT_MS, type SquashfsTools } from './squashfs.ts'
 
@@ -36,19 +36,19 @@ export async function prepareLayerDisks(
   dirs: { readonly images: string; readonly disks: string },
   image: LayeredImage,
   signal: AbortSignal,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<ImageDisk> {
-  const tops = join(dirs.images, 'tops')
-  const { name, user } = await prepareOverlayLayer(tops, image.id, () => findInLayers(image, INSPECTED_PATHS, signal))
+  const folder = join(dirs.images, OVERLAY_LAYERS)
+  const { name, user } = await prepareOverlayLayer(folder, image.id, () => findInLayers(image, INSPECTED_PATHS, signal))
   const [overlay, own] = [`${name}.sqfs`, imageFile(image.id)]
-  const entries = (await readdir(join(tops, name))).map(entry => join(tops, name, entry))
+  const entries = (await readdir(join(folder, name))).map(entry => join(folder, name, entry))
   await makeSquashfs(tools, entries, join(dirs.disks, overlay), [], signal)
   // An image without layers has only the overlay layer.
   if (image.layers.length === 0) return { image: overlay, overlay, layers: 0, user }
   const target = join(dirs.disks, own)
   if (!existsSync(target)) {
-    say(`making a disk of ${image.reference}`)
-    await build(tools, image, target, signal, say)
+    report(`making a disk of ${image.reference}`)
+    await build(tools, image, target, signal, report)
   }
   return { image: own, overlay, layers: image.layers.length, user }
 }
@@ -60,7 +60,7 @@ async function build(
   image: LayeredImage,
   target: string,
   signal: AbortSignal,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<void> {
   const { sqfstar } = tools
   if (sqfstar === null)
@@ -73,7 +73,7 @@ async function build(
   try {
     const building = join(scratch, 'disk')
     await tools.space.write(`a disk of ${image.reference}`, full =>
-      write({ ...tools, sqfstar }, image, scratch, building, AbortSignal.any([signal, full]), say),
+      write({ ...tools, sqfstar }, image, scratch, building, AbortSignal.any([signal, full]), report),
     )
     await chmod(building, 0o644)
     await renameDurably(building, target)
@@ -88,7 +88,7 @@ async function write(
   scratch: string,
   building: string,
   signal: AbortSignal,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<void> {
   const args = [...SQFSTAR_OPTIONS, ...COMPRESSION, building]
   const env = { PATH: '/usr/bin:/bin' }
@@ -102,21 +102,21 @@ async function write(
       total += bytes
     }
     await restack(tools, image, layer, ['--plan', plan, '--max-entries', MAX_ENTRIES], 'ignore', count, signal)
-    const report = reporter(`making a disk of ${image.reference}: layer ${i + 1} of ${image.layers.length}`, total, say)
-    await restack(tools, image, layer, ['--folder', String(i), '--with', plan], child.stdin, report, signal)
+    const onBytes = progressOf(`making a disk of ${image.reference}: layer ${i + 1} of ${image.layers.length}`, total, report)
+    await restack(tools, image, layer, ['--folder', String(i), '--with', plan], child.stdin, onBytes, signal)
   }
   child.stdin.end(TAR_END)
   await made
 }
 
 /** Reports now and then how much of a layer has been read. */
-function reporter(what: string, total: number, say: (step: string) => void): (bytes: number) => void {
+function progressOf(what: string, total: number, report: (step: string) => void): (bytes: number) => void {
   let [done, next] = [0, Date.now() + REPORT_MS]
   return bytes => {
     done += bytes
     if (Date.now() < next) return
     next = Date.now() + REPORT_MS
-    say(`${what}, ${inMib(done)} of ${inMib(total)} MiB`)
+    report(`${what}, ${inMib(done)} of ${inMib(total)} MiB`)
   }
 }
 

@@ -10,7 +10,13 @@ import type { ImageLayer, LayeredImage, RootImage } from '../../backend.ts'
 import { PromisedSpace } from '../../disk/promised-space.ts'
 import { unsupported } from '../../machine/refusals.ts'
 import { type HostRootfs, type Layer, prepareHost } from '../../rootfs/host-image.ts'
-import { type FoundPaths, INSPECTED_PATHS, overlayLayerPrefix, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
+import {
+  type FoundPaths,
+  INSPECTED_PATHS,
+  OVERLAY_LAYERS,
+  overlayLayerPrefix,
+  prepareOverlayLayer,
+} from '../../rootfs/overlay-layer.ts'
 import type { Launcher } from '../launcher/launcher.ts'
 import type { OciPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
@@ -37,8 +43,6 @@ const HOST_FRESH_MS = 60_000
 const INSPECT_DEADLINE_MS = 20_000
 /** Images were checked against these limits when they entered the store, except for folders that a tar only implies. */
 const STORED = { maxBytes: Number.MAX_SAFE_INTEGER, maxEntries: LIMITS.image_entries.max }
-/** Folder of the overlay layers. */
-const TOPS = 'tops'
 const LAYERS = 'layers'
 
 export class RootImages {
@@ -64,9 +68,9 @@ export class RootImages {
   async load(): Promise<string> {
     // In the background: a partial layer may have very many files. What cannot be removed is tried again when the next daemon starts.
     this.#folders.sweep().catch(() => undefined)
-    for (const dir of [TOPS, LAYERS]) await mkdir(join(this.#paths.images, dir), { recursive: true, mode: 0o700 })
-    for (const name of await readdir(join(this.#paths.images, TOPS)))
-      if (name.endsWith('.new')) await rm(join(this.#paths.images, TOPS, name), { recursive: true, force: true })
+    for (const dir of [OVERLAY_LAYERS, LAYERS]) await mkdir(join(this.#paths.images, dir), { recursive: true, mode: 0o700 })
+    for (const name of await readdir(join(this.#paths.images, OVERLAY_LAYERS)))
+      if (name.endsWith('.new')) await rm(join(this.#paths.images, OVERLAY_LAYERS, name), { recursive: true, force: true })
     this.#hostRoot = await prepareHost(this.#paths.images)
     return this.#hostRoot.name
   }
@@ -99,13 +103,13 @@ export class RootImages {
         'run the daemon as root or on Linux 5.11 or later, or use --backend microvm',
       )
     for (const layer of image.layers) await this.#unpackMissing(image, layer, signal)
-    const top = await prepareOverlayLayer(join(this.#paths.images, TOPS), image.id, () => this.#inspect(image))
-    const names = [`${TOPS}/${top.name}`, ...this.#layerNames(image)]
+    const overlay = await prepareOverlayLayer(join(this.#paths.images, OVERLAY_LAYERS), image.id, () => this.#inspect(image))
+    const names = [`${OVERLAY_LAYERS}/${overlay.name}`, ...this.#layerNames(image)]
     const stack: Stack = { ...this.#stack(names), scratch: host.noWritableRoot === null ? this.#paths.empty : '' }
     return {
-      name: top.name,
+      name: overlay.name,
       layers: [{ source: this.#paths.images, target: '/', recursive: false, writable: true, stack }],
-      user: top.user,
+      user: overlay.user,
     }
   }
 
@@ -122,9 +126,9 @@ export class RootImages {
     for (const id of this.#ready.keys()) if (!ids.has(id)) this.#ready.delete(id)
     await this.#folders.prune(new Set([...arriving, ...kept.flatMap(({ layers }) => layers.map(({ diffId }) => diffId))]))
     const prefixes = new Set(kept.map(({ id }) => overlayLayerPrefix(id)))
-    for (const name of await readdir(join(this.#paths.images, TOPS))) {
+    for (const name of await readdir(join(this.#paths.images, OVERLAY_LAYERS))) {
       if (used.has(name) || prefixes.has(name.slice(0, 32))) continue
-      await rm(join(this.#paths.images, TOPS, name), { recursive: true, force: true })
+      await rm(join(this.#paths.images, OVERLAY_LAYERS, name), { recursive: true, force: true })
     }
   }
 
@@ -149,7 +153,7 @@ export class RootImages {
   }
 
   async #inspect(image: LayeredImage): Promise<FoundPaths> {
-    const folder = join(this.#paths.run, 'look')
+    const folder = join(this.#paths.run, 'inspect')
     await mkdir(folder, { recursive: true, mode: 0o700 })
     const job = { find: { stack: this.#stack(this.#layerNames(image)), folder, paths: INSPECTED_PATHS } }
     // An image without layers has no files, and one folder cannot be mounted as an overlay.
