@@ -36,7 +36,7 @@ describe('requests', () => {
     expect(reply.json().error.message).toContain('imagee')
   })
 
-  test('an unknown image is not found, and leaves no session behind that runs', async () => {
+  test('an unknown image is refused with 404, and no session is left running', async () => {
     expect(await errorOf(daemon.call('POST', '/v1/sessions', { image: `sha256:${'0'.repeat(64)}`, name: 'no-image' }))).toEqual([
       404,
       'IMAGE_NOT_FOUND',

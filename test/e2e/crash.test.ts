@@ -96,7 +96,7 @@ test('during destroy: the session ends, and nothing of it stays', async () => {
   }
 })
 
-test('after a power cut: every session is failed with a reason, starts again with its files, and no stranger is harmed', async () => {
+test('after a power cut: every session is failed with a reason and starts again with its files, and no unrelated process is killed', async () => {
   const { id } = await daemon.create()
   await daemon.exec(id, 'echo kept > /workspace/f; sync /workspace/f')
   const path = join(daemon.dataDir, 'sessions', id, 'state.json')
@@ -120,12 +120,9 @@ test('after a power cut: every session is failed with a reason, starts again wit
   await endAll()
 })
 
-test.each(['SIGTERM', 'SIGKILL'] as const)(
-  'after %s with no session left, nothing of the daemon itself waits on',
-  async signal => {
-    await endAll()
-    await daemon.stop(signal)
-    await deadline('everything is gone', () => isGone(daemon.dataDir))
-    await daemon.start()
-  },
-)
+test.each(['SIGTERM', 'SIGKILL'] as const)('after %s of a daemon without sessions, no process of it is left', async signal => {
+  await endAll()
+  await daemon.stop(signal)
+  await deadline('everything is gone', () => isGone(daemon.dataDir))
+  await daemon.start()
+})

@@ -101,7 +101,7 @@ test('when the engine is killed, its sessions fail with a reason, and can be sta
   await ok('rm', '-f', 'survivor')
 })
 
-test('who names no backend is told when it is not the usual one, and ls shows which it is', async () => {
+test('new prints a note if auto chose docker because oci is unavailable, and ls shows the backend', async () => {
   // Of the runtimes that oci could use, none is there.
   const env = { SANDGLASS_BACKENDS_OCI_RUNTIME: '/no/such/runtime' }
   await ok('shutdown')
@@ -112,7 +112,7 @@ test('who names no backend is told when it is not the usual one, and ls shows wh
   await ok('shutdown')
 })
 
-test('without leave to go without a disk limit, docker is refused with what to write where', async () => {
+test('docker without a disk limit is refused unless configured, and the error names the setting', async () => {
   const strict = await CliHome.open()
   try {
     const env = { SANDGLASS_LISTEN: 'unix', SANDGLASS_BACKENDS_DOCKER_API_ENDPOINT: `unix://${join(folder, 'docker.sock')}` }

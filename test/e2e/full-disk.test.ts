@@ -45,13 +45,13 @@ describe.runIf(isRoot)('on a small disk', () => {
     for (const { id } of [first, held]) await daemon.call('DELETE', `/v1/sessions/${id}`)
   })
 
-  test('of two sessions asked for at once the one that there is room for starts', async () => {
+  test('one of two concurrent creates is refused if there is space for one session only', async () => {
     const replies = await Promise.all([1, 2].map(() => daemon.call('POST', '/v1/sessions', {})))
     expect(replies.map(r => r.status).toSorted()).toEqual([201, 503])
     for (const reply of replies) if (reply.status === 201) await daemon.call('DELETE', `/v1/sessions/${reply.json().id}`)
   })
 
-  test('that something else fills, the daemon lives, stop and rm work, and errors keep their form', async () => {
+  test('the daemon survives a full disk: create fails with HOST_FULL, and stop and rm work', async () => {
     const [{ id }, held] = [await daemon.create(), await daemon.create({ start: false })]
     const { pid } = daemon
     try {
@@ -67,7 +67,7 @@ describe.runIf(isRoot)('on a small disk', () => {
     expect([daemon.pid, readFileSync(`/proc/${pid}/comm`, 'utf8')]).toEqual([pid, expect.any(String)])
   })
 
-  test('a daemon that was killed when it was full starts again', async () => {
+  test('a daemon that was killed while the disk was full starts again', async () => {
     expect(existsSync(FILLER)).toBe(true)
     await daemon.restart('SIGKILL')
     rmSync(FILLER)

@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => daemon.remove())
 
 describe.runIf(isRoot)('a command that fails', () => {
-  test('tells the memory limit when the kernel killed a process, and the next one that fails does not', async () => {
+  test('reports the memory limit if the kernel killed a process, and the next failing command does not', async () => {
     const { id } = await daemon.create({ memory_mb: 256 })
     expect(await daemon.exec(id, 'true')).toMatchObject({ exit_code: 0, limit_hit: null })
     expect(await daemon.exec(id, HOG)).toMatchObject({ exit_code: 137, limit_hit: { limit: 'memory_mb', value: 256 } })
@@ -27,7 +27,7 @@ describe.runIf(isRoot)('a command that fails', () => {
     expect(streamed).toContain('"limit_hit":{"limit":"memory_mb","value":256}')
   })
 
-  test('tells the limit of processes', async () => {
+  test('reports the process limit', async () => {
     const { id } = await daemon.create({ pids_limit: 64 })
     const bomb = 'import os, time\nwhile True: os.fork() or (time.sleep(600), os._exit(0))'
     expect(await daemon.exec(id, `python3 -c '${bomb}' 2>/dev/null`)).toMatchObject({
@@ -37,7 +37,7 @@ describe.runIf(isRoot)('a command that fails', () => {
     expect(await daemon.exec(id, 'pkill -9 python3; wait; false')).toMatchObject({ limit_hit: null })
   })
 
-  test('tells that the disk is full', async () => {
+  test('reports a full disk', async () => {
     const { id } = await daemon.create({ disk_mb: 1024 })
     const disk_mb = { limit_hit: { limit: 'disk_mb', value: 1024 } }
     expect(await daemon.exec(id, 'fallocate -l 900M a; head -c 300M /dev/zero > b')).toMatchObject({ exit_code: 1, ...disk_mb })
@@ -46,7 +46,7 @@ describe.runIf(isRoot)('a command that fails', () => {
 })
 
 describe.runIf(isRoot)('a process that fails', () => {
-  test('tells the limit in its list, in its own reply and at the end of its output', async () => {
+  test('reports the limit in the list of processes, in its own reply and at the end of its output', async () => {
     const { id } = await daemon.create({ memory_mb: 256 })
     const base = `/v1/sessions/${id}/processes`
     const { pid } = (await daemon.call('POST', base, { argv: ['sh', '-c', HOG] })).json()
@@ -63,7 +63,7 @@ describe.runIf(isRoot)('a process that fails', () => {
     ])
   })
 
-  test('that a daemon before this one started is told of with what happened since', async () => {
+  test('and was started by an earlier daemon reports only limits met since the restart', async () => {
     const { id } = await daemon.create({ memory_mb: 256 })
     const base = `/v1/sessions/${id}/processes`
     await daemon.exec(id, HOG)
@@ -88,7 +88,7 @@ describe.runIf(isRoot)('resize', () => {
   const BIGGER = { cpu_cores: 1.5, memory_mb: 600 }
   const bigger = { memory_limit: 600 * 1024 * 1024 }
 
-  test('changes the limits of a session that runs, and they outlive the daemon and a stop', async () => {
+  test('changes the limits of a running session, and they are kept over a restart of the daemon and a stop', async () => {
     const { id } = await daemon.create({ memory_mb: 256, pids_limit: 64, persist: true })
     expect(await daemon.exec(id, HOG)).toMatchObject({ exit_code: 137 })
     expect(await resize(id, BIGGER)).toMatchObject({ status: 'running', ...BIGGER })
@@ -101,7 +101,7 @@ describe.runIf(isRoot)('resize', () => {
     expect(await held(id)).toMatchObject(bigger)
   })
 
-  test('of a session that is paused holds when it is resumed, and of one that is stopped when it is started', async () => {
+  test('of a paused session applies after resume, and of a stopped one after start', async () => {
     const { id } = await daemon.create({ memory_mb: 256, pids_limit: 64, persist: true })
     await daemon.call('POST', `/v1/sessions/${id}/pause`)
     expect(await resize(id, BIGGER)).toMatchObject({ status: 'paused', ...BIGGER })
@@ -117,7 +117,7 @@ describe.runIf(isRoot)('resize', () => {
     expect(await held(id)).toMatchObject({ memory_limit: 300 * 1024 * 1024, pids_limit: 128 })
   })
 
-  test('of processes holds at once where the daemon may change limits of others, and is refused where not', async () => {
+  test('of pids_limit applies at once if the daemon has CAP_SYS_RESOURCE, and is refused otherwise', async () => {
     const { id } = await daemon.create({ pids_limit: 64 })
     const resized = await resize(id, { pids_limit: 128 })
     if (mayLimitProcesses()) expect(resized).toMatchObject({ pids_limit: 128 })
@@ -139,7 +139,7 @@ describe.runIf(isRoot)('resize', () => {
     expect((await daemon.call('GET', `/v1/sessions/${id}`)).json()).toMatchObject({ memory_mb: 600 })
   })
 
-  test('that a killed daemon left in the middle is finished by the next one', async () => {
+  test('that was interrupted by a kill of the daemon is completed by the next daemon', async () => {
     const { id } = await daemon.create({ memory_mb: 256, pids_limit: 64 })
     await daemon.stop('SIGKILL')
     const store = new DatabaseSync(join(daemon.dataDir, 'sandglass.db'))
@@ -150,7 +150,7 @@ describe.runIf(isRoot)('resize', () => {
     expect(await held(id)).toMatchObject(bigger)
   })
 
-  test('asks for something, and for no more than the operator allows', async () => {
+  test('is refused without a limit, and above the maximum of the configuration', async () => {
     const { id } = await daemon.create({ start: false })
     expect((await resize(id, {})).error.message).toContain('give at least one of cpu_cores, memory_mb and pids_limit')
     expect((await resize(id, { memory_mb: 9000 })).error).toMatchObject({
@@ -165,7 +165,7 @@ describe.runIf(isRoot)('an operator who raises a ceiling', () => {
   const raised = new RealDaemon(['--limits-max-memory-mb', '16GB', '--limits-max-cpu-cores', '8'])
   afterAll(() => raised.remove())
 
-  test('gets sessions that are larger, and no larger', async () => {
+  test('gets sessions up to the new ceiling, and larger ones are refused', async () => {
     await raised.start()
     const { id } = await raised.create({ memory_mb: 12_000, cpu_cores: 6 })
     expect((await raised.call('GET', `/v1/sessions/${id}/stats`)).json()).toMatchObject({ memory_limit: 12_000 * 1024 * 1024 })

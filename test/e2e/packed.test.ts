@@ -44,7 +44,7 @@ describe('the packages as they are published', () => {
     }
   })
 
-  it('bring the pages that their messages name, and the command line those of all', () => {
+  it('include the documentation pages that their messages name, and the cli package those of all packages', () => {
     const installed = (name: string) => join(app, 'node_modules/@sandglass', name)
     const cited = readdirSync('packages').map(name => [name, citedPages(installed(name))] as const)
     expect(cited.flatMap(([, pages]) => pages)).toContain('docs/reference/configuration.md')
@@ -66,7 +66,7 @@ describe('the packages as they are published', () => {
     expect(segmentTypes(elf)).not.toContain(PT_INTERP)
   })
 
-  it('give a command line that makes a sandbox, runs in it and ends it, with nothing of the clone', async () => {
+  it('have a command line that creates, uses and removes a session without the repository', async () => {
     const home = await CliHome.open({ program: join(app, 'node_modules/.bin/sandglass'), path: PATH })
     try {
       const { version } = JSON.parse(readFileSync('packages/cli/package.json', 'utf8'))

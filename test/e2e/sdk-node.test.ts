@@ -107,7 +107,7 @@ describe('a client of connectLocal', () => {
     expect(refused).toMatchObject({ code: 'ECONNREFUSED' })
   })
 
-  it('tells why a connection was not carried, and refuses to forward from a session that does not run', async () => {
+  it('passes a refused connection of a forwarded port to onError, and cannot forward from a session that is not running', async () => {
     const failures: unknown[] = []
     const forward = await session.forward(1, { onError: error => failures.push(error) })
     await once(
@@ -145,7 +145,7 @@ describe('a client of connectLocal', () => {
     ])
   })
 
-  it('calls back for the next end of a session that was stopped and started before, and soon for one that has ended', async () => {
+  it('calls an exit listener at the next end of a restarted session, and immediately for a session that has ended', async () => {
     await session.stop()
     await session.start()
     const told: string[] = []
@@ -163,7 +163,7 @@ describe('a client of connectLocal', () => {
     expect(told).toEqual(['terminated', 'terminated again'])
   })
 
-  it('tells of a session that does not exist', async () => {
+  it('calls onError of an exit listener for a session that does not exist', async () => {
     const failed = Promise.withResolvers<unknown>()
     client.session('nobody').on('exit', () => failed.resolve('exit'), { onError: failed.resolve })
     expect(await failed.promise).toMatchObject({ code: 'SESSION_NOT_FOUND' })
@@ -179,7 +179,7 @@ describe('a client of connectLocal', () => {
   })
 })
 
-it('the end of a session is told over a restart of the daemon', async () => {
+it('an exit listener is called also if the daemon restarted meanwhile', async () => {
   const [dataDir, machines] = [await temporaryFolder(), await temporaryFolder()]
   const backends = () => [plainChild(machines)]
   const before = await daemonFixture({ dataDir, backends })
@@ -220,7 +220,7 @@ describe('with no daemon running', () => {
     await expect(client.session('x').attachShell()).rejects.toMatchObject({ code: 'DAEMON_UNREACHABLE' })
   })
 
-  it('a start that fails says why, in the words of the command line', async () => {
+  it('a daemon that does not start fails with the same reason as on the command line', async () => {
     const script = `
       import { connectLocal } from '@sandglass/sdk/node'
       const error = await connectLocal().listSessions().catch(e => e)

@@ -71,7 +71,7 @@ test('keys stay in the file when the daemon does not take them', async () => {
   await writeFile(file, '')
 })
 
-test('keys that lie in the file are not given to a daemon elsewhere', async () => {
+test('keys in the file are not sent to a remote daemon', async () => {
   const file = join(cli.home, 'remote.yaml')
   await writeFile(file, `sprites_token: ${HIDDEN}\n`, { mode: 0o600 })
   const remote = await cli.run(['init', '--config', file, '--default-image', 'host'], {

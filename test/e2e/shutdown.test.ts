@@ -15,7 +15,7 @@ describe('sandglass shutdown', () => {
 
   const configure = (text: string) => writeFileSync(join(cli.home, '.sandglass/config.yaml'), text, { mode: 0o600 })
 
-  it('is content when no daemon runs', async () => {
+  it('succeeds when no daemon runs', async () => {
     expect(await cli.run(['shutdown'])).toMatchObject({ code: 0, stderr: expect.stringContaining('no daemon runs') })
   })
 
@@ -28,7 +28,7 @@ describe('sandglass shutdown', () => {
     expect(await cli.run(['exec', 'demo', '-c', 'echo $((x + 1))'])).toMatchObject({ code: 0, stdout: '42\n' })
   })
 
-  it('says of a command that was running that it may run on, and how to look', async () => {
+  it('makes a running exec fail with a hint that its command may still run', async () => {
     await cli.run(['new', 'demo'])
     const begun = Promise.withResolvers<void>()
     const program = Promise.withResolvers<void>()
@@ -41,7 +41,7 @@ describe('sandglass shutdown', () => {
     expect((await cli.run(['ps', 'demo'])).stdout.match(/sleep 60/g)?.length).toBeGreaterThan(1)
   })
 
-  it('lets a changed configuration in, which a running daemon has not read and the commands say so', async () => {
+  it('applies a changed configuration; until then commands print a note that the daemon has not read it', async () => {
     await cli.run(['ls'])
     configure('allowed_images: []\n')
     const later = Date.now() / 1000 + 1
@@ -64,7 +64,7 @@ describe('sandglass shutdown', () => {
     expect((await cli.run(['inspect', 'nobody'])).stderr).not.toContain('note:')
   })
 
-  it('stops the daemon of the usual folder also when the file cannot be used, and takes nothing from it', async () => {
+  it('stops the daemon of the default folder if the configuration file is refused, and ignores the file', async () => {
     await cli.run(['ls'])
     const pid = cli.daemonPid
     configure('data_dir: /elsewhere\n')
@@ -78,7 +78,7 @@ describe('sandglass shutdown', () => {
     rmSync(join(cli.home, '.sandglass/config.yaml'))
   })
 
-  it('never ends another process that got the pid of a daemon that is gone', async () => {
+  it('never kills a process that reuses the pid of a dead daemon', async () => {
     const other = spawn('sleep', ['60'], { stdio: 'ignore' })
     try {
       mkdirSync(cli.dataDir, { recursive: true, mode: 0o700 })

@@ -12,7 +12,7 @@ describe('the error table', () => {
     expect([1, 2, 3, 4, 5]).toContain(ERRORS[code].exit)
   })
 
-  it.each(CODES.filter(c => ERRORS[c].http === 404))('%s is not found on the command line too', code => {
+  it.each(CODES.filter(c => ERRORS[c].http === 404))('%s (HTTP 404) has exit code 4', code => {
     expect(ERRORS[code].exit).toBe(4)
   })
 
@@ -23,18 +23,18 @@ describe('the error table', () => {
     expect(got).toMatchObject({ message: 'no session sess_x', hint: sent.hint, requestId: 'req_1', httpStatus: 404, exitCode: 4 })
   })
 
-  it('what is not supported has the next step of whoever refused it, or none', () => {
+  it('UNSUPPORTED has the hint in its detail, or none', () => {
     expect(new SandglassError('UNSUPPORTED', { what: 'two mounts at /x' }).hint).toBeUndefined()
     expect(new SandglassError('UNSUPPORTED', { what: 'a bridge', next: 'set allow_bridge' }).hint).toBe('set allow_bridge')
   })
 
-  it('a failed start names the session, and how to read why and to try again', () => {
+  it('START_FAILED names the session and the commands that show its boot log and start it again', () => {
     const error = new SandglassError('START_FAILED', { id: 'sess_x', name: 'demo', why: 'it panicked' })
     expect(error.message).toBe('session demo failed to start: it panicked')
     expect(error.hint).toMatch(/`sandglass logs demo --boot`.*`sandglass start demo`/)
   })
 
-  it('an archive is not called an image, and a step without a network is told what to change', () => {
+  it('IMAGE_INVALID can name an archive, and IMAGE_BUILD_FAILED has a hint if a step had no network', () => {
     const archive = new SandglassError('IMAGE_INVALID', { image: 'the archive', issue: 'it is no archive of images' })
     expect(archive.message).toBe('the archive cannot be used: it is no archive of images')
     const failed = (...output: string[]) =>
@@ -56,7 +56,7 @@ describe('the error table', () => {
     expect(got).toMatchObject({ code: 'INTERNAL', message: 'something newer', exitCode: 1 })
   })
 
-  it('a code that names something every object has is unknown all the same', () => {
+  it('a code such as toString, which every object has as a property, becomes INTERNAL', () => {
     expect(SandglassError.fromWire({ code: 'toString', message: 'odd' }).code).toBe('INTERNAL')
   })
 
@@ -65,19 +65,19 @@ describe('the error table', () => {
     ['stopped', 'it is stopped', '`sandglass start demo`'],
     ['failed', 'it is failed', '`sandglass start demo`'],
     ['timeout', 'it has ended (timeout)', 'create a new one with `sandglass new`'],
-  ])('a command in a session that is %s is told the step that helps', (state, text, hint) => {
+  ])('a command in a session that is %s fails with a hint that helps', (state, text, hint) => {
     const error = new SandglassError('WRONG_STATE', { id: 'sess_x', name: 'demo', state, event: 'exec in' })
     expect(error).toMatchObject({ message: `cannot exec in demo: ${text}`, hint })
     expect(SandglassError.fromWire(JSON.parse(JSON.stringify(error.toWire()))).hint).toBe(hint)
   })
 
-  it.each(FINAL_STATES)('a session that is %s is over', state => {
+  it.each(FINAL_STATES)('the message for a session that is %s says that it has ended', state => {
     expect(new SandglassError('WRONG_STATE', { id: 'sess_x', state, event: 'start' }).message).toBe(
       `cannot start sess_x: it has ended (${state})`,
     )
   })
 
-  it('is known to another copy of the class, and nothing else is', async () => {
+  it('is an instance of another copy of its class, and other values are not', async () => {
     vi.resetModules()
     const other = (await import('./errors/sandglass-error.ts')).SandglassError
     const error: unknown = new other('SESSION_NOT_FOUND', { id: 'sess_x' })

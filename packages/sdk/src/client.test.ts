@@ -25,7 +25,7 @@ test('a create whose reply is lost is repeated under the same key and makes one 
   expect(server.requests[1]?.headers.authorization).toBe(`Bearer ${KEY}`)
 })
 
-test('a session without a ttl is asked for with null, and renewed so', async () => {
+test('ttlSeconds null is sent as null by create and renew', async () => {
   await using server = await startServer((_, reply) => json(reply, 200, SESSION))
   const session = await connect(server.url).createSession({ persist: true, ttlSeconds: null, onExpiry: 'pause' })
   await session.renew({ ttlSeconds: null })
@@ -48,7 +48,7 @@ test('an exec whose reply is lost is not repeated', async () => {
   expect(server.requests).toHaveLength(1)
 })
 
-test('resize sends the limits that were given, and the session knows what it has since', async () => {
+test('resize sends only the given limits, and updates session.info', async () => {
   await using server = await startServer((_, reply) => json(reply, 200, { ...SESSION, memory_mb: 2048 }))
   const session = connect(server.url).session('calm-otter')
   await session.resize({ memoryMb: 2048 })
@@ -56,7 +56,7 @@ test('resize sends the limits that were given, and the session knows what it has
   expect([server.requests[0]?.url, server.requests[0]?.text]).toEqual(['/v1/sessions/calm-otter/resize', '{"memory_mb":2048}'])
 })
 
-test('a read is tried three times while the daemon stops, and once when it is refused', async () => {
+test('a request is sent three times if the daemon is shutting down, and once if the daemon refuses it', async () => {
   await using stopping = await startServer((_, reply) =>
     json(reply, 503, { error: { code: 'SHUTTING_DOWN', message: 'stopping' } }),
   )
@@ -129,7 +129,7 @@ test('listSessions walks every page', async () => {
   expect(server.requests[0]?.url).toBe('/v1/sessions?all=true&limit=200')
 })
 
-test('the calls that carry an idempotency key are those that the contract says create', async () => {
+test('every call that the contract marks as creating sends an idempotency key', async () => {
   await using server = await startServer((_, reply) => json(reply, 201, SESSION))
   const client = connect(server.url)
   await client.createSession()
@@ -159,7 +159,7 @@ test('bodies stream both ways through a unix socket', async () => {
   expect(server.requests[0]?.headers['transfer-encoding']).toBe('chunked')
 })
 
-test('a stream that found nobody listening is whole for the next try', async () => {
+test('a body that could not be sent because no daemon was listening can be sent again in full', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sdk-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const socket = join(folder, 'daemon.sock')
@@ -178,14 +178,14 @@ test('a stream that found nobody listening is whole for the next try', async () 
   expect(server.requests.map(({ text }) => text)).toEqual(['all of it'])
 })
 
-test('a part of a file is asked for by range', async () => {
+test('a download with offset and length sends a range', async () => {
   await using server = await startServer((_, reply) => void reply.writeHead(206).end('part'))
   await connect(server.url).session('x').files.download('f', { offset: 10, length: 4 })
   await connect(server.url).session('x').files.download('f', { offset: 3 })
   expect(server.requests.map(r => r.headers.range)).toEqual(['bytes=10-13', 'bytes=3-'])
 })
 
-test('a secret goes in the body, and every page of names is read', async () => {
+test('the value of a secret is sent in the body, and listing secrets reads every page', async () => {
   const secret = { name: 'agent.claude', created_at: 't1', updated_at: 't2' }
   await using server = await startServer((request, reply) => {
     const url = new URL(request.url ?? '', 'http://x')
@@ -211,7 +211,7 @@ test('a secret goes in the body, and every page of names is read', async () => {
   ])
 })
 
-test('the values of an environment come when they are asked for, with their names untouched', async () => {
+test('revealEnv requests the values of the environment, and the names of variables are not converted', async () => {
   await using server = await startServer((_, reply) => json(reply, 200, { ...SESSION, env: { A_B: 'c' } }))
   const session = await connect(server.url).getSession('calm-otter', { revealEnv: true })
   expect(session.info.env).toEqual({ A_B: 'c' })

@@ -13,6 +13,6 @@ it.each([
   ['a field', SessionSpec.safeParse({ memory_m_b: 512 }), /^unknown field memory_m_b; did you mean memory_mb\?$/],
   ['another field', SessionSpec.safeParse({ colour: 'red' }), /^unknown field colour$/],
   ['a path', runtimes({ runsc: 'runsc' }), /^must begin with \/$/],
-])('what is wrong with %s is said in words', (_, { error }, words) => {
+])('the message for an invalid value says what is allowed: %s', (_, { error }, words) => {
   expect(error?.issues.map(({ message }) => message)).toEqual([expect.stringMatching(words)])
 })

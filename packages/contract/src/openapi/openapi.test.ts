@@ -28,7 +28,7 @@ const operations = Object.entries(document.paths).flatMap(([path, item]) =>
 const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(match => match[1] ?? '')
 
 describe('openapi', () => {
-  it('is version 3.1 with one operation per route, and says where the server is', () => {
+  it('is version 3.1, has one operation per route, and names the server', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(operations.map(o => o.operationId).toSorted()).toEqual(NAMES.toSorted())
     for (const { url } of document.servers) expect(URL.canParse(url, 'http://127.0.0.1')).toBe(true)
@@ -53,7 +53,7 @@ describe('openapi', () => {
     }
   })
 
-  it('every reference leads somewhere, and every component is referred to', () => {
+  it('every reference has a target, and every component is referenced', () => {
     const found = (reference: string) =>
       reference.split('/').reduce((at: unknown, name) => (name === '#' ? at : (at as Record<string, unknown>)?.[name]), document)
     for (const reference of references) expect(found(reference), reference).toBeTypeOf('object')
@@ -82,12 +82,12 @@ describe('openapi', () => {
     expect(JSON.stringify(document).split('"last_activity_at":{').length - 1).toBe(1)
   })
 
-  it.each(Object.entries(EXAMPLES))('the example of %s is what its schema takes', (name, value) => {
+  it.each(Object.entries(EXAMPLES))('the example of %s matches its schema', (name, value) => {
     const schema = NAMED_SCHEMAS[name]
     expect(schema?.parse(value)).toEqual(value)
   })
 
-  it('has examples of what a first program needs', () => {
+  it('has examples for creating a session, exec, starting a process and writing a file', () => {
     for (const name of ['createSession', 'exec', 'startProcess', 'fsWrite'] as const) {
       const operation = operations.find(o => o.operationId === name)
       const contents = [operation?.requestBody?.content, ...Object.values(operation?.responses ?? {}).map(r => r.content)]

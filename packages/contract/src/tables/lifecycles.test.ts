@@ -54,7 +54,7 @@ describe('the session lifecycle', () => {
     expect(FINAL_STATES).toEqual(['completed', 'timeout', 'terminated'])
   })
 
-  it('the lists of states that follow from the table are these', () => {
+  it('the live, startable and expirable states follow from the table', () => {
     expect(LIVE_STATES).toEqual(['running', 'paused'])
     expect(STARTABLE_STATES).toEqual(['stopped', 'failed'])
     expect(EXPIRABLE_STATES).toEqual(['running', 'paused', 'stopped'])

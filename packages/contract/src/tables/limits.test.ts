@@ -27,7 +27,7 @@ describe('the limits', () => {
     ['pids_limit', 'pids_limit'],
     ['ttl_seconds', 'session_ttl_seconds'],
     ['timeout_sec', 'session_timeout_sec'],
-  ] as const)('creating a session holds %s to its row', (field, name) => {
+  ] as const)('creating a session refuses a %s outside its limits', (field, name) => {
     const row = LIMITS[name]
     const [min, max] = [row.min, 'highest' in row ? row.highest : row.max]
     expect(takes(SessionSpec, { [field]: min })).toBe(true)
@@ -92,7 +92,7 @@ describe('the limits', () => {
     expect(takes(within('memory_mb'), 512.5)).toBe(false)
   })
 
-  it('the places files are reached in are absolute and distinct', () => {
+  it('the file roots are absolute and distinct', () => {
     expect(FILE_ROOTS.every(r => r.startsWith('/') && !r.endsWith('/'))).toBe(true)
     expect(new Set(FILE_ROOTS).size).toBe(FILE_ROOTS.length)
   })

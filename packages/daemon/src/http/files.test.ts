@@ -41,7 +41,7 @@ describe('files', () => {
     { 'content-length': '0' },
     { 'content-type': 'text/plain', 'content-length': '0' },
     { 'transfer-encoding': 'chunked' },
-  ])('go in empty: %o', async headers => {
+  ])('can be empty, with the headers %o', async headers => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const url = new URL(`/v1/sessions/${id}/files?path=empty`, daemon.url)

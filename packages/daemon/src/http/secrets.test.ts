@@ -171,7 +171,7 @@ describe('on disk', () => {
     expect(holding(VALUE, daemon.dataDir)).toEqual([])
   })
 
-  it('a request that can be repeated leaves no digest by which an environment could be guessed', async () => {
+  it('the stored hash of a request with an Idempotency-Key differs per daemon, so its environment cannot be guessed from it', async () => {
     const body = { name: 'guess', env: { PIN: '1234' } }
     const hashes = []
     for (const _ of [1, 2]) {
@@ -262,7 +262,7 @@ describe('after a restart', () => {
     await endDaemon(second, 'SIGTERM')
   })
 
-  it('a daemon that was killed with a key and no row of it goes on, and one without its key refuses', async () => {
+  it('a daemon killed before its first secret starts again, and one whose key file is missing refuses to start', async () => {
     const { dataDir, machines } = await folders()
     const first = await spawnDaemon(dataDir, machines)
     await endDaemon(first, 'SIGKILL')

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { canCutPower, cuttableDisk } from '../testing/power-cut.fixture.ts'
 import { renameDurably } from './durable-rename.ts'
 
-test.runIf(canCutPower)('a file or folder that had got its name when the power was cut is whole', async () => {
+test.runIf(canCutPower)('a renamed file or folder is complete after a power cut', async () => {
   const { folder, cut } = await cuttableDisk()
   await writeFile(join(folder, 'file.new'), 'content')
   await mkdir(join(folder, 'folder.new/inner'), { recursive: true })

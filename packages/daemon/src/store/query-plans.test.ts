@@ -45,7 +45,7 @@ describe.each(ENGINES)('on %s', engine => {
     }
   })
 
-  it('the reaper finds what is due and when to look again', async () => {
+  it('dueSessions returns expired sessions, and nextExpiry the time of the next one', async () => {
     const db = await storeFixture(engine)
     await insertSession(db, sessionRow({ expires_at: 5 }), null)
     await insertSession(db, sessionRow({ expires_at: null }), null)

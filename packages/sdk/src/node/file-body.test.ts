@@ -13,7 +13,7 @@ import { fileBody, nodeFetch, saveTo } from './index.ts'
 const CONTENT = randomBytes(5_000_001)
 const sha = (data: Uint8Array) => createHash('sha256').update(data).digest('hex')
 
-test('a file goes up with its length and unchanged', async () => {
+test('a file is uploaded unchanged, with its length', async () => {
   const { path } = await hostFile(CONTENT)
   const seen: unknown[] = []
   const session = await sessionOn(async (request, reply) => {
@@ -30,7 +30,7 @@ test('a file goes up with its length and unchanged', async () => {
   expect(seen.slice(2)).toEqual(seen.slice(0, 2))
 })
 
-test('an empty file goes up', async () => {
+test('an empty file is uploaded', async () => {
   const { path } = await hostFile(Buffer.alloc(0))
   const session = await sessionOn((request, reply) => {
     request.resume()
@@ -42,18 +42,21 @@ test('an empty file goes up', async () => {
 test.each([
   ['kept connections', nodeFetch()],
   ["the web's fetch", null],
-])('over %s a file that became shorter is an error here, and a broken request there', async (_, fetch) => {
-  const { path } = await hostFile(CONTENT)
-  const broken = Promise.withResolvers<void>()
-  const session = await sessionOn(request => void request.resume().on('error', () => broken.resolve()), fetch)
-  const body = await fileBody(path)
-  await truncate(path, 1_000_000)
-  const why = `it became shorter meanwhile, 1000000 bytes of ${CONTENT.length}`
-  await expect(session.files.upload('f', body)).rejects.toMatchObject({ code: 'SOURCE_FAILED', detail: { path, why } })
-  await broken.promise
-})
+])(
+  'over %s the upload of a file that became shorter fails with SOURCE_FAILED, and the server sees an aborted request',
+  async (_, fetch) => {
+    const { path } = await hostFile(CONTENT)
+    const broken = Promise.withResolvers<void>()
+    const session = await sessionOn(request => void request.resume().on('error', () => broken.resolve()), fetch)
+    const body = await fileBody(path)
+    await truncate(path, 1_000_000)
+    const why = `it became shorter meanwhile, 1000000 bytes of ${CONTENT.length}`
+    await expect(session.files.upload('f', body)).rejects.toMatchObject({ code: 'SOURCE_FAILED', detail: { path, why } })
+    await broken.promise
+  },
+)
 
-test('a file that is gone when it is sent is an error here', async () => {
+test('the upload of a file that was removed fails with SOURCE_FAILED', async () => {
   const { path } = await hostFile(CONTENT)
   const session = await sessionOn(request => void request.resume())
   const body = await fileBody(path)
@@ -73,7 +76,7 @@ test('a reply that arrives during the upload is returned', async () => {
   await expect(session.files.upload('f', await fileBody(path))).rejects.toMatchObject({ code: 'DISK_FULL' })
 })
 
-test('a download is saved unchanged, at the speed of whoever reads', async () => {
+test('a download is saved unchanged, also from a slow reader', async () => {
   const session = await sessionOn((_, reply) => void reply.end(CONTENT))
   const { path } = await hostFile(Buffer.alloc(0))
   for (const source of [

@@ -58,7 +58,7 @@ test('frames that come byte by byte are complete with their last byte', () => {
   }
 })
 
-test('what is written is masked, and gives the payload again', () => {
+test('a written frame is masked, and unmasking it gives the payload', () => {
   fc.assert(
     fc.property(
       fc.oneof(

@@ -42,7 +42,7 @@ async function collect(socket: ByteSocket, count: number): Promise<Buffer[]> {
   return messages
 }
 
-test('messages of every form of length come back as they were sent', async () => {
+test('messages are echoed unchanged, with each of the three length encodings', async () => {
   const echo = (socket: WebSocket) => void socket.on('message', data => socket.send(data))
   await eachKind(echo, async dial => {
     const sizes = [0, 1, 125, 126, 0xffff, 0x1_0000, 1024 * 1024]
@@ -120,7 +120,7 @@ test('a refused upgrade gives the error of the reply, and asks nothing else', as
   expect(server.requests).toHaveLength(1)
 })
 
-test('a reader that rests takes no more than it may hold, and the rest later', async () => {
+test('a socket whose reader pauses buffers a bounded amount, and the reader gets the rest later', async () => {
   const PIECE = Buffer.alloc(256 * 1024, 'x')
   const PIECES = 100
   const client = latestClient()
@@ -169,7 +169,7 @@ test.each([
   ['two messages mixed', [0x02, 1, 1, 0x82, 1, 1]],
   ['a text that is not UTF-8', [0x81, 1, 0xff]],
   ['a continuation of nothing', [0x80, 1, 1]],
-])('a server that sends %s is not read on', async (_, bytes) => {
+])('a server that sends %s is disconnected', async (_, bytes) => {
   const closed = Promise.withResolvers<number>()
   await using server = await startServer(
     (_, reply) => json(reply, 200, SESSION),

@@ -34,7 +34,7 @@ test('execStream gives chunks and then the result, to either kind of reader', as
   expect((await sessionAt(server.url).execStream('make').result).durationMs).toBe(1.5)
 })
 
-test('execStream tells of a wait for the shell, and leaving its loop closes the connection', async () => {
+test('execStream calls onWaiting while the shell is busy, and leaving its loop closes the connection', async () => {
   for (const fetch of [undefined, nodeFetch()]) {
     let isClosed = false
     await using server = await startServer((_, reply) => {
@@ -94,7 +94,7 @@ test('execStream fails when the stream breaks off or carries an error, and is ne
   expect(server.requests).toHaveLength(2)
 })
 
-test('a command or a process whose connection is lost is said to be perhaps still running', async () => {
+test('when the connection to a command or process is lost, the error has a hint that it may still run', async () => {
   await using server = await startServer(
     (_, reply) => void reply.destroy(),
     socket => socket.close(1012, 'the daemon is stopping'),
@@ -114,7 +114,7 @@ test('a command or a process whose connection is lost is said to be perhaps stil
 test.each([
   ['ended', { status: 'failed', reason: 'crashed', error_message: 'it crashed' }, 'ended while the command ran: it crashed'],
   ['runs', { status: 'running' }, 'the transfer from session calm-otter was interrupted'],
-])('an interrupted download says what became of a session that %s', async (_, state, message) => {
+])('the error of an interrupted download shows the state of a session that %s', async (_, state, message) => {
   await using server = await startServer((request, reply) => {
     if (request.url?.endsWith('/x')) json(reply, 200, { ...SESSION, ...state })
     else reply.writeHead(200, { 'content-length': '10' }).write('five!', () => reply.destroy())
@@ -126,7 +126,7 @@ test.each([
   }
 })
 
-test('a download that its reader gives up ends with the reason of the reader', async () => {
+test('an aborted download rejects with the reason of the signal', async () => {
   await using server = await startServer((_, reply) => void reply.writeHead(200, { 'content-length': '10' }).write('five!'))
   for (const fetch of [undefined, nodeFetch()]) {
     const control = new AbortController()
@@ -138,7 +138,7 @@ test('a download that its reader gives up ends with the reason of the reader', a
   expect(server.requests).toHaveLength(2)
 })
 
-test('events go on where a lost connection left off', async () => {
+test('events are resumed after the last one when the connection was lost', async () => {
   await using server = await startServer((request, reply) => {
     const from = Number(request.headers['last-event-id'] ?? 0)
     event(reply, 'session.running', { id: from + 1, session_id: SESSION.id }, from + 1)
@@ -213,7 +213,7 @@ test('an attachment carries streams, size, signals and the exit, with the key of
   expect(Buffer.from(offered?.split('.bearer.')[1] ?? '', 'base64url').toString()).toBe(KEY)
 })
 
-test('how an attached process ended is known without reading its output, and a loop that begins later goes on', async () => {
+test('the exit of an attached process is known without reading its output, and a loop can be continued later', async () => {
   const many = 40
   await using server = await startServer(
     (_, reply) => json(reply, 200, SESSION),

@@ -79,7 +79,7 @@ test('a start whose image is not ready is aborted when its client leaves, and th
   expect(await again).toMatchObject({ status: 200, body: { status: 'running' } })
 })
 
-test('a request that is repeated with its key is answered, whenever the lost one is aborted', async () => {
+test('a create that is repeated with its key succeeds although the first request is aborted', async () => {
   const { daemon, backend } = await slowDaemon()
   const lost = create(daemon, 'box', 'key-2')
   await until(() => backend.begun.length === 1)

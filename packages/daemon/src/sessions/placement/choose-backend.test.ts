@@ -71,7 +71,7 @@ it('a reason that all backends share is shown once', async () => {
   })
 })
 
-it('what the configuration forbids is forbidden on every backend', async () => {
+it('a bridge or mount that the configuration does not allow is refused on every backend', async () => {
   const daemon = await twoBackends({})
   for (const requirement of [{ network: 'bridge' }, { mounts: [{ source: '/srv', target: '/mnt/x' }] }]) {
     const refused = await daemon.call('POST', '/v1/sessions', requirement)
@@ -79,7 +79,7 @@ it('what the configuration forbids is forbidden on every backend', async () => {
   }
 })
 
-it('a backend without a block in the configuration is not allowed what another one is', async () => {
+it('allow_unenforced of one backend does not apply to another', async () => {
   const named = (name: string) => (folder: string) => [Object.defineProperty(plainChild(folder), 'name', { value: name })]
   const unknown = await daemonFixture({ backends: named('unknown') })
   expect((await unknown.call('POST', '/v1/sessions', {})).body).toMatchObject({
