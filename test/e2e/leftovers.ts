@@ -32,7 +32,7 @@ function processes(dataDir: string): string[] {
   for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
     const text = read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
     const isOurs = text.includes(dataDir) || read(`/proc/${pid}/cgroup`).includes(`/${cgroupParent(dataDir)}/`)
-    const isWaiting = text.endsWith(' launch') || text.includes(join(dataDir, 'run/runtime/bundle'))
+    const isWaiting = /\/launcher oci$/.test(text) || text.includes(join(dataDir, 'run/runtime/bundle'))
     if (isOurs && !text.includes(' serve ') && !isWaiting) found.push(text)
   }
   return found
