@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-
-	"sandglass/runner/internal/strictjson"
 )
 
 const (
@@ -25,7 +23,8 @@ type control struct {
 	out io.Writer
 }
 
-// A request is a message after the configuration: stats (with an id), clock (with clock_ms) or end.
+// A request is a message after the configuration: stats (with an id), clock (with clock_ms) or end. Unknown fields are ignored, because a
+// machine outlives its daemon: the next daemon may be of a later version.
 type request struct {
 	Type    string `json:"type"`
 	ID      string `json:"id,omitempty"`
@@ -76,7 +75,7 @@ func (c *control) serve(s *session) {
 			return
 		}
 		r := &request{}
-		if len(line) == 0 || strictjson.Decode(line, r) != nil {
+		if len(line) == 0 || json.Unmarshal(line, r) != nil {
 			continue
 		}
 		switch r.Type {

@@ -56,7 +56,7 @@ func TestRequestsAreAnsweredAndOtherLinesDropped(t *testing.T) {
 	}
 	defer cmd.Process.Kill()
 	s := &session{pid: cmd.Process.Pid}
-	lines := []string{"", "half a li", "{}", `{"type":"stats","id":"1","more":1}`, `{"type":"other"}`, oneLine(t, "guest-request-stats"), `{"type":"clock"}`, oneLine(t, "guest-request-end")}
+	lines := []string{"", "half a li", "{}", `{"type":"other"}`, oneLine(t, "guest-request-stats"), `{"type":"clock"}`, oneLine(t, "guest-request-end")}
 	c, out := controlWith(strings.Join(lines, "\n") + "\n")
 	c.serve(s)
 	reply := &statsReply{}
@@ -67,6 +67,30 @@ func TestRequestsAreAnsweredAndOtherLinesDropped(t *testing.T) {
 		t.Errorf("the session was not ended: %v", err)
 	}
 	s.end() // twice is the same as once
+}
+
+func TestARequestOfALaterVersionIsAnswered(t *testing.T) {
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	s := &session{pid: cmd.Process.Pid}
+	c, out := controlWith(`{"type":"stats","id":"1","added":{"later":true}}` + "\n" + `{"type":"end","grace_ms":5}` + "\n")
+	c.serve(s)
+	reply := &statsReply{}
+	if err := json.Unmarshal(out.Bytes(), reply); err != nil || reply.ID != "1" {
+		t.Errorf("the answer is %q, %v", out, err)
+	}
+	if !s.isEnded {
+		t.Error("the session was not ended")
+	}
+	config := strings.Replace(oneLine(t, "guest-config"), "{", `{"added":1,`, 1)
+	c, _ = controlWith(config + "\n")
+	if _, _, err := c.awaitConfig(); err == nil || !strings.Contains(err.Error(), "added") {
+		t.Errorf("a configuration with an unknown field: %v", err)
+	}
 }
 
 func oneLine(t *testing.T, name string) string {
