@@ -1,18 +1,18 @@
 // Runs `launcher oci`, which mounts and starts what Node cannot. One process per job; runner/LAUNCHER.md describes it.
-import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { Socket } from 'node:net'
+import { jobLine, type LauncherProcess, parseResult, readResult, spawnLauncher } from '../../launcher/exchange.ts'
 import { type OciJob, OciResult, type Preparation } from '../../launcher/schema.ts'
 
-/** A job failed; the message is the launcher's. */
+/** A job failed; the message is the launcher's if it gave a valid result. */
 export class LaunchError extends Error {
   override readonly name = 'LaunchError'
   /** A signal ended the launcher or the runtime: the same job may succeed when it is repeated. */
   readonly wasKilled: boolean
 
-  constructor(message: string, wasKilled = false) {
-    super(message)
+  constructor(message: string, wasKilled = false, options?: ErrorOptions) {
+    super(message, options)
     this.wasKilled = wasKilled
   }
 }
@@ -32,14 +32,13 @@ export async function againIfKilled<T>(signal: AbortSignal, work: () => Promise<
 export const isLaunchFailure = (error: unknown): error is Error =>
   error instanceof LaunchError || (error instanceof DOMException && error.name === 'TimeoutError')
 
-const MAX_REPLY = 1024 * 1024
 const WARM_AFTER_MS = 10
 
 /** Starts need a prepared launcher, in the cgroups of its machine. Plain jobs need no preparation. */
 type Kind = 'plain' | 'start'
 
 interface Waiting {
-  readonly child: ChildProcessWithoutNullStreams
+  readonly child: LauncherProcess
   /** Name of the cgroups of its machine. */
   readonly group: string
 }
@@ -139,39 +138,25 @@ export class Launcher {
   }
 
   #spawn(preparation: ((group: string) => Preparation) | null): Waiting {
-    // In its own session: Ctrl-C at the daemon's terminal must not reach an unfinished sandbox. Without environment: the daemon's may hold keys.
-    const child = spawn(this.program, ['oci'], { stdio: 'pipe', detached: true, cwd: '/', env: {} })
-    // A launcher that cannot be started or ends early shows as a missing result.
-    child.on('error', () => child.stdout.destroy())
-    child.stdin.on('error', () => child.stdin.destroy())
+    const child = spawnLauncher(this.program, ['oci'], 'pipe')
     const group = randomBytes(8).toString('hex')
-    if (preparation !== null) child.stdin.write(line({ prepare: preparation(group) }))
+    if (preparation !== null) child.stdin.write(jobLine({ prepare: preparation(group) }))
     return { child, group }
   }
 }
 
-const line = (job: OciJob): string => `${JSON.stringify(job)}\n`
-
-async function converse(child: ChildProcessWithoutNullStreams, job: OciJob): Promise<OciResult> {
-  let [reply, complaint] = ['', '']
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+async function converse(child: LauncherProcess, job: OciJob): Promise<OciResult> {
+  let complaint = ''
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     complaint = (complaint + text).slice(0, 2000)
   })
-  child.stdin.end(line(job))
-  const done = Promise.withResolvers<void>()
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    reply += text
-    // The line is the result. There is no need to wait until the process has ended.
-    if (reply.endsWith('\n') || reply.length > MAX_REPLY) done.resolve()
-  })
-  child.stdout.once('close', done.resolve)
-  await done.promise
-  if (!reply.endsWith('\n')) {
+  child.stdin.end(jobLine(job))
+  const line = await readResult(child)
+  if (line === null) {
     if (child.exitCode === null && child.signalCode === null && child.pid !== undefined) await once(child, 'exit')
-    throw new LaunchError(
-      `the launcher ended without a result (${child.signalCode ?? child.exitCode ?? 'not started'}) ${complaint.trim()}`.trim(),
-      child.signalCode !== null,
-    )
+    const status = child.pid === undefined ? 'not started' : (child.signalCode ?? child.exitCode)
+    const why = `the launcher ended without a result (${status}) ${complaint.trim()}`.trim()
+    throw new LaunchError(why, child.signalCode !== null)
   }
-  return OciResult.parse(JSON.parse(reply))
+  return parseResult(OciResult, line, (why, cause) => new LaunchError(why, false, { cause }))
 }
