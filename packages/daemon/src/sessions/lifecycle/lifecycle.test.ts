@@ -1,7 +1,10 @@
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { SESSION_LIFECYCLE, type SessionEvent, type SessionState } from '@sandglass/contract'
 import { describe, expect, it } from 'vitest'
-import { daemonFixture, type TestDaemon, until } from '../../testing/daemon.fixture.ts'
+import { admitImage } from '../../store/images.ts'
+import { daemonFixture, plainChild, type TestDaemon, temporaryFolder, until } from '../../testing/daemon.fixture.ts'
+import { terminateSession } from './destroy.ts'
 
 type Shown = {
   id: string
@@ -175,6 +178,41 @@ describe('the lifecycle over HTTP', () => {
     expect([201, 500]).toContain((await creating).status)
     const [backend] = daemon.context.backends.values()
     expect(await backend?.sessionIds()).toEqual([])
+  })
+
+  it('terminate ends the start of a session that has just become starting', async () => {
+    const backend = plainChild(await temporaryFolder())
+    backend.prepare = async () => undefined
+    // A start that lasts until it is aborted.
+    backend.start = async (_spec, signal) => {
+      await once(signal, 'abort')
+      throw signal.reason
+    }
+    const daemon = await daemonFixture({ backends: () => [backend] })
+    // The plan of a session with an image reads the store.
+    const { context } = daemon
+    const image = `sha256:${'1'.repeat(64)}`
+    await admitImage(
+      context.store,
+      {
+        id: image,
+        manifest_digest: image,
+        source: 'archive',
+        architecture: 'amd64',
+        config: '{}',
+        layers: '[]',
+        size_bytes: 0,
+        created_at: 0,
+        last_used_at: 0,
+      },
+      [],
+    )
+    const { id } = await daemon.create({ image, start: false })
+    const announced = context.changes.next(AbortSignal.timeout(10_000))
+    const starting = daemon.call('POST', `/v1/sessions/${id}/start`)
+    await announced
+    expect(await terminateSession(context, id, context.log)).toMatchObject({ status: 'terminated' })
+    expect((await starting).body).toMatchObject({ error: { code: 'START_FAILED' } })
   })
 })
 

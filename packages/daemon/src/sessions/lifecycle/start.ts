@@ -29,9 +29,11 @@ export async function startSession(
 }
 
 async function startAgain(context: SessionContext, found: SessionRecord, log: Logger): Promise<SessionRecord> {
+  // Before the state is stored: whoever sees `starting` and ends the session must find a start that can be aborted.
+  const plan = await planStart(context, found)
   const session = await transition(context, found, 'start', { reason: 'requested' }, log)
   try {
-    return await bringUp(context, await planStart(context, session), log)
+    return await bringUp(context, { ...plan, session }, log)
   } catch (error) {
     const failure = await storeStartFailure(context, session, error, log)
     throw isRefusal(error) ? error : failure
