@@ -89,7 +89,7 @@ class OciBackend implements Backend {
     this.#launcher = launcher
     this.#ending = new Ending(paths, runtimes, launcher)
     this.#runnerFile = options.runnerPath
-    this.#images = new RootImages(paths, launcher, launcher.program, inUserNamespace(), options.disk ?? NO_OVERCOMMIT)
+    this.#images = new RootImages(paths, launcher, inUserNamespace(), options.disk ?? NO_OVERCOMMIT)
     this.#probed = probed
     this.#slots = new IdSlots(probed.host?.pool ?? { slots: 0, ranges: () => [] }, paths.dataDir)
   }

@@ -47,13 +47,9 @@ function withRuntimes(backends: Backend[], { runtime }: MachineRequirements): Ba
 }
 
 /** A named backend gives nested virtualisation only if the host has it; the session shows whether it does. `auto` requires it. */
-export async function grantNestedVirt(
-  context: SessionContext,
-  backendName: string,
-  session: SessionRecord,
-): Promise<SessionRecord> {
-  if (!session.nested_virt || backendName === 'auto') return session
-  const backend = backendOf(context, backendName)
+export async function grantNestedVirt(context: SessionContext, session: SessionRecord): Promise<SessionRecord> {
+  if (!session.nested_virt || session.backend === 'auto') return session
+  const backend = backendOf(context, session.backend)
   return backend.hasNested === undefined ? session : { ...session, nested_virt: await backend.hasNested() }
 }
 

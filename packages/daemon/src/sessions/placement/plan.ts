@@ -28,7 +28,7 @@ export async function planCreate(context: SessionContext, spec: SessionSpec): Pr
   const asked = newRecord(context, spec)
   await refuseForbiddenImage(context, asked.image)
   refuseBridge(context, asked)
-  const wanted = await grantNestedVirt(context, asked.backend, { ...asked, mounts: await allowedMounts(context, asked.mounts) })
+  const wanted = await grantNestedVirt(context, { ...asked, mounts: await allowedMounts(context, asked.mounts) })
   const backend = await chooseBackend(context, asked.backend, requirementsOf(wanted))
   return { session: { ...wanted, backend: backend.name }, backend }
 }

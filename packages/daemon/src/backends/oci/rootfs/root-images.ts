@@ -56,12 +56,12 @@ export class RootImages {
   #hostRoot: HostRootfs | null = null
   #hostFreshUntil = 0
 
-  constructor(paths: OciPaths, launcher: Launcher, launcherPath: string, rootless: boolean, disk: DiskPolicy) {
+  constructor(paths: OciPaths, launcher: Launcher, rootless: boolean, disk: DiskPolicy) {
     this.#paths = paths
     this.#launcher = launcher
     this.#rootless = rootless
     this.#disk = disk
-    this.#folders = new LayerFolders(join(paths.images, LAYERS), launcherPath, rootless)
+    this.#folders = new LayerFolders(join(paths.images, LAYERS), launcher.program, rootless)
   }
 
   /** Removes partial layers and prepares the host's root. Returns the name of its folder. */
