@@ -1,10 +1,12 @@
 // Failures of virtual machines: each has a clear error and leaves nothing behind.
+
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
 import { boxOf, specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
+import { WAITING_LINE } from './boot/guest-console.ts'
 import { removeTestMicrovm, testMicrovm } from './microvm.fixture.ts'
 import { monitor } from './qemu/monitor.ts'
 
@@ -142,7 +144,7 @@ describe('a running virtual machine', () => {
         box.link.close()
         await machine.destroy()
         const [urandom, random, kernel, host, clock, python] = output.split('\n')
-        expect(log).not.toContain('waiting for the session')
+        expect(log).not.toContain(WAITING_LINE)
         expect(host).toBe(name)
         expect(Math.abs(Number(clock) - Date.now() / 1000)).toBeLessThan(60)
         return [urandom, random, kernel, python, bootId, machine.token]

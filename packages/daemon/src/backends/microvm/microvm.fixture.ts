@@ -1,4 +1,5 @@
 // Data folders for tests. They share the files that take long to make: the disk of the host's programs, and snapshots.
+
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +9,7 @@ import type { Backend } from '../backend.ts'
 import { type HostProcess, hostProcesses } from '../conformance/host-view.ts'
 import { specOf, until } from '../conformance/subject.ts'
 import { openMicrovm } from './backend.ts'
+import { WAITING_LINE } from './boot/guest-console.ts'
 import type { MicrovmOptions } from './probe.ts'
 import { guestMemoryMb } from './qemu/command-line.ts'
 
@@ -62,7 +64,7 @@ async function withSnapshot(backend: Backend, { dataDir }: MicrovmOptions): Prom
   const machine = await backend.start(specOf({ allowUnenforced: [] }), AbortSignal.timeout(WAIT_MS))
   const log = readFileSync(join(dataDir, 'sessions', machine.id, 'logs', 'boot.log'), 'utf8')
   await machine.destroy()
-  if (log.includes('waiting for the session'))
+  if (log.includes(WAITING_LINE))
     await until('a snapshot', () => snapshots().some(name => name.endsWith('.vm') && !before.has(name)), WAIT_MS)
 }
 

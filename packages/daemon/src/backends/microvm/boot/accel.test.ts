@@ -6,6 +6,7 @@ import { temporaryFolder } from '../../../testing/daemon.fixture.ts'
 import { RUNNER_PATH } from '../../plain-child/plain-child.fixture.ts'
 import { microvmPaths } from '../paths.ts'
 import { closedDevice, kvmProblem } from './accel.ts'
+import { BOOTED_LINE } from './guest-console.ts'
 
 it.each([
   ['ENOENT', 'there is no /dev/kvm', 'load kvm_intel or kvm_amd'],
@@ -39,7 +40,7 @@ async function trialOf(script: string) {
 
 describe('the KVM trial', () => {
   it('boots one machine with KVM, and remembers that it works', async () => {
-    const trial = await trialOf("echo 'sandglass: this machine boots'")
+    const trial = await trialOf(`echo '${BOOTED_LINE}'`)
     expect(await trial.run(false)).toBeUndefined()
     expect(await trial.commands()).toEqual([])
     expect(await trial.run()).toBeNull()

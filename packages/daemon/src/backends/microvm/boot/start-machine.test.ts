@@ -1,4 +1,5 @@
 // The start of an emulated machine from a snapshot: the kernel that it uses, and the disks that it leaves alone.
+
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -7,6 +8,7 @@ import type { Machine } from '../../backend.ts'
 import { specOf } from '../../conformance/subject.ts'
 import { openMicrovm } from '../backend.ts'
 import { removeTestMicrovm, testMicrovm } from '../microvm.fixture.ts'
+import { WAITING_LINE } from './guest-console.ts'
 
 const options = await testMicrovm({ accel: 'tcg' })
 const disks = join(options.dataDir, 'images/disks')
@@ -37,7 +39,7 @@ it('an emulated machine boots the uncompressed kernel', () => {
 })
 
 it('a start from a snapshot does not boot the machine', () => {
-  expect(sessionFile('logs/boot.log')).not.toContain('waiting for the session')
+  expect(sessionFile('logs/boot.log')).not.toContain(WAITING_LINE)
 })
 
 it('a start from a snapshot does not evict the disks of the image from the page cache', () => {
