@@ -12,6 +12,7 @@ import (
 // A Process is the state of a process as /proc/<pid>/stat shows it.
 type Process struct {
 	PID, Parent, Group, session int
+	Name                        string // of the program, as the process may change it; at most 15 bytes
 	State                       byte
 	Started                     int64 // clock ticks since boot
 	CPUTicks                    int64 // processor time used
@@ -26,8 +27,9 @@ func Read(pid int) (Process, bool) {
 	}
 	// The name is in parentheses and may contain anything: parse the fields after the last parenthesis.
 	line := string(data)
-	rest := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	if len(rest) < 22 {
+	from, to := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
+	rest := strings.Fields(line[to+1:])
+	if from < 0 || to < from || len(rest) < 22 {
 		return Process{}, false
 	}
 	number := func(i int) int {
@@ -38,7 +40,7 @@ func Read(pid int) (Process, bool) {
 		return n
 	}
 	return Process{
-		PID: pid, State: rest[0][0], Parent: number(1), Group: number(2), session: number(3), Started: int64(number(19)),
+		PID: pid, Name: line[from+1 : to], State: rest[0][0], Parent: number(1), Group: number(2), session: number(3), Started: int64(number(19)),
 		CPUTicks: int64(number(11)) + int64(number(12)), Pages: int64(number(21)),
 	}, true
 }

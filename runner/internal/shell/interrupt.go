@@ -14,13 +14,15 @@ const (
 
 // An interrupter sends SIGINT to the foreground process groups of a shell's terminal, once to each: a loop of short
 // programs has a new group every time, and a program that cleans up after the first interrupt must not get a second
-// one.
+// one. A group whose leader executes another program afterwards gets the signal again: a shell sets up the group of a
+// program before it executes it, and the copy of the shell that is there until then may discard the signal.
 //
 // The shell gets the signal first: a shell that is not interrupted itself continues with the command line when its
 // program ends in another way than by SIGINT. bash acts on the signal when its program has ended.
 type interrupter struct {
-	sh   *Shell
-	last int // group that was signalled last
+	sh      *Shell
+	last    int    // group that was signalled last
+	program string // name of the program of its leader then
 }
 
 func (i *interrupter) interrupt() {
@@ -30,11 +32,15 @@ func (i *interrupter) interrupt() {
 		i.last = sh.pid
 	}
 	group := sh.foreground()
-	if group <= 0 || group == i.last || group == sh.pid {
+	if group <= 0 || group == sh.pid {
+		return
+	}
+	leader, isThere := procfs.Read(group)
+	if group == i.last && (!isThere || leader.Name == i.program) {
 		return
 	}
 	if syscall.Kill(-group, syscall.SIGINT) == nil {
-		i.last = group
+		i.last, i.program = group, leader.Name
 		syscall.Kill(-group, syscall.SIGCONT)
 	}
 }
