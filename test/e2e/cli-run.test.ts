@@ -22,6 +22,14 @@ test('run passes on output and exit code, and removes the session', async () => 
   expect(await sessions()).toEqual([])
 })
 
+test('run without -- says how to write the program, with an image or without', async () => {
+  const hint = async (...words: string[]) => (await cli.run(['run', ...words])).stderr
+  expect(await hint('echo', 'hi')).toContain('sandglass run -- echo hi')
+  expect(await hint('./script.py', 'x')).toContain('sandglass run -- ./script.py x')
+  expect(await hint('debian:12', 'ls')).toContain('sandglass run debian:12 -- ls')
+  expect(await hint('host', 'ls')).toContain('sandglass run host -- ls')
+})
+
 test('run takes stdin, the flags of new, environment variables and a timeout', async () => {
   const flags = ['--memory', '300', '--name', 'a', '-e', 'WHO=me', '--rm']
   const script = 'cat; echo "$WHO"; hostname'

@@ -15,7 +15,7 @@ const run = (...args: string[]) => cli.run(args)
 
 test('new prints name and id, ls lists the session, and inspect shows all of it', async () => {
   const made = await run('new', 'box', '--ttl-seconds', '1h', '--env', 'GREETING=hello', '--label', 'kind=test')
-  expect(made).toMatchObject({ code: 0, stderr: expect.stringMatching(/^(starting the machine\n)?$/) })
+  expect(made).toMatchObject({ code: 0, stderr: expect.stringMatching(/^(starting the session\n)?$/) })
   expect(made.stdout).toMatch(/^box {2}sess_[a-z0-9]{16}\n$/)
   expect((await run('ls')).stdout).toMatch(
     /^ID +NAME +STATUS +BACKEND +IMAGE +CREATED +EXPIRES\nsess_\w+ +box +running +oci +host +\S+ ago +in \S+/,

@@ -34,7 +34,7 @@ test('the first session shows progress, and can be used, paused, stopped, starte
     stderr: expect.stringMatching(/programs to a disk, once: \d+ (of about \d+ )?MiB/),
   })
   // With KVM the start is so fast that no progress is shown.
-  if ((await cli.run(['doctor'])).stdout.includes('TCG')) expect(made.stderr).toMatch(/starting the machine\n$/)
+  if ((await cli.run(['doctor'])).stdout.includes('TCG')) expect(made.stderr).toMatch(/starting the session\n$/)
   const { id, ...shown } = await inspect('box')
   expect(shown).toMatchObject({ backend: 'microvm', status: 'running', unenforced: [] })
   const [ours, theirs] = [readFileSync('/proc/sys/kernel/random/boot_id', 'utf8'), '/proc/sys/kernel/random/boot_id']

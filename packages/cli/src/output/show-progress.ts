@@ -9,7 +9,7 @@ import { printable } from './printable.ts'
 const FIRST_MS = 1000
 const THEN_MS = 500
 /** Shown when there are no preparations, for instance while a virtual machine boots. */
-const STARTING = 'starting the machine'
+const STARTING = 'starting the session'
 
 /** Which create or start: by its idempotency key or by its session. */
 export type Waiting = { readonly idempotencyKey: string } | { readonly session: string }

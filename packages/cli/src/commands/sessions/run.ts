@@ -66,7 +66,12 @@ exist, 126 if it cannot be executed; 125 if Sandglass failed.`,
 
 function specOf({ args, flags }: Input): SessionOptions & { name: string } {
   const [image, ...more] = args
-  if (more.length > 0) throw usage(`write -- in front of the program: sandglass run ${image} -- ${more.join(' ')}`)
+  if (more.length > 0) {
+    // `run debian:12 ls` and `run ls -la` mean different things: an image has a tag, a registry or a digest in its name.
+    const isImage = image === 'host' || /^[^./][^ ]*[:/@]/.test(image ?? '')
+    const program = isImage ? `${image} -- ${more.join(' ')}` : `-- ${[image, ...more].join(' ')}`
+    throw usage(`write -- in front of the program: sandglass run ${program}`)
+  }
   const spec = specFromFlags(flags)
   if (image !== undefined && spec.image !== undefined) throw usage('the image is given twice')
   if (flags.keep !== true && spec.ttlSeconds === undefined) spec.ttlSeconds = TTL_SECONDS
