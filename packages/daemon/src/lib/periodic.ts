@@ -32,7 +32,7 @@ export class Periodic {
     if (!this.#isStarted || dueAt >= this.#dueAt) return
     clearTimeout(this.#timer)
     this.#dueAt = dueAt
-    this.#timer = setTimeout(() => this.#begin(), dueAt - performance.now())
+    this.#timer = setTimeout(() => this.#begin(), Math.max(0, dueAt - performance.now()))
   }
 
   /** Resolves when every run under way is over. */
