@@ -34,3 +34,20 @@ it('a key is for one route', async () => {
   expect((await daemon.call('POST', '/v1/sessions/box/processes', { argv: ['sleep', '5'] }, key)).status).toBe(201)
   expect((await daemon.call('POST', '/v1/sessions/box/shells', { name: 'other' }, key)).status).toBe(201)
 })
+
+it.each([
+  ['process', 'processes', { argv: ['sleep', '60'] }],
+  ['shell', 'shells', { name: 'other' }],
+])('the key of a %s creates it again after the session was stopped, and never while it is stopped', async (_, path, body) => {
+  const daemon = await daemonFixture()
+  await daemon.create({ name: 'box' })
+  const start = () => daemon.call('POST', `/v1/sessions/box/${path}`, body, { 'idempotency-key': 'p' })
+  const first = await start()
+  expect((await start()).body).toEqual(first.body)
+  await daemon.call('POST', '/v1/sessions/box/stop')
+  expect((await start()).body).toMatchObject({ error: { code: 'WRONG_STATE' } })
+  await daemon.call('POST', '/v1/sessions/box/start')
+  const { pid } = (await start()).body as { pid: number }
+  const { items } = (await daemon.call('GET', `/v1/sessions/box/${path}`)).body as { items: { pid: number }[] }
+  expect(items.map(item => item.pid)).toContain(pid)
+})

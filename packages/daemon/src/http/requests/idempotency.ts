@@ -1,6 +1,6 @@
 // Idempotency-Key: a repeated request gets the reply of the first one, also while the first one is still running.
 import { createHmac } from 'node:crypto'
-import { PATHS, SandglassError } from '@sandglass/contract'
+import { LIVE_STATES, PATHS, SandglassError } from '@sandglass/contract'
 import type { FastifyRequest } from 'fastify'
 import { SingleFlight } from '../../lib/single-flight.ts'
 import type { SessionContext } from '../../sessions/context.ts'
@@ -52,7 +52,12 @@ export async function createInsideOnce<T>(
       await storeIdempotency(context.store, { ...pending, resource_kind: 'session', resource_id: id, response })
       return reply
     },
-    replay: async ({ response }) => (response === null ? null : (JSON.parse(response) as T)),
+    // Shells and processes end with their machine. The reply about one of an earlier machine would name what is gone.
+    replay: async ({ response, created_at }) => {
+      const { status, started_at } = await getSession(context, id)
+      const isSameMachine = LIVE_STATES.includes(status) && (started_at ?? 0) <= created_at
+      return response !== null && isSameMachine ? (JSON.parse(response) as T) : null
+    },
   })
 }
 
