@@ -58,6 +58,7 @@ test('an error of the daemon names the flag instead of the field', async () => {
 test('a usage error says what to write instead', async () => {
   const mistake = (issue: string) => ({ code: 2, stderr: expect.stringContaining(issue) })
   expect(await run('exec', 'box', '-c', ' ')).toMatchObject(mistake('the command line after -c is empty'))
+  expect(await run('exec', 'box', '-c', 'echo', 'hi')).toMatchObject(mistake('put the whole command line after -c in quotes'))
   expect(await run('kill', 'box', 'web', '-15')).toMatchObject(mistake('a signal is written -s 15'))
   expect(await run('kill', 'box', 'web', '-KILL')).toMatchObject(mistake('a signal is written -s KILL'))
   expect(await run('resize', 'box', '--disk', '4g')).toMatchObject(mistake('the disk of a session cannot change'))

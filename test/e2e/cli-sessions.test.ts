@@ -81,7 +81,7 @@ test('lifecycle commands print the new state', async () => {
   expect(await run('stop', 'other')).toMatchObject({
     code: 0,
     stdout: 'other  stopped\n',
-    stderr: expect.stringMatching(/^note: the files of other are kept until \d{4}-/),
+    stderr: expect.stringMatching(/^note: the files of other, but for \/tmp, are kept until \d{4}-/),
   })
   expect(await run('renew', 'other', '--ttl', '1h')).toMatchObject({
     stdout: expect.stringMatching(/^other {2}is removed in .*; ttl 1h from its next start\n$/),

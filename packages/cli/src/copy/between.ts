@@ -45,11 +45,11 @@ async function uploadTar<Reply>(
     return await put(readable)
   } catch (error) {
     isPutOver = sourceFailure === undefined
-    await writer.abort(error).catch(() => undefined)
-    await sending.catch(() => undefined)
+    await writer.abort(error).catch(() => undefined) // the stream may be closed already
+    await sending.catch(() => undefined) // sourceFailure has the error
     throw sourceFailure ?? error
   } finally {
-    await sending.catch(() => undefined)
+    await sending.catch(() => undefined) // an error of the target has been thrown
   }
 }
 

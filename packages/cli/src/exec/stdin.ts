@@ -31,7 +31,7 @@ export async function sendStdin(to: Input, report: Context['report'], isOver = (
       new SandglassError('SOURCE_FAILED', { path: 'stdin', why: error instanceof Error ? error.message : String(error) }),
     )
   }
-  await to.end().catch(() => undefined)
+  await to.end().catch(() => undefined) // the program has ended: its exit status is reported
 }
 
 export type PipedStdin = AsyncDisposable & { path: string }

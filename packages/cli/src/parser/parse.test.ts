@@ -21,7 +21,11 @@ test('words after -- are not parsed', () => {
 test('the error for an unknown flag names the nearest one, and never its value', () => {
   expect(() => parseInput(['--al'], OPTIONS)).toThrow('unknown flag --al; did you mean --all?')
   expect(() => parseInput(['--secret-key=abc'], OPTIONS)).toThrow(/^unknown flag --secret-key$/)
-  expect(() => parseInput(['--env'], OPTIONS)).toThrow('argument missing')
+  expect(() => parseInput(['--env'], OPTIONS)).toThrow(/^--env needs a value$/)
+  expect(() => parseInput(['--env', '--all'], OPTIONS)).toThrow(
+    /^--env needs a value; write --env=VALUE for one that begins with -$/,
+  )
+  expect(() => parseInput(['--all=1'], OPTIONS)).toThrow(/^--all takes no value$/)
   expect(() => parseInput(['--no-al'], OPTIONS)).toThrow('did you mean --no-all?')
   expect(unknownCommand('exce').message).toBe('unknown command exce; did you mean exec?')
   expect(unknownCommand('frobnicate').message).toBe('unknown command frobnicate')

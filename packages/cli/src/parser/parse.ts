@@ -125,7 +125,7 @@ function usageError(error: unknown, argv: readonly string[], known: Readonly<Rec
   const { code, message } = error as { code?: string; message: string }
   if (!code?.startsWith('ERR_PARSE_ARGS')) throw error
   const unknown = code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? /'(-[^']*)'/.exec(message)?.[1]?.replace(/=.*$/s, '') : undefined
-  if (!unknown) return usage(message.split('. ')[0]?.replace(/\.$/, '') ?? message)
+  if (!unknown) return usage(valueIssue(message, known) ?? message)
   // resize is the command that has the limits of a session but no disk.
   if (known['pids-limit'] && /^--disk(-mb)?$/.test(unknown)) return usage('the disk of a session cannot change')
   const signal = known.signal && argv.find(word => /^-(\d+|[A-Z]{3,}\d?)$/.test(word))
@@ -135,6 +135,17 @@ function usageError(error: unknown, argv: readonly string[], known: Readonly<Rec
   const example = known.command ? 'exec NAME -- ls -la' : known['copy-in'] ? 'run -- ls -la' : undefined
   if (!meant && example) return usage(`unknown flag ${unknown}; write -- before a program and its flags: ${example}`)
   return usage(`unknown flag ${unknown}${meant ? `; did you mean ${meant}?` : ''}`)
+}
+
+/** What is wrong with the value of a flag, in our words; undefined for any other message of Node. */
+function valueIssue(message: string, known: Readonly<Record<string, Flag>>): string | undefined {
+  const [, flag] = /^Option '(?:-\w, )?--([\w-]+)/.exec(message) ?? []
+  if (flag === undefined) return undefined
+  if (message.includes('does not take')) return `--${flag} takes no value`
+  const { choices, value } = known[flag] ?? {}
+  const wanted = choices?.join(', ') ?? value
+  const issue = `--${flag} needs a value${wanted === undefined ? '' : `: ${wanted}`}`
+  return message.includes('ambiguous') ? `${issue}; write --${flag}=VALUE for one that begins with -` : issue
 }
 
 const spellings = ([name, { type }]: [string, Flag]) => (type === 'boolean' ? [`--${name}`, `--no-${name}`] : [`--${name}`])

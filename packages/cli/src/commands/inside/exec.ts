@@ -70,6 +70,8 @@ executed; 125 if Sandglass failed, for instance because the session does not exi
 
 function misuse({ flags, args, rest }: Input, isJson: boolean): string | undefined {
   const [name, first, ...more] = args
+  if (first !== undefined && flags.command !== undefined)
+    return `unexpected argument ${first}: put the whole command line after -c in quotes`
   if (first !== undefined && more.length === 0 && /\s/.test(first))
     return `write -c in front of a command line: sandglass exec ${name} -c '${first.replaceAll("'", "'\\''")}'`
   if (first !== undefined) return `write -- in front of the program: sandglass exec ${name} -- ${[first, ...more].join(' ')}`
