@@ -9,7 +9,7 @@ const MOST = 15
 // Files that a reader has to know: no tests, no fixtures, nothing generated.
 const PRODUCT = FILES.filter(
   path =>
-    /^(packages\/[^/]+\/src|runner)\/.+\.(ts|go)$/.test(path) &&
+    /^(packages\/[^/]+\/src|runner|tools|bench)\/.+\.(ts|go)$/.test(path) &&
     !isTest(path) &&
     !isGenerated(path) &&
     !/_test\.go$|\/testdata\/|\/testing\//.test(path),

@@ -1,6 +1,6 @@
 import { CONFIG_ALIASES, Config } from '@sandglass/contract'
-import { CONFIG_KEYS } from '../../packages/daemon/src/config/keys.ts'
-import { page, quote, table } from './markdown.ts'
+import { CONFIG_KEYS } from '../../../packages/daemon/src/config/keys.ts'
+import { page, quote, table } from '../markdown.ts'
 
 export function configurationPage(): string {
   const defaults: unknown = Config.parse({})

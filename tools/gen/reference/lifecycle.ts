@@ -1,5 +1,5 @@
 import { FINAL_STATES, REASONS, SESSION_LIFECYCLE, SESSION_STATES } from '@sandglass/contract'
-import { list, page, quote, table } from './markdown.ts'
+import { list, page, quote, table } from '../markdown.ts'
 
 export function lifecyclePage(): string {
   const arrows = SESSION_STATES.flatMap(state =>

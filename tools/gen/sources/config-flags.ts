@@ -1,7 +1,7 @@
 // The flags of `serve`, which are the keys of the configuration, so that the command line needs no zod.
 import { Config } from '@sandglass/contract'
 import { z } from 'zod'
-import { CONFIG_KEYS, type ConfigKey } from '../../packages/daemon/src/config/keys.ts'
+import { CONFIG_KEYS, type ConfigKey } from '../../../packages/daemon/src/config/keys.ts'
 import { quoted } from './typescript.ts'
 
 type Property = { properties?: Record<string, Property>; enum?: string[]; items?: Property; type?: string }

@@ -1,7 +1,7 @@
-import type { Command, Flag } from '../../packages/cli/src/command.ts'
-import { COMMAND_GROUPS, GLOBAL_FLAGS, loadCommand } from '../../packages/cli/src/commands.ts'
-import { flagForm } from '../../packages/cli/src/parser/help-text.ts'
-import { page, quote, table } from './markdown.ts'
+import type { Command, Flag } from '../../../packages/cli/src/command.ts'
+import { COMMAND_GROUPS, GLOBAL_FLAGS, loadCommand } from '../../../packages/cli/src/commands.ts'
+import { flagForm } from '../../../packages/cli/src/parser/help-text.ts'
+import { page, quote, table } from '../markdown.ts'
 
 export async function cliPage(): Promise<string> {
   const groups = await Promise.all(

@@ -1,5 +1,5 @@
 import { ERRORS, type ErrorCode } from '@sandglass/contract'
-import { page, quote, table } from './markdown.ts'
+import { page, quote, table } from '../markdown.ts'
 
 type Row = {
   http: number

@@ -1,7 +1,7 @@
 // docs/reference/files.md: every source file of the product, with the first sentence of the comment at its head.
 import { basename, dirname } from 'node:path'
-import { FILES, isGenerated, isTest, read } from '../../test/gates/tree.ts'
-import { page, table } from './markdown.ts'
+import { FILES, isGenerated, isTest, read } from '../../../test/gates/tree.ts'
+import { page, table } from '../markdown.ts'
 
 export function filesPage(): string {
   const folders = Map.groupBy(FILES.filter(isProduct).toSorted(), path => dirname(path))

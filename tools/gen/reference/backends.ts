@@ -1,8 +1,8 @@
 // What each backend guarantees: the titles of the conformance suite, and what is left out of it with the reason.
 
-import { CHECKS } from '../../packages/daemon/src/backends/conformance/suite.ts'
-import * as without from '../../packages/daemon/src/backends/limitations.ts'
-import { page, table } from './markdown.ts'
+import { CHECKS } from '../../../packages/daemon/src/backends/conformance/suite.ts'
+import * as without from '../../../packages/daemon/src/backends/limitations.ts'
+import { page, table } from '../markdown.ts'
 
 type Column = { name: string; without: Readonly<Record<string, string>> }
 

@@ -1,6 +1,6 @@
 import { PATHS, ROUTES, type Route, type RouteName } from '@sandglass/contract'
 import { z } from 'zod'
-import { list, page, quote, table } from './markdown.ts'
+import { list, page, quote, table } from '../markdown.ts'
 
 type JsonSchema = {
   type?: string | string[]

@@ -1,5 +1,5 @@
 import { FILE_ROOTS, LIMITS } from '@sandglass/contract'
-import { list, page, quote, table } from './markdown.ts'
+import { list, page, quote, table } from '../markdown.ts'
 
 type Row = { min?: number; max: number; highest?: number; raise?: string; default?: number | null; about: string }
 
