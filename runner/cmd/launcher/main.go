@@ -21,6 +21,7 @@ var commands = map[string]func(args []string) int{
 	"supervise": func([]string) int { return status("supervise", microvm.Supervise()) },
 	"snapshot":  func([]string) int { return status("snapshot", microvm.Snapshot()) },
 	"tsc":       func([]string) int { return printTSC() },
+	"capture":   func([]string) int { return oci.Capture() },
 	"unpack":    unpack.Main,
 	"devices":   func([]string) int { return unpack.Devices() },
 	"restack":   unpack.Restack,

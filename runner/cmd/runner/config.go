@@ -25,11 +25,12 @@ func openConfig(opts *options) (*config.Config, error) {
 		if err := network.AddLoopback(guest.Loopback); err != nil {
 			return nil, err
 		}
-		content, err := guest.Enter(opts.guestArgs)
+		entered, err := guest.Enter(opts.guestArgs)
 		if err != nil {
 			return nil, err
 		}
-		return config.Read(bytes.NewReader(content))
+		opts.egressCarrier = entered.EgressCarrier
+		return config.Read(bytes.NewReader(entered.Runner))
 	case opts.configLine:
 		return config.Read(&firstLine{from: os.Stdin})
 	case opts.configFD >= 0:

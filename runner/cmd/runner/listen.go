@@ -1,27 +1,24 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
 )
 
-func openListener(opts *options) (net.Listener, error) {
-	if opts.listenFD >= 0 {
-		file := os.NewFile(uintptr(opts.listenFD), "listener")
+// openListener listens on an inherited descriptor, or at a path if the descriptor is negative.
+func openListener(fd int, path string) (net.Listener, error) {
+	if fd >= 0 {
+		file := os.NewFile(uintptr(fd), "listener")
 		defer file.Close()
 		listener, err := net.FileListener(file)
 		if err != nil {
-			return nil, fmt.Errorf("listen on descriptor %d: %w", opts.listenFD, err)
+			return nil, fmt.Errorf("listen on descriptor %d: %w", fd, err)
 		}
 		return listener, nil
 	}
-	if opts.listen == "" {
-		return nil, errors.New("--listen-fd, --listen, --carrier or --stdio is required")
-	}
-	removeStale(opts.listen)
-	listener, err := net.Listen("unix", opts.listen)
+	removeStale(path)
+	listener, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -12,6 +13,7 @@ import (
 	"sandglass/runner/internal/confine"
 	"sandglass/runner/internal/guest"
 	"sandglass/runner/internal/network"
+	"sandglass/runner/internal/runas"
 	"sandglass/runner/internal/server"
 	"sandglass/runner/internal/sys"
 )
@@ -19,6 +21,7 @@ import (
 // entries are the programs that the first argument selects. Without one of them the program is the runner.
 var entries = map[string]func(args []string) int{
 	confine.ProbeEntry: confine.Probe,
+	runas.Entry:        runas.Main,
 }
 
 func main() {
@@ -86,6 +89,9 @@ func begin(opts *options) (*server.Server, error) {
 	if err := prepareProcess(cfg); err != nil {
 		return nil, err
 	}
+	if err := serveEgress(run, opts); err != nil {
+		return nil, err
+	}
 	return run, serve(run, opts)
 }
 
@@ -128,10 +134,40 @@ func serve(run *server.Server, opts *options) error {
 			return err
 		}
 	}
-	listener, err := openListener(opts)
+	if stdioOnly {
+		return errors.New("--listen-fd, --listen, --carrier or --stdio is required")
+	}
+	listener, err := openListener(opts.listenFD, opts.listen)
 	if err != nil {
 		return err
 	}
 	go run.Accept(listener)
+	return nil
+}
+
+// serveEgress opens the way out of the sandbox and accepts the egress process in every way that the options name. A
+// runner whose configuration has no egress closes the descriptor: its parent may not know the configuration.
+func serveEgress(run *server.Server, opts *options) error {
+	if !run.HasEgress() {
+		if opts.egressFD >= 0 {
+			return syscall.Close(opts.egressFD)
+		}
+		return nil
+	}
+	if err := run.OpenEgress(); err != nil {
+		return err
+	}
+	if opts.egressFD >= 0 || opts.egressListen != "" {
+		listener, err := openListener(opts.egressFD, opts.egressListen)
+		if err != nil {
+			return fmt.Errorf("egress: %w", err)
+		}
+		go run.AcceptEgress(listener)
+	}
+	if opts.egressCarrier != "" {
+		if err := run.ServeEgressCarrier(opts.egressCarrier); err != nil {
+			return fmt.Errorf("egress: %w", err)
+		}
+	}
 	return nil
 }

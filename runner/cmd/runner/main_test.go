@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -53,6 +54,11 @@ func TestABadStartIsFatalAndSaysWhy(t *testing.T) {
 		{`{"token":"` + runnertest.Token + `","colour":"red"}`, "colour"},
 		{`{"token":"` + runnertest.Token + `","workdir":"relative"}`, "absolute"},
 		{`{"token":"` + runnertest.Token + `","loopback":["nonsense"]}`, "loopback"},
+		{`{"token":"` + runnertest.Token + `","egress":{"token":"short"}}`, "egress.token must have"},
+		{`{"token":"` + runnertest.Token + `","egress":{"token":"` + runnertest.Token + `"}}`, "egress.token must differ"},
+		{`{"token":"` + runnertest.Token + `","egress":{"token":"0123456789abcdef","max_names":65537}}`, "egress.max_names"},
+		{`{"token":"` + runnertest.Token + `","egress":{"token":"0123456789abcdef","max_waiting":-1}}`, "egress.max_waiting"},
+		{`{"token":"` + runnertest.Token + `","egress":{"token":"0123456789abcdef","ports":[]}}`, "ports"},
 		{`nonsense`, "parse configuration"},
 	} {
 		if err := os.WriteFile(dir+"/config", []byte(c.config), 0o600); err != nil {
@@ -63,6 +69,45 @@ func TestABadStartIsFatalAndSaysWhy(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), c.want) {
 			t.Errorf("%s: exit %d, %s", c.config, cmd.ProcessState.ExitCode(), out)
 		}
+	}
+}
+
+func TestARunnerWithoutEgressClosesItsSocket(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/config", []byte(`{"token":"`+runnertest.Token+`","workdir":"`+dir+`"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/egress", Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	file, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(runnertest.Binary, "--listen", dir+"/sock", "--config-file", dir+"/config", "--egress-fd", "3")
+	cmd.ExtraFiles = []*os.File{file}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	file.Close()
+	listener.Close()
+	canDial := func(path string) bool {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			return false
+		}
+		conn.Close()
+		return true
+	}
+	runnertest.Eventually(t, "the runner listens", func() bool { return canDial(dir + "/sock") })
+	if canDial(dir + "/egress") {
+		t.Error("the socket for the egress process is open")
 	}
 }
 

@@ -6,9 +6,10 @@ import (
 )
 
 type options struct {
-	listenFD, configFD                    int
+	listenFD, configFD, egressFD          int
 	listen, configFile, socket, tokenFile string
 	client, carrier                       string
+	egressListen, egressCarrier           string
 	stdio, configLine, guest              bool
 	guestArgs                             []string
 }
@@ -23,6 +24,9 @@ func parseFlags(args []string) (*options, error) {
 	set.BoolVar(&opts.configLine, "config-line", false, "read the configuration from the first line of stdin, and report on stderr when clients may connect")
 	set.BoolVar(&opts.stdio, "stdio", false, "serve a multiplexed carrier on stdin and stdout")
 	set.StringVar(&opts.carrier, "carrier", "", "serve a multiplexed carrier on the device at this path, on the port virtio:NAME, or on the descriptor fd:NUMBER")
+	set.IntVar(&opts.egressFD, "egress-fd", -1, "descriptor of a listening socket for the egress process")
+	set.StringVar(&opts.egressListen, "egress-listen", "", "path of the unix socket to listen on for the egress process")
+	set.StringVar(&opts.egressCarrier, "egress-carrier", "", "like --carrier, for the egress process")
 	set.BoolVar(&opts.guest, "guest", false, "take the configuration from the first process of the virtual machine and enter the session's root")
 	set.StringVar(&opts.client, "client", "", "send this one request to a runner and print its reply")
 	set.StringVar(&opts.socket, "socket", "/run/runner.sock", "with --client: path of the runner's socket")

@@ -13,7 +13,12 @@ import (
 	"sandglass/runner/internal/wire"
 )
 
-const maxConfigBytes = 1 << 20
+const (
+	maxConfigBytes = 1 << 20
+	minToken       = 16 // characters
+	egressDefault  = 4096
+	egressMost     = 65_536
+)
 
 // A Config is decided by the program that starts the runner. Nothing in the sandbox can change it.
 type Config struct {
@@ -30,6 +35,14 @@ type Config struct {
 	Seccomp   []byte            `json:"seccomp"`   // a filter program for the runner and all that it starts
 	Threads   int               `json:"threads"`   // created at start, where the sandbox could use up the limit later
 	Processes uint64            `json:"processes"` // limit per user of the sandbox; 0 means no limit of its own
+	Egress    *Egress           `json:"egress"`    // nil: no name of a host is resolved, and no connection leaves the sandbox
+}
+
+// Egress configures the way out of the sandbox.
+type Egress struct {
+	Token      string `json:"token"`       // of the egress endpoint; it permits nothing else
+	MaxNames   int    `json:"max_names"`   // names with an address of their own
+	MaxWaiting int    `json:"max_waiting"` // connections that nobody has taken yet
 }
 
 // Read reads one JSON object up to the end of r.
@@ -55,8 +68,13 @@ func (c *Config) complete() error {
 	if c.Threads < 0 || c.Threads > 64 {
 		return fmt.Errorf("configuration: threads must be 0 to 64")
 	}
-	if len(c.Token) < 16 {
-		return fmt.Errorf("configuration: token must have at least 16 characters")
+	if len(c.Token) < minToken {
+		return fmt.Errorf("configuration: token must have at least %d characters", minToken)
+	}
+	if c.Egress != nil {
+		if err := c.Egress.complete(c.Token); err != nil {
+			return err
+		}
 	}
 	if c.Workdir == "" {
 		c.Workdir = "/workspace"
@@ -73,6 +91,25 @@ func (c *Config) complete() error {
 	for _, path := range append([]string{c.Workdir, c.Home}, c.FileRoots...) {
 		if !filepath.IsAbs(path) {
 			return fmt.Errorf("configuration: %q must be an absolute path", path)
+		}
+	}
+	return nil
+}
+
+func (e *Egress) complete(token string) error {
+	if len(e.Token) < minToken {
+		return fmt.Errorf("configuration: egress.token must have at least %d characters", minToken)
+	}
+	// SECURITY: with one token for both endpoints, the egress process could run commands in the sandbox.
+	if e.Token == token {
+		return fmt.Errorf("configuration: egress.token must differ from token")
+	}
+	for name, value := range map[string]*int{"max_names": &e.MaxNames, "max_waiting": &e.MaxWaiting} {
+		if *value == 0 {
+			*value = egressDefault
+		}
+		if *value < 1 || *value > egressMost {
+			return fmt.Errorf("configuration: egress.%s must be 1 to %d", name, egressMost)
 		}
 	}
 	return nil

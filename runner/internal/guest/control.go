@@ -11,6 +11,7 @@ import (
 const (
 	controlPort  = "sandglass.control"
 	carrierPort  = "sandglass.mux"
+	egressPort   = "sandglass.egress" // the egress process reaches the runner there
 	maxLineBytes = 1 << 20
 )
 

@@ -24,9 +24,15 @@ const (
 	reportServing = "serving"
 )
 
-// Enter builds the root filesystem, waits for the configuration of the session, and confines this process to that root. It returns the
-// runner's configuration. args are the arguments of the machine's first process.
-func Enter(args []string) ([]byte, error) {
+// Entered is what the runner needs after Enter.
+type Entered struct {
+	Runner        []byte // the runner's configuration
+	EgressCarrier string // the port for the egress process, as a carrier of the runner; empty if there is none
+}
+
+// Enter builds the root filesystem, waits for the configuration of the session, and confines this process to that root. args are the
+// arguments of the machine's first process.
+func Enter(args []string) (*Entered, error) {
 	f, err := parseBootOptions(args)
 	if err != nil {
 		return nil, err
@@ -57,7 +63,34 @@ func Enter(args []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cfg.Runner, cfg.enter(f, s, disk)
+	carrier, err := cfg.openEgressPort()
+	if err != nil {
+		return nil, err
+	}
+	return &Entered{cfg.Runner, carrier}, cfg.enter(f, s, disk)
+}
+
+// openEgressPort opens the port for the egress process, if the session has egress and the machine has the port. The devices are out of
+// reach after enter.
+func (cfg *config) openEgressPort() (carrier string, err error) {
+	var runner struct {
+		Egress *json.RawMessage `json:"egress"`
+	}
+	if err := json.Unmarshal(cfg.Runner, &runner); err != nil {
+		return "", fmt.Errorf("parse the runner's configuration: %w", err)
+	}
+	if runner.Egress == nil {
+		return "", nil
+	}
+	path, err := findDevice(portNames, egressPort, egressDeadline)
+	if err != nil {
+		return "", nil // a machine without the port; the egress process is reached through the daemon then
+	}
+	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return "", fmt.Errorf("open port %s: %w", egressPort, err)
+	}
+	return fmt.Sprintf("fd:%d", fd), nil
 }
 
 // awaitConfig reads two documents from the parent: the configuration, which the parent has checked, and the content of resolv.conf.

@@ -44,7 +44,7 @@ func run() (*exitReason, error) {
 		return nil, nil
 	}
 	// Steps that are the same for every session come before the wait: machines that are restored from a snapshot have done them.
-	for _, step := range []func() error{mountEarly, f.loadModules, lockKernel, mountImage, makeMountPointLayer, copyRunner, makeGroup} {
+	for _, step := range []func() error{mountEarly, f.loadModules, lockKernel, mountImage, f.mountPackages, makeMountPointLayer, copyRunner, makeGroup} {
 		if err := step(); err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package guest
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"unsafe"
 )
@@ -17,6 +18,8 @@ const (
 	namesDir  = "/names"
 	rootDir   = "/root"
 	runnerDir = "/runner"
+	// packagesDir has a folder for each package.
+	packagesDir = "/packages"
 )
 
 // Serial numbers of the disks.
@@ -24,6 +27,8 @@ const (
 	imageSerial = "image"
 	topSerial   = "top"
 	diskSerial  = "session"
+	// packageSerial begins the serial number of a package's disk; its name follows.
+	packageSerial = "package-"
 )
 
 const (
@@ -79,9 +84,23 @@ func mountImage() error {
 	return nil
 }
 
+// mountPackages mounts the disks of the packages, which are the same for every session that starts from one snapshot.
+func (f *bootOptions) mountPackages() error {
+	for _, name := range f.packages {
+		device, err := findDisk(packageSerial + name)
+		if err != nil {
+			return err
+		}
+		if err := (mount{device, filepath.Join(packagesDir, name), "squashfs", syscall.MS_RDONLY | quietMount, ""}).do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // findDisk returns the device with a serial number, which the host has set.
 func findDisk(serial string) (string, error) {
-	return findDevice("/sys/block/vd*/serial", serial)
+	return findDevice("/sys/block/vd*/serial", serial, deviceDeadline)
 }
 
 const (

@@ -68,15 +68,23 @@ func (p *port) Write(data []byte) (int, error) {
 
 // findPort returns the path of a port by the name that the host has set.
 func findPort(name string) (string, error) {
-	return findDevice("/sys/class/virtio-ports/*/name", name)
+	return findDevice(portNames, name, deviceDeadline)
 }
 
+// portNames are the files that have the names of the ports.
+const portNames = "/sys/class/virtio-ports/*/name"
+
 // How long to wait for a device. Drivers create devices some time after their modules are loaded.
-const deviceDeadline = 10 * time.Second
+const (
+	deviceDeadline = 10 * time.Second
+	// egressDeadline is for a port that a machine need not have. The configuration has come through another port of the same device, so
+	// this port is there already, or has no name yet.
+	egressDeadline = time.Second
+)
 
 // findDevice returns the path of the device for which a file in /sys, named by the pattern, has this value.
-func findDevice(pattern, value string) (string, error) {
-	for deadline := time.Now().Add(deviceDeadline); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+func findDevice(pattern, value string, timeout time.Duration) (string, error) {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			return "", err

@@ -36,6 +36,9 @@ func buildRoot(f *bootOptions, s *settings, writable bool) error {
 		{mount{"tmpfs", "/run", "tmpfs", quietMount, "size=16m,mode=755"}, false},
 		{mount{runnerDir, "/.sandglass", "", syscall.MS_BIND, ""}, true},
 	}
+	for _, name := range f.packages {
+		steps = append(steps, step{mount{filepath.Join(packagesDir, name), "/opt/sandglass/" + name, "", syscall.MS_BIND, ""}, true})
+	}
 	if !writable {
 		// Their content comes with the session. In a writable root they are ordinary files.
 		for _, name := range nameFiles {

@@ -24,7 +24,9 @@ type bootOptions struct {
 	layers int      // number of folders 0, 1, … on the image's disk, the lowest layer first; 0 if the disk itself is the only layer
 	tmpMb  int      // size of /tmp
 	load   []string // sets of drivers beside the base set
-	trial  bool     // only report that the machine boots, and power off
+	// packages are names of folders with programs, each on a disk of its own, that sessions see below /opt/sandglass.
+	packages []string
+	trial    bool // only report that the machine boots, and power off
 	// readAhead: a snapshot of this machine will be taken. It should have the files that a first shell reads in memory.
 	readAhead bool
 }
@@ -49,11 +51,16 @@ func parseBootOptions(args []string) (*bootOptions, error) {
 	set.BoolVar(&f.trial, "trial", false, "")
 	set.BoolVar(&f.readAhead, "read-ahead", false, "")
 	load := set.String("load", "", "")
+	packages := set.String("packages", "", "")
 	if err := set.Parse(args); err != nil {
 		return nil, fmt.Errorf("parse the kernel's command line: %w", err)
 	}
-	f.load = strings.FieldsFunc(*load, func(r rune) bool { return r == ',' })
+	f.load, f.packages = splitList(*load), splitList(*packages)
 	return f, nil
+}
+
+func splitList(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
 }
 
 // nested tells whether the session may run virtual machines of its own.

@@ -11,12 +11,12 @@ import (
 )
 
 func TestBootOptionsComeFromTheKernelsCommandLine(t *testing.T) {
-	got, err := parseBootOptions([]string{"--layers", "3", "--tmp-mb=128", "--load", "9p,kvm-intel", "--read-ahead"})
-	want := &bootOptions{layers: 3, tmpMb: 128, load: []string{"9p", "kvm-intel"}, readAhead: true}
+	got, err := parseBootOptions([]string{"--layers", "3", "--tmp-mb=128", "--packages", "a,b", "--load", "9p,kvm-intel", "--read-ahead"})
+	want := &bootOptions{layers: 3, tmpMb: 128, load: []string{"9p", "kvm-intel"}, packages: []string{"a", "b"}, readAhead: true}
 	if err != nil || !reflect.DeepEqual(got, want) || !got.nested() {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := parseBootOptions(nil); err != nil || got.tmpMb != 64 || len(got.load) != 0 || got.nested() || got.trial {
+	if got, err := parseBootOptions(nil); err != nil || got.tmpMb != 64 || len(got.load) != 0 || len(got.packages) != 0 || got.nested() || got.trial {
 		t.Errorf("without options: %+v, %v", got, err)
 	}
 	for _, args := range [][]string{{"--layers", "x"}, {"--no-such-option"}} {

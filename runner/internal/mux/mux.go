@@ -153,8 +153,20 @@ func (m *session) withStream(number uint32, use func(*stream) error) error {
 	return use(s)
 }
 
+// largeFrames has buffers for frames with a large payload.
+var largeFrames = sync.Pool{New: func() any { return new([HeaderBytes + MaxPayload]byte) }}
+
+const largePayload = 4096
+
 func (m *session) send(kind byte, number uint32, payload []byte) error {
-	frame := EncodeFrame(kind, number, payload)
+	var frame []byte
+	if len(payload) < largePayload {
+		frame = EncodeFrame(kind, number, payload)
+	} else {
+		buffer := largeFrames.Get().(*[HeaderBytes + MaxPayload]byte)
+		defer largeFrames.Put(buffer)
+		frame = encodeInto(buffer[:HeaderBytes], kind, number, payload)
+	}
 	m.writeMu.Lock()
 	defer m.writeMu.Unlock()
 	_, err := m.w.Write(frame)
@@ -163,7 +175,11 @@ func (m *session) send(kind byte, number uint32, payload []byte) error {
 
 // EncodeFrame returns a frame with its header.
 func EncodeFrame(kind byte, number uint32, payload []byte) []byte {
-	frame := make([]byte, HeaderBytes, HeaderBytes+len(payload))
+	return encodeInto(make([]byte, HeaderBytes, HeaderBytes+len(payload)), kind, number, payload)
+}
+
+// encodeInto writes the header to frame and appends the payload.
+func encodeInto(frame []byte, kind byte, number uint32, payload []byte) []byte {
 	frame[0] = kind
 	binary.BigEndian.PutUint32(frame[1:5], number)
 	binary.BigEndian.PutUint32(frame[5:9], uint32(len(payload)))

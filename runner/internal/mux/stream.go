@@ -31,25 +31,63 @@ type stream struct {
 
 func (s *stream) Read(p []byte) (int, error) {
 	s.m.mu.Lock()
-	for len(s.in) == 0 && !s.inEnded && !s.isReset && !s.isClosed {
-		s.changed.Wait()
-	}
-	switch {
-	case s.isClosed:
+	if err := s.await(); err != nil {
 		s.m.mu.Unlock()
-		return 0, io.ErrClosedPipe
-	case s.isReset:
-		s.m.mu.Unlock()
-		return 0, wire.ErrReset
-	case len(s.in) == 0:
-		s.m.mu.Unlock()
-		return 0, io.EOF
+		return 0, err
 	}
 	n := copy(p, s.in)
 	s.in = s.in[n:]
 	if len(s.in) == 0 {
 		s.in = nil // an idle stream needs no buffer
 	}
+	s.m.mu.Unlock()
+	return n, s.consume(n)
+}
+
+// WriteTo passes on what the client sends, as it arrives. Unlike a loop of Read and Write, it needs no buffer.
+func (s *stream) WriteTo(w io.Writer) (int64, error) {
+	for total := int64(0); ; {
+		s.m.mu.Lock()
+		err := s.await()
+		chunk := s.in
+		s.in = nil
+		s.m.mu.Unlock()
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+		n, err := w.Write(chunk)
+		total += int64(n)
+		if err != nil {
+			return total, err
+		}
+		if err := s.consume(n); err != nil {
+			return total, err
+		}
+	}
+}
+
+// await waits until there are bytes to read, or returns why there will be none. The caller holds m.mu.
+func (s *stream) await() error {
+	for len(s.in) == 0 && !s.inEnded && !s.isReset && !s.isClosed {
+		s.changed.Wait()
+	}
+	switch {
+	case s.isClosed:
+		return io.ErrClosedPipe
+	case len(s.in) > 0:
+		return nil
+	case s.inEnded:
+		return io.EOF
+	}
+	return wire.ErrReset
+}
+
+// consume counts bytes that were read, and grants the client credit for them when they are many.
+func (s *stream) consume(n int) error {
+	s.m.mu.Lock()
 	s.taken += int64(n)
 	grant := int64(0)
 	if s.taken >= InitialCredit/4 && !s.inEnded {
@@ -57,14 +95,12 @@ func (s *stream) Read(p []byte) (int, error) {
 		s.window += grant
 	}
 	s.m.mu.Unlock()
-	if grant > 0 {
-		var payload [4]byte
-		binary.BigEndian.PutUint32(payload[:], uint32(grant))
-		if err := s.m.send(Credit, s.number, payload[:]); err != nil {
-			return n, err
-		}
+	if grant == 0 {
+		return nil
 	}
-	return n, nil
+	var payload [4]byte
+	binary.BigEndian.PutUint32(payload[:], uint32(grant))
+	return s.m.send(Credit, s.number, payload[:])
 }
 
 // Write sends p in frames and waits for credit. Frames of other streams may come between.
@@ -147,7 +183,11 @@ func (s *stream) receive(length int, check uint32, r *bufio.Reader) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if !s.isClosed && !s.isReset {
-		s.in = append(s.in, payload...)
+		if s.in == nil {
+			s.in = payload
+		} else {
+			s.in = append(s.in, payload...)
+		}
 		s.changed.Broadcast()
 	}
 	return nil
@@ -178,10 +218,36 @@ func (s *stream) receiveReset() error {
 	return nil
 }
 
-// reset fails the calls that wait on the stream. The caller holds m.mu.
+// reset fails the calls that wait on the stream. A client that has sent END before may still have its bytes read. The
+// caller holds m.mu.
 func (s *stream) reset() {
-	s.isReset, s.in = true, nil
+	s.isReset = true
+	if !s.inEnded {
+		s.in = nil
+	}
 	s.changed.Broadcast()
+}
+
+// Reset ends the stream in both directions and tells the client that it has not ended in order.
+func (s *stream) Reset() error {
+	s.m.mu.Lock()
+	_, isOpen := s.m.streams[s.number]
+	delete(s.m.streams, s.number)
+	s.reset()
+	s.m.mu.Unlock()
+	if !isOpen {
+		return nil
+	}
+	return s.m.send(Reset, s.number, nil)
+}
+
+// AwaitGone waits until the stream has ended in both directions or was reset or closed.
+func (s *stream) AwaitGone() {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	for !(s.inEnded && s.outEnded) && !s.isReset && !s.isClosed {
+		s.changed.Wait()
+	}
 }
 
 func (s *stream) removeIfDone() {

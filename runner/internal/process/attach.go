@@ -17,14 +17,17 @@ func (ps *Table) attach(s *wire.Stream, q *wire.Request) error {
 	}
 	sources := []stdio.Source{stdio.NewSource(s, "stdout", p.Stdout, call.StdoutFrom)}
 	// The first client sees the output for the first time: a program may wait for the answer to a query in it.
-	sources[0].IsScreen = p.term != nil && !sources[0].Reader.IsNew
+	// A client that stores the output gets all of it each time.
+	sources[0].IsScreen = p.term != nil && !sources[0].Reader.IsNew && !p.spec.KeepOutput
 	if p.stderr != nil {
 		sources = append(sources, stdio.NewSource(s, "stderr", p.stderr, call.StderrFrom))
 	}
 	for _, src := range sources {
 		defer src.Reader.Detach()
 	}
-	if err := s.Reply(wire.Fields{"process": p.Describe()}); err != nil {
+	reply := p.acknowledged()
+	reply["process"] = p.Describe()
+	if err := s.Reply(reply); err != nil {
 		return err
 	}
 	if call.Follow != nil && !*call.Follow && !p.hasEnded() {
@@ -57,6 +60,8 @@ func (p *Process) InputOf(s *wire.Stream) func(*wire.Message) error {
 				return nil // it has ended meanwhile; the exit message says so
 			}
 			return err
+		case "ack":
+			return p.acknowledge(&call)
 		case "resize":
 			if err := terminal.CheckSize(call.Rows, call.Cols); err != nil || p.term == nil {
 				return err

@@ -16,6 +16,8 @@ import (
 // maxPipe is the largest capacity that an unprivileged program can give a pipe with F_SETPIPE_SZ.
 const maxPipe = 1 << 20
 
+const drainBuffer = 16 << 10 // bytes that are read at once
+
 // openFiles opens the files that become descriptors 0, 1 and 2 of the process, and the files that the runner reads
 // from.
 func (ps *Table) openFiles(p *Process) (childFiles, sources []*os.File, err error) {
@@ -59,7 +61,7 @@ func (ps *Table) openFiles(p *Process) (childFiles, sources []*os.File, err erro
 		}
 		childFiles, sources = append(childFiles, w), append(sources, sys.Nonblocking(r))
 	}
-	p.stderr = stdio.NewOutput(keptBytes, p.spec.HoldOutput)
+	p.stderr = newOutput(p.spec)
 	return childFiles, sources, nil
 }
 
@@ -73,7 +75,7 @@ func drain(source *os.File, out *stdio.Output, exited <-chan struct{}, complete 
 		<-exited
 		source.SetReadDeadline(time.Now())
 	}()
-	buf := make([]byte, 16<<10)
+	buf := make([]byte, drainBuffer)
 	for {
 		n, err := source.Read(buf)
 		if n > 0 {

@@ -20,6 +20,7 @@ import (
 
 const (
 	keptBytes      = 256 << 10 // recent output per stream
+	ackBytes       = 1 << 20   // unacknowledged output per stream with keep_output
 	keptProcesses  = 256       // ended processes whose result is kept
 	terminateGrace = 2 * time.Second
 
@@ -37,6 +38,7 @@ type Spec struct {
 	Stdin      bool              `json:"stdin"`
 	TTY        *terminal.Size    `json:"tty"`
 	HoldOutput bool              `json:"hold_output"`
+	KeepOutput bool              `json:"keep_output"`
 	Detach     bool              `json:"detach"`
 }
 
@@ -86,7 +88,7 @@ func (ps *Table) Start(spec *Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{spec: spec, cwd: cwd, user: spec.User, startedAt: time.Now(), Stdout: stdio.NewOutput(keptBytes, spec.HoldOutput), Ended: make(chan struct{}), writing: make(chan struct{}, 1)}
+	p := &Process{spec: spec, cwd: cwd, user: spec.User, startedAt: time.Now(), Stdout: newOutput(spec), Ended: make(chan struct{}), writing: make(chan struct{}, 1)}
 	if p.user == "" {
 		p.user = account.Default
 	}
@@ -142,6 +144,7 @@ func (ps *Table) watch(p *Process, exit <-chan int, exited chan struct{}, readin
 	p.exitCode, p.endedAt = &code, time.Now()
 	p.mu.Unlock()
 	ps.retire(p)
+	p.makeRoom()
 	close(exited)
 	reading.Wait() // with hold_output this waits for the first client to attach
 	p.Stdout.Close()
@@ -178,21 +181,6 @@ func (p *Process) waitOrStop(exit <-chan int) int {
 	case <-timer.C:
 		syscall.Kill(-p.pid, syscall.SIGKILL)
 		return <-exit
-	}
-}
-
-// retire keeps an ended process, and forgets the oldest one when there are too many.
-func (ps *Table) retire(p *Process) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	ps.past = append(ps.past, p)
-	if len(ps.past) <= keptProcesses {
-		return
-	}
-	oldest := ps.past[0]
-	ps.past = append([]*Process(nil), ps.past[1:]...)
-	if ps.byPID[oldest.pid] == oldest {
-		delete(ps.byPID, oldest.pid)
 	}
 }
 

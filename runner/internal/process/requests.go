@@ -57,6 +57,9 @@ func (ps *Table) answerStart(q *wire.Request) (wire.Fields, []byte, error) {
 			return nil, nil, err
 		}
 	}
+	if spec.HoldOutput && spec.KeepOutput {
+		return nil, nil, wire.Invalid("only one of hold_output and keep_output may be set")
+	}
 	p, err := ps.Start(spec)
 	if err != nil {
 		return nil, nil, err
@@ -82,6 +85,9 @@ type call struct {
 	StdoutFrom int64 `json:"stdout_from"`
 	StderrFrom int64 `json:"stderr_from"`
 	Follow     *bool `json:"follow"` // of process.attach; false ends the stream after the output so far
+
+	Stdout *int64 `json:"stdout"` // of ack: the bytes before this offset are stored
+	Stderr *int64 `json:"stderr"`
 }
 
 // requested returns the process that a request names.

@@ -95,8 +95,11 @@ func (c *MuxConn) Write(p []byte) (int, error) {
 func (c *MuxConn) Read(p []byte) (int, error) {
 	for len(c.pending) == 0 {
 		f, ok := c.m.Read()
-		if !ok || f.Number == c.Number && (f.Kind == mux.End || f.Kind == mux.Reset) {
+		if !ok || f.Number == c.Number && f.Kind == mux.End {
 			return 0, io.EOF
+		}
+		if f.Number == c.Number && f.Kind == mux.Reset {
+			return 0, wire.ErrReset
 		}
 		if f.Number == c.Number && f.Kind == mux.Data {
 			c.pending = f.Payload
@@ -107,3 +110,11 @@ func (c *MuxConn) Read(p []byte) (int, error) {
 	c.pending = c.pending[n:]
 	return n, nil
 }
+
+func (c *MuxConn) CloseWrite() error {
+	c.m.Write(NewFrame(mux.End, c.Number, nil))
+	return nil
+}
+
+// Reset resets the stream.
+func (c *MuxConn) Reset() { c.m.Write(NewFrame(mux.Reset, c.Number, nil)) }

@@ -19,7 +19,8 @@ func NeedsRoot(t *testing.T) {
 	}
 }
 
-// StartPID1 starts a runner as PID 1 of new namespaces, listening on an inherited descriptor.
+// StartPID1 starts a runner as PID 1 of new namespaces, listening on inherited descriptors: for the daemon at Socket,
+// and for the egress process, if the configuration has egress, at EgressSocket.
 func StartPID1(t *testing.T, overrides wire.Fields) *Sandbox {
 	t.Helper()
 	NeedsRoot(t)
@@ -41,25 +42,18 @@ func StartPID1(t *testing.T, overrides wire.Fields) *Sandbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("unix", dir+"/sock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	listener.(*net.UnixListener).SetUnlinkOnClose(false)
-	socket, err := listener.(*net.UnixListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket, egress := listen(t, dir+"/sock"), listen(t, dir+"/egress")
 	defer socket.Close()
+	defer egress.Close()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	s := &Sandbox{T: t, Dir: dir, Socket: dir + "/sock", Stderr: &bytes.Buffer{}}
-	s.Cmd = exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--net", "--kill-child", Binary, "--listen-fd", "3", "--config-fd", "4")
-	s.Cmd.Stderr, s.Cmd.ExtraFiles = s.Stderr, []*os.File{socket, r}
+	s := &Sandbox{T: t, Dir: dir, Socket: dir + "/sock", EgressSocket: dir + "/egress", Stderr: &bytes.Buffer{}}
+	s.Cmd = exec.Command("unshare", "--pid", "--fork", "--mount-proc", "--net", "--kill-child",
+		Binary, "--listen-fd", "3", "--config-fd", "4", "--egress-fd", "5")
+	s.Cmd.Stderr, s.Cmd.ExtraFiles = s.Stderr, []*os.File{socket, r, egress}
 	if err := s.Cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,4 +66,20 @@ func StartPID1(t *testing.T, overrides wire.Fields) *Sandbox {
 	}
 	w.Close()
 	return s
+}
+
+// listen returns the descriptor of a socket that listens at a path.
+func listen(t *testing.T, path string) *os.File {
+	t.Helper()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	listener.SetUnlinkOnClose(false)
+	file, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

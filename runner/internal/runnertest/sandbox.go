@@ -48,6 +48,8 @@ type Sandbox struct {
 	Socket string
 	Cmd    *exec.Cmd
 	Stderr *bytes.Buffer
+
+	EgressSocket string // only of StartPID1
 }
 
 // Start starts a runner whose workdir and home are a new folder.

@@ -19,6 +19,13 @@ const (
 	helloTimeout    = 5 * time.Second
 )
 
+// An endpoint is what the clients with one token reach, on any carrier.
+type endpoint struct {
+	token  string
+	bootID string
+	table  table
+}
+
 type hello struct {
 	Type    string `json:"type"`
 	Version int    `json:"version"`
@@ -27,8 +34,8 @@ type hello struct {
 	Nonce   string `json:"nonce"` // of a client on a device
 }
 
-// Accept serves the connections of a listener until it is closed.
-func (srv *Server) Accept(listener net.Listener) {
+// accept serves the connections of a listener until it is closed.
+func (e *endpoint) accept(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -39,31 +46,33 @@ func (srv *Server) Accept(listener net.Listener) {
 			continue
 		}
 		if socket, ok := conn.(wire.Conn); ok {
-			go srv.serveConn(socket)
+			go func() {
+				defer socket.Close()
+				e.serveConn(socket, wire.NewReader(socket), wire.NewWriter(socket))
+			}()
 			continue
 		}
 		conn.Close()
 	}
 }
 
-// serveConn serves a connection: the client sends a hello, the runner answers ready, then messages or frames follow.
-func (srv *Server) serveConn(conn wire.Conn) {
-	defer conn.Close()
+// serveConn serves a connection, which the caller closes afterwards: the client sends a hello, the runner answers ready,
+// then messages or frames follow.
+func (e *endpoint) serveConn(conn wire.Conn, in *wire.Reader, out *wire.Writer) {
 	timeout := time.AfterFunc(helloTimeout, func() { conn.Close() })
-	in, out := wire.NewReader(conn), wire.NewWriter(conn)
-	client, err := srv.handshake(in, out)
+	client, err := e.handshake(in, out)
 	if !timeout.Stop() || err != nil {
 		return
 	}
 	if client.Mux {
-		mux.Serve(in.Buf, conn, srv.serveMessages)
+		mux.Serve(in.Buf, conn, e.serveMessages)
 		return
 	}
-	srv.serveMessages(conn, in, out)
+	e.serveMessages(conn, in, out)
 }
 
 // handshake reads the hello and answers it. On an error the connection must be closed.
-func (srv *Server) handshake(in *wire.Reader, out *wire.Writer) (*hello, error) {
+func (e *endpoint) handshake(in *wire.Reader, out *wire.Writer) (*hello, error) {
 	line, err := in.Line()
 	if err == nil && len(line) > 0 && len(bytes.Trim(line, "\x00")) == 0 {
 		line, err = in.Line() // the client begins as on a device
@@ -80,7 +89,7 @@ func (srv *Server) handshake(in *wire.Reader, out *wire.Writer) (*hello, error) 
 		out.Fail("", err)
 		return nil, err
 	}
-	kind, answer, refusal := srv.answerHello(client)
+	kind, answer, refusal := e.answerHello(client)
 	if err := out.Message(kind, "", answer, nil); err != nil {
 		return nil, err
 	}
@@ -88,9 +97,9 @@ func (srv *Server) handshake(in *wire.Reader, out *wire.Writer) (*hello, error) 
 }
 
 // answerHello returns the fields of the ready line, or of the error line if the client is refused.
-func (srv *Server) answerHello(client *hello) (kind string, answer wire.Fields, refusal error) {
-	kind, answer = "ready", wire.Fields{"ready": true, "version": ProtocolVersion, "runner": version, "boot_id": srv.bootID, "pid": os.Getpid()}
-	if refusal = srv.authenticate(client); refusal != nil {
+func (e *endpoint) answerHello(client *hello) (kind string, answer wire.Fields, refusal error) {
+	kind, answer = "ready", wire.Fields{"ready": true, "version": ProtocolVersion, "runner": version, "boot_id": e.bootID, "pid": os.Getpid()}
+	if refusal = e.authenticate(client); refusal != nil {
 		kind, answer = "error", wire.ErrorFields(refusal)
 	}
 	if client.Nonce != "" {
@@ -100,9 +109,9 @@ func (srv *Server) answerHello(client *hello) (kind string, answer wire.Fields, 
 }
 
 // authenticate checks the token and the version of a client.
-func (srv *Server) authenticate(client *hello) error {
+func (e *endpoint) authenticate(client *hello) error {
 	// SECURITY: comparing hashes takes the same time whatever the length and the first difference are.
-	given, want := sha256.Sum256([]byte(client.Token)), sha256.Sum256([]byte(srv.cfg.Token))
+	given, want := sha256.Sum256([]byte(client.Token)), sha256.Sum256([]byte(e.token))
 	if subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
 		return wire.NewError(wire.CodeUnauthorized, "wrong token", nil)
 	}

@@ -21,7 +21,7 @@ const (
 )
 
 // serveDevice serves one client after the other until the device fails.
-func (srv *Server) serveDevice(d *mux.Device) error {
+func (e *endpoint) serveDevice(d *mux.Device) error {
 	in := bufio.NewReaderSize(d, maxHelloLine)
 	for {
 		client, err := awaitHello(in)
@@ -32,8 +32,8 @@ func (srv *Server) serveDevice(d *mux.Device) error {
 			return err
 		}
 		w := d.Begin()
-		if srv.answerDevice(client, w) == nil {
-			mux.Serve(in, w, srv.serveMessages)
+		if e.answerDevice(client, w) == nil {
+			mux.Serve(in, w, e.serveMessages)
 		}
 	}
 }
@@ -68,8 +68,8 @@ func asHello(line []byte) *hello {
 }
 
 // answerDevice answers a hello on a device. The newline before the answer ends a partial line of the previous client.
-func (srv *Server) answerDevice(client *hello, w io.Writer) error {
-	kind, answer, refusal := srv.answerHello(client)
+func (e *endpoint) answerDevice(client *hello, w io.Writer) error {
+	kind, answer, refusal := e.answerHello(client)
 	line, err := wire.EncodeLine(kind, "", answer, -1)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (srv *Server) ServeStdio(endsWithStdin bool) error {
 		return err
 	}
 	go func() {
-		srv.serveDevice(d)
+		srv.endpoint.serveDevice(d)
 		if endsWithStdin {
 			srv.shutdown(signalGrace)
 		}
@@ -97,16 +97,16 @@ func (srv *Server) ServeStdio(endsWithStdin bool) error {
 	return nil
 }
 
-// ServeCarrier serves the clients on a device for as long as the runner lives. A device with a name is opened again
+// serveCarrier serves the clients on a device for as long as the runner lives. A device with a name is opened again
 // after a failure.
-func (srv *Server) ServeCarrier(name string) error {
+func (e *endpoint) serveCarrier(name string) error {
 	d, err := mux.OpenDevice(name)
 	if err != nil {
 		return err
 	}
 	go func() {
 		for {
-			fmt.Fprintln(os.Stderr, "runner: carrier:", srv.serveDevice(d))
+			fmt.Fprintln(os.Stderr, "runner: carrier:", e.serveDevice(d))
 			d.Close()
 			if !d.CanReopen {
 				return

@@ -164,7 +164,7 @@ func TestADeviceWaitsForTheOtherSideToComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- srv.serveDevice(&mux.Device{In: in, Out: out, Reconnects: true}) }()
+	go func() { ended <- srv.endpoint.serveDevice(&mux.Device{In: in, Out: out, Reconnects: true}) }()
 	for i := 1; i <= 3; i++ {
 		theirs, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {

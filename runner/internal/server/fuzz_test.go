@@ -32,7 +32,7 @@ func FuzzRequests(f *testing.F) {
 				t.Fatalf("request out of bounds: %+v", q)
 			}
 			if q.Kind == "ping" || q.Kind == "process.get" || q.Kind == "process.list" {
-				wire.Answer(srv.table.handlers[q.Kind], q, wire.NewWriter(io.Discard))
+				wire.Answer(srv.endpoint.table.handlers[q.Kind], q, wire.NewWriter(io.Discard))
 			}
 		}
 	})
@@ -41,9 +41,9 @@ func FuzzRequests(f *testing.F) {
 func FuzzHello(f *testing.F) {
 	runnertest.AddGoldens(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		srv := &Server{cfg: &config.Config{Token: "0123456789abcdef"}}
-		said, err := srv.handshake(wire.NewReader(bytes.NewReader(data)), wire.NewWriter(io.Discard))
-		if err == nil && said.Token != srv.cfg.Token {
+		e := &endpoint{token: "0123456789abcdef"}
+		said, err := e.handshake(wire.NewReader(bytes.NewReader(data)), wire.NewWriter(io.Discard))
+		if err == nil && said.Token != e.token {
 			t.Errorf("accepted %+v", said)
 		}
 	})

@@ -72,6 +72,27 @@ var goldens = map[string]golden{
 	"exec-chunk":      {From: "runner", Message: wire.Fields{"type": "exec_chunk", "bytes": 6.0}, Body: body("{\"a\"}\n")},
 	"error":           {From: "runner", Message: wire.Fields{"id": "b", "type": "error", "code": "FILE_NOT_FOUND", "message": "no such file or directory: /workspace/x", "detail": map[string]any{"path": "/workspace/x"}}},
 	"stdin-request":   {From: "client", Message: wire.Fields{"id": "c", "type": "process.stdin", "pid": 42.0, "close": true, "bytes": 3.0}, Body: body("a\x00b")},
+	"process-start":   {From: "client", Message: wire.Fields{"id": "f", "type": "process.start", "argv": []any{"cat"}, "stdin": true, "keep_output": true}},
+	"process-attached": {From: "runner", Message: wire.Fields{
+		"id": "s", "type": "process.attach", "stdout_acknowledged": 4096.0, "stderr_acknowledged": 0.0, "process": map[string]any{
+			"pid": 42.0, "tag": nil, "argv": []any{"cat"}, "user": "sandbox", "cwd": "/workspace", "running": false, "exit_code": 0.0, "timed_out": false, "tty": false,
+			"stdin_open": false, "detached": false, "created_at_ms": 1700000000000.0, "ended_at_ms": 1700000001000.0,
+		},
+	}},
+	"process-ack": {From: "client", Message: wire.Fields{"type": "ack", "stdout": 4096.0, "stderr": 0.0}},
+
+	"egress-config":   {From: "client", Message: wire.Fields{"type": "config", "generation": 1.0}},
+	"egress-resolve":  {From: "runner", Message: wire.Fields{"type": "resolve", "query": 1.0, "name": "example.com"}},
+	"egress-resolved": {From: "client", Message: wire.Fields{"type": "resolved", "query": 1.0, "generation": 1.0, "answer": "address", "ports": []any{8080.0, 8443.0}}},
+	"egress-refused":  {From: "client", Message: wire.Fields{"type": "resolved", "query": 2.0, "generation": 1.0, "answer": "refused"}},
+	"egress-connection": {From: "runner", Message: wire.Fields{
+		"type": "connection", "connection": 1.0, "name": "example.com", "port": 8443.0, "via": "name",
+	}},
+	"egress-take":        {From: "client", Message: wire.Fields{"id": "t", "type": "take", "connection": 1.0}},
+	"egress-taken":       {From: "runner", Message: wire.Fields{"id": "t", "type": "take", "ok": true}},
+	"egress-refuse":      {From: "client", Message: wire.Fields{"type": "refuse", "connection": 2.0}},
+	"egress-closed":      {From: "runner", Message: wire.Fields{"type": "closed", "connection": 3.0}},
+	"egress-bind-failed": {From: "runner", Message: wire.Fields{"type": "bind_failed", "name": "example.com", "port": 443.0, "message": "listen tcp4 127.64.0.2:443: bind: address already in use"}},
 
 	"mux-open":   {From: "client", Frames: []goldenFrame{{Kind: "OPEN", Stream: 1}}},
 	"mux-data":   {From: "client", Frames: []goldenFrame{{Kind: "DATA", Stream: 1, Payload: "hello\n"}}},
@@ -181,7 +202,7 @@ func TestTheGoldenConversation(t *testing.T) {
 	ours, theirs := socketPair(t)
 	carrierEnd := newSocket(t, theirs)
 	done := make(chan error, 1)
-	go func() { done <- mux.Serve(bufio.NewReader(carrierEnd), carrierEnd, srv.serveMessages) }()
+	go func() { done <- mux.Serve(bufio.NewReader(carrierEnd), carrierEnd, srv.endpoint.serveMessages) }()
 	m := &runnertest.Mux{T: t, Conn: ours, In: wire.NewReader(ours)}
 	for i, f := range goldens["mux-conversation"].Frames {
 		if f.From == "client" {

@@ -10,7 +10,7 @@ import (
 
 // serveMessages answers requests until the client closes or violates the protocol. It sends the replies to running
 // requests before it returns.
-func (srv *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writer) {
+func (e *endpoint) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writer) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	gone := make(chan struct{})
@@ -28,10 +28,10 @@ func (srv *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writ
 			}
 			return
 		}
-		if stream := srv.table.streamFor(q); stream != nil {
+		if stream := e.table.streamFor(q); stream != nil {
 			if shared {
 				out.Fail(q.ID, wire.Invalid("%s needs a connection of its own", q.Kind))
-			} else if err := srv.admit(q); err != nil {
+			} else if err := e.admit(q); err != nil {
 				out.Fail(q.ID, err)
 				continue
 			} else {
@@ -45,7 +45,7 @@ func (srv *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writ
 		}
 		release, err := limits.acquire(q.Kind)
 		if err == nil {
-			if err = srv.admit(q); err != nil {
+			if err = e.admit(q); err != nil {
 				release()
 			}
 		}
@@ -63,7 +63,7 @@ func (srv *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writ
 		running.Add(1)
 		go func() {
 			defer running.Done()
-			wire.Answer(srv.table.handlers[q.Kind], q, out)
+			wire.Answer(e.table.handlers[q.Kind], q, out)
 			gate.finish()
 			release()
 		}()
@@ -73,11 +73,11 @@ func (srv *Server) serveMessages(conn wire.Conn, in *wire.Reader, out *wire.Writ
 
 // admit rejects unknown types and runs the admission of the type, while the requests of a connection are still in
 // order.
-func (srv *Server) admit(q *wire.Request) error {
-	if srv.table.handlers[q.Kind] == nil && srv.table.streams[q.Kind] == nil {
+func (e *endpoint) admit(q *wire.Request) error {
+	if e.table.handlers[q.Kind] == nil && e.table.streams[q.Kind] == nil {
 		return wire.Invalid("unknown request type %q", q.Kind)
 	}
-	if first, ok := srv.table.admissions[q.Kind]; ok {
+	if first, ok := e.table.admissions[q.Kind]; ok {
 		return first(q)
 	}
 	return nil

@@ -23,10 +23,13 @@ func (srv *Server) newTable() table {
 		"stats":    srv.answerStats,
 		"shutdown": srv.answerShutdown,
 	}
+	ownStreams := map[string]wire.StreamHandler{"dial": network.Dial}
+	if srv.egress != nil {
+		ownStreams["egress"] = srv.egress.serveStream
+	}
 	return table{
-		handlers: merge(own, srv.shells.Handlers(), srv.processes.Handlers(), files.Handlers(srv.cfg)),
-		streams: merge(map[string]wire.StreamHandler{"dial": network.Dial}, srv.shells.Streams(), srv.processes.Streams(),
-			files.Streams(srv.cfg), archive.Streams(srv.cfg)),
+		handlers:   merge(own, srv.shells.Handlers(), srv.processes.Handlers(), files.Handlers(srv.cfg)),
+		streams:    merge(ownStreams, srv.shells.Streams(), srv.processes.Streams(), files.Streams(srv.cfg), archive.Streams(srv.cfg)),
 		admissions: map[string]func(*wire.Request) error{"exec": srv.shells.AdmitExec},
 	}
 }

@@ -12,6 +12,8 @@ import (
 const (
 	cutGrace  = 5 * time.Second // until the connection of a slow reader closes after the error
 	exitGrace = 2 * time.Second // for a client to close after it was sent the exit
+
+	storeGrace = 30 * time.Second // for a client to acknowledge the last output after it was sent the exit
 )
 
 // A Source is one output that an attached client follows.
@@ -59,9 +61,18 @@ func Follow(s *wire.Stream, sources []Source, take func(*wire.Message) error, ex
 	}
 	select {
 	case <-input:
-	case <-time.After(exitGrace):
+	case <-time.After(graceAfterExit(sources)):
 	}
 	return nil
+}
+
+func graceAfterExit(sources []Source) time.Duration {
+	for _, src := range sources {
+		if src.Reader.out.HasUnacknowledged() {
+			return storeGrace
+		}
+	}
+	return exitGrace
 }
 
 // SendSoFar sends the output that the sources have now, then the kept message.

@@ -23,8 +23,11 @@ type Output struct {
 
 	mu             sync.Mutex
 	changed        *sync.Cond
-	ring           []byte // grows to max, then wraps: byte n of the stream is at n % max
+	ring           []byte // grows to max, then wraps; index says where a byte is
+	base           int64  // offset of the byte that was written to the start of the ring first
 	end            int64  // bytes written so far
+	isKept         bool   // do not drop anything that is not acknowledged
+	acknowledged   int64  // a client has stored all bytes before this offset
 	closed         bool
 	waitsForReader bool // do not drop anything before the first reader has attached
 	wasRead        bool // a reader has attached
@@ -74,6 +77,9 @@ func (o *Output) writable() int {
 	if o.waitsForReader {
 		free = min(free, o.max-int(o.end))
 	}
+	if o.isKept {
+		free = min(free, int(o.acknowledged+int64(o.max)-o.end))
+	}
 	return free
 }
 
@@ -89,7 +95,8 @@ func (o *Output) waitForReaders(since time.Time) {
 	}
 	o.changed.Wait()
 	for r := range o.readers {
-		stuck := r.at+int64(o.max) <= o.end
+		// A kept output is full before its reader would miss bytes; then a reader is stuck that leaves some unread.
+		stuck := r.at+int64(o.max) <= o.end || o.isKept && r.at < o.end
 		if stuck && time.Since(since) > o.readerTimeout && time.Since(r.moved) > o.readerTimeout {
 			r.err = ErrSlowReader
 			delete(o.readers, r)
@@ -109,11 +116,17 @@ func (o *Output) append(p []byte) {
 		p = p[n:]
 	}
 	for len(p) > 0 {
-		n := copy(o.ring[o.end%int64(o.max):], p)
+		n := copy(o.ring[o.index(o.end):], p)
 		o.end += int64(n)
 		p = p[n:]
 	}
 }
+
+// index is the place of a byte in the ring.
+func (o *Output) index(offset int64) int { return int((offset - o.base) % int64(o.max)) }
+
+// oldest is the offset of the oldest byte in the ring.
+func (o *Output) oldest() int64 { return o.end - int64(len(o.ring)) }
 
 // Position is the offset of the next byte to be written.
 func (o *Output) Position() int64 {
@@ -127,16 +140,19 @@ func (o *Output) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
+	o.release()
 	o.changed.Broadcast()
 }
 
-// attach adds a reader that starts at the oldest kept byte at or after from.
+// attach adds a reader that starts at the oldest byte at or after from that is kept and not acknowledged.
 func (o *Output) attach(from int64) *Reader {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	oldest := o.end - int64(len(o.ring))
-	if from < oldest {
+	if oldest := o.oldest(); from < oldest {
 		from = oldest
+	}
+	if from < o.acknowledged {
+		from = o.acknowledged
 	}
 	if from > o.end {
 		from = o.end
@@ -155,6 +171,7 @@ func (r *Reader) Detach() {
 	if r.err == nil {
 		r.err = io.ErrClosedPipe
 	}
+	r.out.release()
 	r.out.changed.Broadcast()
 }
 
@@ -171,8 +188,7 @@ func (r *Reader) Next(p []byte, until func(end int64) (limit int64, isEnd bool))
 		case r.err != nil:
 			return r.at, 0, r.err
 		case r.at < last:
-			from := int(r.at % int64(o.max))
-			n := copy(p[:min(len(p), int(last-r.at))], o.ring[from:])
+			n := copy(p[:min(len(p), int(last-r.at))], o.ring[o.index(r.at):])
 			offset, r.at, r.moved = r.at, r.at+int64(n), time.Now()
 			o.changed.Broadcast()
 			return offset, n, nil
@@ -194,7 +210,7 @@ func (o *Output) EndWithout(suffix string, n int) int64 {
 	for ; n > 0; n-- {
 		for i := range suffix {
 			at := end - int64(len(suffix)-i)
-			if at < o.end-int64(len(o.ring)) || o.ring[at%int64(o.max)] != suffix[i] {
+			if at < o.oldest() || o.ring[o.index(at)] != suffix[i] {
 				return end
 			}
 		}

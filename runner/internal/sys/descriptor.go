@@ -91,14 +91,33 @@ func WriteNow(file *os.File, text string) {
 	})
 }
 
+// Events of poll.
+const (
+	pollFailed       = 0x8
+	pollHungUp       = 0x10
+	pollPeerFinished = 0x2000
+)
+
 // HasHungUp tells whether the other side of a socket has stopped sending.
 func HasHungUp(fd int32) bool {
-	const peerHungUp, hungUp, failed = 0x2000, 0x10, 0x8 // POLLRDHUP, POLLHUP, POLLERR
-	poll := struct {
+	return poll(fd, pollPeerFinished)&(pollPeerFinished|pollHungUp|pollFailed) != 0
+}
+
+// IsDead tells whether a socket was reset or is finished in both directions, even if some bytes are still unread.
+func IsDead(fd int32) bool {
+	return poll(fd, 0)&(pollHungUp|pollFailed) != 0
+}
+
+// poll returns the events of a descriptor at this moment.
+func poll(fd int32, events int16) int16 {
+	entry := struct {
 		fd              int32
 		events, revents int16
-	}{fd: fd, events: peerHungUp}
+	}{fd: fd, events: events}
 	var atOnce syscall.Timespec
-	_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&atOnce)), 0, 0, 0)
-	return errno == 0 && poll.revents&(peerHungUp|hungUp|failed) != 0
+	_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&entry)), 1, uintptr(unsafe.Pointer(&atOnce)), 0, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return entry.revents
 }

@@ -141,6 +141,14 @@ func (w *Writer) messageFrom(kind, id string, f Fields, n int64, r io.Reader) er
 	return err
 }
 
+// Lines sends messages that are encoded already, each with its newline.
+func (w *Writer) Lines(lines []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.w.Write(lines)
+	return err
+}
+
 // Fail sends an error message.
 func (w *Writer) Fail(id string, err error) error {
 	return w.Message("error", id, ErrorFields(err), nil)

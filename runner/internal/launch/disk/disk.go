@@ -103,14 +103,26 @@ func (d *Disk) mountImage(target string) error {
 	return mountLoop(d.Image, target)
 }
 
+// MountStopped mounts the disk image of a machine that has ended, read-only.
+func MountStopped(image, target string, deadline time.Time) error {
+	if err := AwaitReleased(image, deadline); err != nil {
+		return err
+	}
+	return mountLoopAs(image, target, syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC|syscall.MS_RDONLY, "")
+}
+
 func mountLoop(image, target string) error {
+	// discard: deleted files give their space back to the host at once.
+	return mountLoopAs(image, target, syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOATIME, "discard,noinit_itable")
+}
+
+func mountLoopAs(image, target string, flags uintptr, options string) error {
 	device, number, err := attachLoop(image)
 	if err != nil {
 		return err
 	}
 	defer device.Close()
-	// discard: deleted files give their space back to the host at once.
-	err = syscall.Mount(fmt.Sprintf("/dev/loop%d", number), target, "ext4", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOATIME, "discard,noinit_itable")
+	err = syscall.Mount(fmt.Sprintf("/dev/loop%d", number), target, "ext4", flags, options)
 	if err != nil {
 		return fmt.Errorf("mount disk: %w", err)
 	}

@@ -23,11 +23,13 @@ import (
 
 // A vmJob describes one virtual machine.
 type vmJob struct {
-	// Argv is QEMU's. It names files by descriptor: Files from 3 on, then Sockets, then the tap of Bridge, then the Shares.
+	// Argv is QEMU's. It names files by descriptor: Files from 3 on, then Sockets, EgressSocket, the tap of Bridge, the Shares.
 	Argv    []string `json:"argv"`
 	Files   []file   `json:"files"`
 	Sockets []string `json:"sockets"` // paths to listen on
-	Bridge  string   `json:"bridge"`  // host bridge to join, or ""
+	// EgressSocket is the socket of the machine's egress port; nil for a machine without one.
+	EgressSocket *socket.Owned `json:"egress_socket"`
+	Bridge       string        `json:"bridge"` // host bridge to join, or ""
 	// ShareSocket is the path of a socket that exists only while a virtiofsd starts.
 	Shares      *shares `json:"shares,omitempty"`
 	ShareSocket string  `json:"share_socket"`
@@ -175,6 +177,11 @@ func (j *vmJob) open(log *os.File) ([]*os.File, error) {
 	}
 	for _, path := range j.Sockets {
 		if err := add(socket.Listen(path)); err != nil {
+			return nil, err
+		}
+	}
+	if j.EgressSocket != nil {
+		if err := add(j.EgressSocket.Listen()); err != nil {
 			return nil, err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sandglass/runner/internal/launch/pidfd"
+	"sandglass/runner/internal/launch/socket"
 	"sandglass/runner/internal/rlimit"
 	"sandglass/runner/internal/testns"
 )
@@ -60,7 +61,8 @@ func supervise(t *testing.T, j *vmJob) *supervised {
 		s.cmd.Wait()
 	})
 	document, err := json.Marshal(map[string]any{
-		"argv": j.Argv, "files": append([]file{}, j.Files...), "sockets": append([]string{}, j.Sockets...), "bridge": "", "share_socket": "", "log": j.Log,
+		"argv": j.Argv, "files": append([]file{}, j.Files...), "sockets": append([]string{}, j.Sockets...), "egress_socket": j.EgressSocket,
+		"bridge": "", "share_socket": "", "log": j.Log,
 		"log_bytes": j.LogBytes, "groups": []any{}, "rlimits": append([]rlimit.Limit{}, j.Rlimits...),
 	})
 	if err != nil {
@@ -82,8 +84,9 @@ func script(log, text string) *vmJob {
 func TestASupervisorWritesTheLogAndEndsWithItsMachine(t *testing.T) {
 	dir := t.TempDir()
 	files := []file{{testns.File(t, dir+"/kernel", "kernel"), false}, {testns.File(t, dir+"/disk", ""), true}}
-	j := script(dir+"/boot.log", "cat <&3; echo written >&4; test -S /proc/self/fd/5 && echo socket; ulimit -c; env; exit 7")
+	j := script(dir+"/boot.log", "cat <&3; echo written >&4; test -S /proc/self/fd/5 && test -S /proc/self/fd/6 && echo sockets; ulimit -c; env; exit 7")
 	j.Files, j.Sockets, j.Rlimits = files, []string{dir + "/monitor"}, []rlimit.Limit{{Resource: syscall.RLIMIT_CORE, Limit: 0}}
+	j.EgressSocket = &socket.Owned{Path: dir + "/egress", Owner: os.Getuid()}
 	s := supervise(t, j)
 	if !s.result.Ok || s.result.Qemu == nil || s.result.Supervisor == nil || s.result.Supervisor.Pid != s.cmd.Process.Pid {
 		t.Fatalf("%+v", s.result)
@@ -94,7 +97,7 @@ func TestASupervisorWritesTheLogAndEndsWithItsMachine(t *testing.T) {
 	}
 	log := testns.Content(t, j.Log)
 	// SECURITY: the environment of the daemon may hold keys.
-	if want := "kernelsocket\n0\nPWD=/\n\nQEMU ended with status 7\n"; log != want {
+	if want := "kernelsockets\n0\nPWD=/\n\nQEMU ended with status 7\n"; log != want {
 		t.Errorf("the log is %q, want %q", log, want)
 	}
 	if got := testns.Content(t, dir+"/disk"); got != "written\n" {
@@ -160,6 +163,7 @@ func TestAMachineThatCannotStartIsAResultWithAnError(t *testing.T) {
 		"a link":         {func(j *vmJob) { j.Files = []file{{link, true}} }, "too many levels"},
 		"no log":         {func(j *vmJob) { j.Log = dir + "/none/log" }, "open log"},
 		"no socket":      {func(j *vmJob) { j.Sockets = []string{dir + "/none/s"} }, "listen on"},
+		"no egress":      {func(j *vmJob) { j.EgressSocket = &socket.Owned{Path: dir + "/none/e"} }, "listen on"},
 	} {
 		j := script(dir+"/log", "true")
 		c.change(j)

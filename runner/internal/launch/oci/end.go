@@ -19,7 +19,9 @@ type endJob struct {
 	Records string   `json:"records"` // folder of the runtime's records of the machine
 	Folder  string   `json:"folder"`
 	Socket  string   `json:"socket"`
-	// SocketFolder is the folder in which the runner may have made its socket.
+	// EgressSocket is the path of a socket that the machine may have had.
+	EgressSocket string `json:"egress_socket"`
+	// SocketFolder is the folder in which the runner may have made its sockets.
 	SocketFolder string `json:"socket_folder"`
 	State        *state `json:"state"`
 	// HideMounts as in a runtimePlan.
@@ -78,7 +80,7 @@ func end(j *endJob, r *result) error {
 		return err
 	}
 	r.mark("cgroups")
-	for _, path := range []string{j.Socket, filepath.Join(j.Folder, "state.json"), filepath.Join(j.Folder, "pid")} {
+	for _, path := range []string{j.Socket, j.EgressSocket, filepath.Join(j.Folder, "state.json"), filepath.Join(j.Folder, "pid")} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("remove %s: %w", path, err)
 		}

@@ -85,6 +85,7 @@ func TestAnEndRemovesWhatIsLeftAndEndsTwice(t *testing.T) {
 	testns.File(t, testns.Dir(t, dir+"/records")+"/state", "")
 	testns.File(t, testns.Dir(t, dir+"/sockets")+"/s", "")
 	j := &endJob{ID: "box", Runtime: []string{"/no/such/runtime"}, Records: dir + "/records", Folder: folder, Socket: testns.File(t, dir+"/sock", ""),
+		EgressSocket: testns.File(t, dir+"/egress", ""),
 		SocketFolder: dir + "/sockets", State: &state{Identity: *identity}}
 	for i := 0; i < 2; i++ {
 		if err := end(j, &result{}); err != nil {
@@ -98,7 +99,7 @@ func TestAnEndRemovesWhatIsLeftAndEndsTwice(t *testing.T) {
 	if err != nil || len(left) != 1 || left[0].Name() != "config.json" {
 		t.Errorf("left in the folder: %v, %v", left, err)
 	}
-	for _, path := range []string{j.Records, j.Socket, j.SocketFolder} {
+	for _, path := range []string{j.Records, j.Socket, j.EgressSocket, j.SocketFolder} {
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is left: %v", path, err)
 		}

@@ -16,6 +16,12 @@ func TestJobsAndResultsAreThoseOfTheGoldenFiles(t *testing.T) {
 	for _, name := range []string{"oci-result-done", "oci-result-failed", "oci-result-started", "oci-result-probed", "oci-result-found"} {
 		golden.RoundTrip(t, name, &result{})
 	}
+	for _, name := range []string{"capture-disk", "capture-files", "capture-host"} {
+		golden.RoundTrip(t, name, &captureJob{})
+	}
+	for _, name := range []string{"capture-result-done", "capture-result-refused"} {
+		golden.RoundTrip(t, name, &captureResult{})
+	}
 }
 
 func TestAJobWithBadInputIsRefusedBeforeAnythingIsDone(t *testing.T) {

@@ -3,6 +3,7 @@ package oci
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,23 +40,64 @@ func TestFindResolvesPathsInsideTheImage(t *testing.T) {
 	if err := syscall.Mkfifo(s.Base+"/high/etc/pipe", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	paths := map[string]found{
-		"/etc/passwd": {"file", []byte("high")}, "/etc/group": {"file", []byte("group")}, "/etc/link": {"file", []byte("high")},
-		"/etc": {Kind: "folder"}, "/etc/pipe": {Kind: "other"}, "/etc/large": {Kind: "file"},
-		"/none": {}, "/etc/out": {}, "/etc/dangling": {}, "/etc/loop": {}, "/../../etc/group": {"file", []byte("group")},
+	testns.File(t, testns.Dir(t, s.Base+"/low/jvm/b/lib")+"/cacerts", "b")
+	testns.Dir(t, s.Base+"/high/jvm/a/lib")
+	testns.Dir(t, s.Base+"/high/jvm/d/lib")
+	for name, target := range map[string]string{"jvm/a/lib/cacerts": "/etc/link", "jvm/c": "b", "etc/jvm": "../jvm"} {
+		if err := os.Symlink(target, filepath.Join(s.Base, "high", name)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	j := &findJob{Stack: *s, Folder: testns.Dir(t, dir+"/mounted")}
+	paths := map[string]found{
+		"/etc/passwd": fileAt("/etc/passwd", "high"), "/etc/group": fileAt("/etc/group", "group"),
+		"/etc/link": fileAt("/etc/passwd", "high"), "/": {Kind: "folder", Path: "/"},
+		"/etc": {Kind: "folder", Path: "/etc"}, "/etc/pipe": {Kind: "other", Path: "/etc/pipe"}, "/etc/large": {Kind: "file", Path: "/etc/large"},
+		"/none": {}, "/etc/out": {}, "/etc/dangling": {}, "/etc/loop": {}, "/../../etc/group": fileAt("/etc/group", "group"),
+	}
+	j := &findJob{Stack: *s, Folder: testns.Dir(t, dir+"/mounted"), Paths: []string{"/none/*/x", "/etc/jvm/*/lib/cacerts"}}
 	for path := range paths {
 		j.Paths = append(j.Paths, path)
+	}
+	paths["/etc/jvm/a/lib/cacerts"] = fileAt("/etc/passwd", "high")
+	paths["/etc/jvm/b/lib/cacerts"] = fileAt("/jvm/b/lib/cacerts", "b")
+	paths["/etc/jvm/c/lib/cacerts"] = fileAt("/jvm/b/lib/cacerts", "b")
+	got, err := find(j)
+	if err != nil {
+		t.Skipf("no overlay on this filesystem: %v", err)
+	}
+	if len(got) != len(paths) {
+		t.Errorf("got %d paths, want %d", len(got), len(paths))
+	}
+	for path, want := range paths {
+		if got[path].Kind != want.Kind || got[path].Path != want.Path || !bytes.Equal(got[path].Content, want.Content) {
+			t.Errorf("%s: got %+v, want %+v", path, got[path], want)
+		}
+	}
+}
+
+func fileAt(path, content string) found {
+	return found{Kind: "file", Path: path, Content: []byte(content)}
+}
+
+func TestFindReturnsABoundedAmountOfContent(t *testing.T) {
+	testns.Private(t)
+	dir, s := image(t)
+	j := &findJob{Stack: *s, Folder: testns.Dir(t, dir+"/mounted")}
+	for n := 0; n < 12; n++ {
+		name := fmt.Sprintf("/etc/large%d", n)
+		testns.File(t, s.Base+"/high"+name, strings.Repeat("x", maxFoundBytes))
+		j.Paths = append(j.Paths, name)
 	}
 	got, err := find(j)
 	if err != nil {
 		t.Skipf("no overlay on this filesystem: %v", err)
 	}
-	for path, want := range paths {
-		if got[path].Kind != want.Kind || !bytes.Equal(got[path].Content, want.Content) {
-			t.Errorf("%s: got %q %q, want %q %q", path, got[path].Kind, got[path].Content, want.Kind, want.Content)
-		}
+	total := 0
+	for _, each := range got {
+		total += len(each.Content)
+	}
+	if total != maxFoundTotalBytes || len(got) != 12 {
+		t.Errorf("got %d bytes of %d files", total, len(got))
 	}
 }
 

@@ -46,9 +46,10 @@ type ociRuntime struct {
 	cmd    *exec.Cmd
 	pipe   mount.Handle
 	output *os.File
-	// The machine's first process inherits its listening socket, unless it has to make one, and the reading end of a pipe with its
-	// configuration.
-	listener                   *os.File
+	// The machine's first process inherits its two listening sockets, unless it has to make them, and the reading end of a pipe with its
+	// configuration. The socket for egress is passed to every machine, because the runtime may be started before it is known whether the
+	// machine has egress. It is bound for those that have, and closed by the other runners.
+	listener, egressListener   *os.File
 	configReader, configWriter *os.File
 }
 
@@ -82,8 +83,8 @@ func (p *runtimePlan) start() (*ociRuntime, error) {
 		r.cmd.Args = append(argv, p.ID)
 		return r, nil
 	}
-	r.cmd.ExtraFiles = []*os.File{r.listener, r.configReader}
-	r.cmd.Args = append(argv, "--preserve-fds", "2", p.ID)
+	r.cmd.ExtraFiles = []*os.File{r.listener, r.configReader, r.egressListener}
+	r.cmd.Args = append(argv, "--preserve-fds", strconv.Itoa(len(r.cmd.ExtraFiles)), p.ID)
 	return r, r.begin()
 }
 
@@ -131,8 +132,22 @@ func (r *ociRuntime) open() error {
 	if r.plan.OwnKernel {
 		return nil
 	}
-	r.listener, err = socket.New()
+	if r.listener, err = socket.New(); err != nil {
+		return err
+	}
+	r.egressListener, err = socket.New()
 	return err
+}
+
+// listen binds the sockets that the runner inherits. egress is nil for a machine without it.
+func (r *ociRuntime) listen(path string, egress *socket.Owned) error {
+	if r.listener == nil {
+		return nil
+	}
+	if err := socket.ListenAt(r.listener, path); err != nil || egress == nil {
+		return err
+	}
+	return egress.ListenWith(r.egressListener)
 }
 
 // stop ends a runtime that is not needed.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sandglass/runner/internal/launch/socket"
 	"sandglass/runner/internal/testns"
 )
 
@@ -62,7 +63,7 @@ func TestARuntimeThatWaitsGetsItsConfigurationThroughThePipe(t *testing.T) {
 	if got := testns.Content(t, dir+"/config"); got != `{"ociVersion":"1"}` {
 		t.Errorf("it read the configuration %q", got)
 	}
-	want := fmt.Sprintf("--option --root %s/records run --detach --bundle %s --pid-file %s --preserve-fds 2 box\n", dir, r.plan.bundle(), r.plan.pidFile())
+	want := fmt.Sprintf("--option --root %s/records run --detach --bundle %s --pid-file %s --preserve-fds 3 box\n", dir, r.plan.bundle(), r.plan.pidFile())
 	if got := testns.Content(t, dir+"/args"); got != want {
 		t.Errorf("its arguments are %q, want %q", got, want)
 	}
@@ -82,6 +83,46 @@ func TestARuntimeThatWaitsGetsItsConfigurationThroughThePipe(t *testing.T) {
 	bundle, err := os.ReadFile(r.plan.bundle() + "/config.json")
 	if err != nil || bytes.Contains(bundle, []byte("token")) {
 		t.Errorf("the bundle is %q, %v", bundle, err)
+	}
+}
+
+func TestARunnerInheritsTheSocketForEgress(t *testing.T) {
+	testns.Root(t)
+	dir, r := newRuntime(t)
+	egress := &socket.Owned{Path: dir + "/egress", Owner: 1234}
+	if err := r.listen(dir+"/socket", egress); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.configureRunner([]byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := r.run([]byte(`{}`), nil, dir+"/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	for path, fd := range map[string]int{dir + "/socket": 3, egress.Path: 5} {
+		links, err := socketsAt(path)
+		if err != nil || len(links) != 1 {
+			t.Fatalf("sockets at %s: %v, %v", path, links, err)
+		}
+		if link, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd)); err != nil || link != links[0] {
+			t.Errorf("descriptor %d is %s, want %s, %v", fd, link, links[0], err)
+		}
+	}
+}
+
+func TestTheSocketForEgressOfAMachineWithoutItDoesNotListen(t *testing.T) {
+	testns.Root(t)
+	dir, r := newRuntime(t)
+	defer r.stop()
+	if err := r.listen(dir+"/socket", nil); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[*os.File]int{r.listener: 1, r.egressListener: 0} {
+		if listens, err := syscall.GetsockoptInt(int(file.Fd()), syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN); err != nil || listens != want {
+			t.Errorf("listens: %d, want %d, %v", listens, want, err)
+		}
 	}
 }
 

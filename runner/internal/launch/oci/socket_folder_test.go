@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"sandglass/runner/internal/launch/socket"
 	"sandglass/runner/internal/testns"
 )
 
@@ -30,7 +31,7 @@ func TestASocketFolderIsTakenOnceTheRunnerListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	if err := f.take(dir+"/socket", os.Getpid()); err != nil {
+	if err := f.take(dir+"/socket", nil, os.Getpid()); err != nil {
 		t.Fatal(err)
 	}
 	if !answers(dir + "/socket") {
@@ -44,9 +45,35 @@ func TestASocketFolderIsTakenOnceTheRunnerListens(t *testing.T) {
 	}
 }
 
+func TestTheSocketForEgressIsTakenToo(t *testing.T) {
+	testns.Root(t)
+	dir := t.TempDir()
+	f := &socketFolder{Path: dir + "/folder", Name: "s", EgressName: "e", Target: "/socket", Owner: 1234}
+	if err := f.make(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"s", "e"} {
+		listener, err := net.Listen("unix", f.Path+"/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+	}
+	egress := &socket.Owned{Path: dir + "/egress", Owner: 4321}
+	if err := f.take(dir+"/socket", egress, os.Getpid()); err != nil {
+		t.Fatal(err)
+	}
+	for path, owner := range map[string]int{dir + "/socket": os.Getuid(), egress.Path: egress.Owner} {
+		st := &syscall.Stat_t{}
+		if err := syscall.Lstat(path, st); err != nil || int(st.Uid) != owner || !answers(path) {
+			t.Errorf("%s: owner %d, %v", path, st.Uid, err)
+		}
+	}
+}
+
 func TestARunnerThatEndsBeforeItListensIsAnError(t *testing.T) {
 	f := &socketFolder{Path: t.TempDir(), Name: "s"}
-	if err := f.take("/none", 4_194_303); err == nil || !strings.Contains(err.Error(), "ended at once") {
+	if err := f.take("/none", nil, 4_194_303); err == nil || !strings.Contains(err.Error(), "ended at once") {
 		t.Errorf("got %v", err)
 	}
 	// SECURITY: what a sandbox puts there in place of a socket is not used.

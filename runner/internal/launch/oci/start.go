@@ -26,7 +26,9 @@ type startJob struct {
 	// Record is written to the folder before anything else: after a crash it says what may be left of the machine.
 	Record json.RawMessage `json:"record"`
 	Socket string          `json:"socket"`
-	// SocketFolder is where a runner makes its own socket if it cannot inherit one; nil if it can.
+	// EgressSocket is the runner's second socket; nil for a machine without one.
+	EgressSocket *socket.Owned `json:"egress_socket"`
+	// SocketFolder is where a runner makes its own sockets if it cannot inherit them; nil if it can.
 	SocketFolder *socketFolder   `json:"socket_folder"`
 	Bundle       json.RawMessage `json:"bundle"` // the runtime's config.json; its root is Rootfs
 	Config       json.RawMessage `json:"config"` // the runner's
@@ -97,10 +99,8 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 	if run == nil {
 		return fmt.Errorf("no runtime was prepared")
 	}
-	if run.listener != nil {
-		if err := socket.ListenAt(run.listener, j.Socket); err != nil {
-			return err
-		}
+	if err := run.listen(j.Socket, j.EgressSocket); err != nil {
+		return err
 	}
 	if err := run.configureRunner(j.Config); err != nil {
 		return err
@@ -117,7 +117,7 @@ func start(j *startJob, prepared *prepareJob, r *result) error {
 			return fmt.Errorf("%s: %w", filepath.Base(run.plan.Argv[0]), err)
 		}
 	}
-	if err := j.SocketFolder.take(j.Socket, pid); err != nil {
+	if err := j.SocketFolder.take(j.Socket, j.EgressSocket, pid); err != nil {
 		return err
 	}
 	if j.BootID != "" {

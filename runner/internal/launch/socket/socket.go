@@ -22,6 +22,46 @@ func Listen(path string) (*os.File, error) {
 	return socket, nil
 }
 
+// An Owned is a socket that another user than the daemon's may connect to.
+type Owned struct {
+	Path  string `json:"path"`
+	Owner int    `json:"owner"` // user id
+}
+
+// Listen makes a socket that listens at the path and belongs to its owner.
+func (o *Owned) Listen() (*os.File, error) {
+	socket, err := Listen(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Give(); err != nil {
+		socket.Close()
+		return nil, err
+	}
+	return socket, nil
+}
+
+// ListenWith binds a socket to the path, listens, and gives the socket to its owner.
+func (o *Owned) ListenWith(socket *os.File) error {
+	if err := ListenAt(socket, o.Path); err != nil {
+		return err
+	}
+	return o.Give()
+}
+
+// Give gives the socket at the path to its owner. A process without the right to do that can be the owner itself.
+//
+// SECURITY: nobody else may be able to replace the socket at the path.
+func (o *Owned) Give() error {
+	if o.Owner == os.Geteuid() {
+		return nil
+	}
+	if err := os.Lchown(o.Path, o.Owner, -1); err != nil {
+		return fmt.Errorf("give the socket to user %d: %w", o.Owner, err)
+	}
+	return nil
+}
+
 // New makes a socket that is not bound yet.
 func New() (*os.File, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -33,7 +73,8 @@ func New() (*os.File, error) {
 
 // ListenAt binds the socket to path and listens. It replaces a socket that an earlier process left there.
 //
-// SECURITY: only the daemon's user may connect. The mode repeats what the mode of the folder already enforces.
+// SECURITY: only the user that owns the socket may connect, which is the daemon's. The mode repeats what the mode of the folder already
+// enforces.
 func ListenAt(socket *os.File, path string) error {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("remove old socket: %w", err)

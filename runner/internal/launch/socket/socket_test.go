@@ -4,7 +4,10 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
+
+	"sandglass/runner/internal/testns"
 )
 
 func TestASocketListensForItsUserAloneAndReplacesAnOldOne(t *testing.T) {
@@ -36,6 +39,47 @@ func TestASocketIsInheritedByNobodyUnasked(t *testing.T) {
 	flags, err := os.ReadFile("/proc/self/fdinfo/" + fdOf(file))
 	if err != nil || !strings.Contains(string(flags), "flags:\t02000002") {
 		t.Errorf("not close-on-exec: %q, %v", flags, err)
+	}
+}
+
+func TestASocketOfAnotherUserBelongsToThatUserAlone(t *testing.T) {
+	testns.Root(t)
+	made := &Owned{Path: t.TempDir() + "/made", Owner: 1234}
+	bound := &Owned{Path: t.TempDir() + "/bound", Owner: 1234}
+	file, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := bound.ListenWith(file); err != nil {
+		t.Fatal(err)
+	}
+	other, err := made.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for _, owned := range []*Owned{made, bound} {
+		st := &syscall.Stat_t{}
+		if err := syscall.Lstat(owned.Path, st); err != nil || st.Uid != 1234 || st.Mode&0o777 != 0o600 {
+			t.Errorf("mode %o, owner %d, %v", st.Mode, st.Uid, err)
+		}
+		conn, err := net.Dial("unix", owned.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+}
+
+func TestAProcessThatOwnsTheSocketNeedsNoRights(t *testing.T) {
+	owned := &Owned{Path: t.TempDir() + "/none", Owner: os.Geteuid()}
+	if err := owned.Give(); err != nil {
+		t.Error(err)
+	}
+	owned.Owner++
+	if err := owned.Give(); err == nil {
+		t.Error("a socket that does not exist was given to another user")
 	}
 }
 
