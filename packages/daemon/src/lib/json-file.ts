@@ -23,8 +23,11 @@ export function readJsonSync<T>(path: string, schema: z.ZodType<T>): T | null {
   }
 }
 
-export async function writeJson(path: string, value: object): Promise<void> {
-  await writeFile(`${path}.new`, JSON.stringify(value), { mode: 0o600 })
+export const writeJson = (path: string, value: object): Promise<void> => writeText(path, JSON.stringify(value))
+
+/** `text` is JSON already. */
+export async function writeText(path: string, text: string): Promise<void> {
+  await writeFile(`${path}.new`, text, { mode: 0o600 })
   await rename(`${path}.new`, path)
 }
 

@@ -7,7 +7,7 @@ import { CREDIT, DATA, END, FrameParser, frameHeader, OPEN, RESET } from './mux-
 import type { Message } from './wire.ts'
 import { MessageReader, writeMessage } from './wire.ts'
 
-const FOLDER = new URL('../../../../runner/testdata/', import.meta.url)
+const FOLDER = new URL('../../../runner/testdata/', import.meta.url)
 const KINDS = { OPEN, DATA, CREDIT, END, RESET }
 
 type Frame = { from?: string; kind: keyof typeof KINDS; stream: number; payload?: string; credit?: number }

@@ -1,7 +1,7 @@
 // A request with a connection of its own: process I/O, terminals, file bodies, archives, port forwards.
 import type { Duplex, Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
-import { drained } from '../lib/backpressure.ts'
+import { drained } from './backpressure.ts'
 import type { Connection } from './connect.ts'
 import { RunnerSocket } from './runner-socket.ts'
 import type { Fields, Message } from './wire.ts'
