@@ -2,9 +2,11 @@
 import { DAEMON_ERRORS } from './errors/daemon.ts'
 import { FILES_ERRORS } from './errors/files.ts'
 import { IMAGES_ERRORS } from './errors/images.ts'
+import { NETWORK_ERRORS } from './errors/network.ts'
 import { REQUESTS_ERRORS } from './errors/requests.ts'
 import type { ErrorRow } from './errors/row.ts'
 import { SESSIONS_ERRORS } from './errors/sessions.ts'
+import { TASKS_ERRORS } from './errors/tasks.ts'
 
 export type { ErrorRow } from './errors/row.ts'
 
@@ -13,6 +15,8 @@ export const ERRORS = {
   ...SESSIONS_ERRORS,
   ...FILES_ERRORS,
   ...IMAGES_ERRORS,
+  ...NETWORK_ERRORS,
+  ...TASKS_ERRORS,
   ...DAEMON_ERRORS,
 } as const satisfies Record<string, ErrorRow>
 

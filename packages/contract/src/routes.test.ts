@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { ROUTES, type Route } from './routes.ts'
 import { Config } from './schemas/config.ts'
-import { OPAQUE_FIELDS, PATHS, type RouteName } from './tables/paths.ts'
+import { ContextFile } from './schemas/contexts.ts'
+import { NAMED_FIELDS, OPAQUE_FIELDS, PATHS, type RouteName } from './tables/paths.ts'
 
 const NAMES = Object.keys(PATHS) as RouteName[]
 const routeOf = (name: RouteName): Route => ROUTES[name]
@@ -37,14 +38,16 @@ describe('the routes', () => {
       const route = routeOf(name)
       for (const schema of [route.body, route.reply, route.query]) if (schema) collectRecords(schema, records)
     }
-    expect([...records].filter(field => !OPAQUE_FIELDS.some(opaque => opaque === field))).toEqual([])
+    collectRecords(ContextFile, records)
+    const known: readonly string[] = [...OPAQUE_FIELDS, ...NAMED_FIELDS]
+    expect([...records].filter(field => !known.includes(field))).toEqual([])
     expect(records.size).toBeGreaterThan(0)
   })
 
   it('the only other maps are in the configuration, which is never converted', () => {
     const records = new Set<string>()
     collectRecords(Config, records)
-    expect([...records]).toEqual(['registries', 'runtimes', 'agent_api_keys'])
+    expect([...records]).toEqual(['registries', 'runtimes', 'overrides', 'versions', 'agent_api_keys'])
   })
 })
 
@@ -52,7 +55,7 @@ function propertiesOf(schema: z.ZodType): Record<string, unknown> {
   return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }).properties ?? {}
 }
 
-/** Walks a schema and notes the name of every field whose value is a map. */
+/** Walks a schema and notes the name of every field whose value is a map or anything. */
 function collectRecords(schema: z.ZodType, into: Set<string>, field = ''): void {
   const def = schema.def as {
     type: string
@@ -62,7 +65,7 @@ function collectRecords(schema: z.ZodType, into: Set<string>, field = ''): void 
     in?: z.ZodType
     shape?: Record<string, z.ZodType>
   }
-  if (def.type === 'record') into.add(field)
+  if (def.type === 'record' || (def.type === 'unknown' && field !== '')) into.add(field)
   for (const inner of [def.innerType, def.element, def.in, ...(def.options ?? [])]) if (inner) collectRecords(inner, into, field)
   for (const [name, value] of Object.entries(def.shape ?? {})) collectRecords(value, into, name)
 }

@@ -4,9 +4,11 @@ import { DAEMON_ROUTES } from './routes/daemon.ts'
 import { EXEC_ROUTES } from './routes/exec.ts'
 import { FILES_ROUTES } from './routes/files.ts'
 import { IMAGES_ROUTES } from './routes/images.ts'
+import { NETWORK_ROUTES } from './routes/network.ts'
 import type { RouteSchemas } from './routes/schemas.ts'
 import { SECRETS_ROUTES } from './routes/secrets.ts'
 import { SESSIONS_ROUTES } from './routes/sessions.ts'
+import { TASKS_ROUTES } from './routes/tasks.ts'
 import { PATHS, type RouteName } from './tables/paths.ts'
 
 const SCHEMAS = {
@@ -15,6 +17,8 @@ const SCHEMAS = {
   ...FILES_ROUTES,
   ...IMAGES_ROUTES,
   ...SECRETS_ROUTES,
+  ...NETWORK_ROUTES,
+  ...TASKS_ROUTES,
   ...DAEMON_ROUTES,
 } as const satisfies Record<RouteName, RouteSchemas>
 

@@ -7,6 +7,8 @@ type BuildFailure = {
   step: number | null
   steps: number | null
   instruction: string | null
+  /** Line of the instruction in its file; absent if the builder does not tell. */
+  line?: number
   exit_code: number | null
   why: string
   /** The last lines of the step. */
@@ -85,9 +87,9 @@ export const IMAGES_ERRORS = {
   },
 } as const satisfies Record<string, ErrorRow>
 
-function failedStep({ step, steps, instruction, exit_code, why }: BuildFailure): string {
+function failedStep({ step, steps, instruction, line, exit_code, why }: BuildFailure): string {
   if (step === null) return why
-  return `step ${step} of ${steps} (${instruction}) ${exit_code === null ? `failed: ${why}` : `ended with exit code ${exit_code}`}`
+  return `step ${step} of ${steps} (${instruction})${line ? ` at line ${line}` : ''} ${exit_code === null ? `failed: ${why}` : `ended with exit code ${exit_code}`}`
 }
 
 function fixBuild({ output }: BuildFailure): string {

@@ -2,7 +2,7 @@
 import { FINAL_STATES, STARTABLE_STATES } from '../tables/lifecycles.ts'
 import { AFTER_A_CHANGE, type ErrorRow } from './row.ts'
 
-type WrongState = { id: string; state: string; event: string; name?: string }
+type WrongState = { id: string; state: string; event: string; name?: string; next?: string }
 /** `state`, `reason` and `why` describe the session after the loss, if they are known. */
 type Lost = { id: string; name?: string; state?: string; reason?: string; why?: string | null }
 
@@ -117,7 +117,8 @@ export const SESSIONS_ERRORS = {
 const isFinal = (state: string) => FINAL_STATES.some(final => final === state)
 
 /** How to get from a state to one in which commands work. */
-function fixState({ id, name = id, state }: WrongState): string {
+function fixState({ id, name = id, state, next }: WrongState): string {
+  if (next !== undefined) return next
   if (state === 'paused') return `\`sandglass resume ${name}\``
   if (isStartable(state)) return `\`sandglass start ${name}\``
   if (isFinal(state)) return 'create a new one with `sandglass new`'

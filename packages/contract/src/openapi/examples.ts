@@ -19,6 +19,11 @@ const SESSION = {
   disk_mb: 1024,
   pids_limit: 256,
   network: 'none',
+  policies: [],
+  policy_mode: null,
+  secrets: [],
+  agents: [],
+  warnings: [],
   readonly_rootfs: true,
   runtime: null,
   nested_virt: false,
@@ -65,7 +70,18 @@ const FILE = {
   modified_at: '2030-01-01T12:04:00.000Z',
 }
 
-const SECRET = { name: 'ci-token', created_at: '2030-01-01T12:00:00.000Z', updated_at: '2030-01-01T12:00:00.000Z' }
+const SECRET = {
+  name: 'ci-token',
+  kind: 'masked',
+  env: 'CI_TOKEN',
+  scopes: ['api.example.com'],
+  headers: ['authorization'],
+  query: false,
+  body: false,
+  allow_foreign_credentials: false,
+  created_at: '2030-01-01T12:00:00.000Z',
+  updated_at: '2030-01-01T12:00:00.000Z',
+}
 
 const PAGE = { total: 1, limit: 50, offset: 0, next_cursor: null }
 

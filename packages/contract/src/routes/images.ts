@@ -1,7 +1,7 @@
 // Routes of images.
 import { z } from 'zod'
 import * as images from '../schemas/images.ts'
-import { pulled, type RouteSchemas, stored } from './schemas.ts'
+import { Bytes, pulled, type RouteSchemas, stored } from './schemas.ts'
 
 const imageRef = z.strictObject({ ref: images.ImageRef })
 
@@ -46,5 +46,19 @@ export const IMAGES_ROUTES = {
       'TOO_MANY_WAITING',
       ...pulled,
     ],
+  },
+  hashImage: {
+    summary: 'The content hash that a build of these files would have. The body is that of a build',
+    query: images.HashQuery,
+    headers: images.BuildHeaders,
+    rawBody: 'application/x-tar',
+    reply: images.BuildHash,
+    errors: ['ARCHIVE_UNSAFE', 'FILE_NOT_FOUND', 'BODY_TOO_LARGE', 'IMAGE_NOT_FOUND', 'IMAGE_NOT_ALLOWED', 'IMAGE_TOO_LARGE'],
+  },
+  imageArchive: {
+    summary: 'An image as a tar that importImage, docker load and other tools read: an OCI layout',
+    params: imageRef,
+    reply: Bytes,
+    errors: ['IMAGE_NOT_FOUND'],
   },
 } as const satisfies Record<string, RouteSchemas>

@@ -15,5 +15,12 @@ export const SECRETS_ROUTES = {
     errors: [],
   },
   listSecrets: { summary: 'List the names of secrets', query: secrets.SecretQuery, reply: secrets.SecretList, errors: [] },
+  rotateSecret: {
+    summary: 'Replace the value of a secret; running sessions use it at once',
+    params: secretName,
+    body: secrets.SecretRotation,
+    reply: secrets.Secret,
+    errors: ['SECRET_NOT_FOUND'],
+  },
   deleteSecret: { summary: 'Remove a secret', params: secretName, reply: Ok, errors: ['SECRET_NOT_FOUND'] },
 } as const satisfies Record<string, RouteSchemas>

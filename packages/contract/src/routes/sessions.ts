@@ -4,7 +4,18 @@ import { queryBool, queryInt, SessionRef } from '../schemas/primitives.ts'
 import * as session from '../schemas/session.ts'
 import { Bytes, found, live, pulled, type RouteSchemas, sessionId } from './schemas.ts'
 
-const started = ['START_FAILED', 'BACKEND_UNAVAILABLE', 'LIMIT_UNENFORCEABLE', 'HOST_FULL', 'UNSUPPORTED'] as const
+const started = [
+  'AGENT_INSTALL_FAILED',
+  'EGRESS_UNAVAILABLE',
+  'POLICY_NOT_FOUND',
+  'SECRET_NOT_FOUND',
+  'SECRET_UNSCOPED',
+  'START_FAILED',
+  'BACKEND_UNAVAILABLE',
+  'LIMIT_UNENFORCEABLE',
+  'HOST_FULL',
+  'UNSUPPORTED',
+] as const
 
 export const SESSIONS_ROUTES = {
   createSession: {
@@ -39,6 +50,7 @@ export const SESSIONS_ROUTES = {
   startSession: {
     summary: 'Start a stopped or failed session',
     params: sessionId,
+    body: session.StartRequest.optional(),
     reply: session.Session,
     errors: [...found, 'WRONG_STATE', ...started],
   },

@@ -1,11 +1,11 @@
 // The schema of the configuration. The names of flags and variables are derived from its keys: defaults.cpu_cores is --defaults-cpu-cores and
 // SANDGLASS_DEFAULTS_CPU_CORES.
 import { z } from 'zod'
+import { AGENT_VERSION, AGENTS } from '../tables/agents.ts'
 import { CEILINGS, LIMITS } from '../tables/limits.ts'
 import { SessionName, within } from './primitives.ts'
 import { Network } from './session.ts'
 
-export const AGENTS = ['claude', 'codex', 'opencode'] as const
 export const UNENFORCEABLE = ['cpu', 'memory', 'pids', 'disk'] as const
 
 const Defaults = z.strictObject({
@@ -116,15 +116,67 @@ const Images = z.strictObject({
   build_timeout_seconds: within('build_timeout_seconds')
     .default(LIMITS.build_timeout_seconds.default)
     .describe('maximum duration of a build'),
+  builder: z
+    .enum(['auto', 'session', 'docker'])
+    .default('auto')
+    .describe(
+      'what runs the steps of a build: docker (a Docker engine), session (sandboxes), or auto (the engine if one answers, otherwise sandboxes)',
+    ),
   build_network: z
     .enum(['none', 'default', 'host'])
     .default('default')
-    .describe('network of build steps: none, the default network of the engine, or the network of the host'),
+    .describe(
+      'network of build steps: none; default (the network of the engine, or in a sandbox what build_policies allow); host (the network of the host, only with an engine)',
+    ),
+  build_policies: z
+    .array(z.string().min(1).max(128))
+    .max(LIMITS.policies_per_session.max)
+    .default(['debian', 'npm', 'pypi', 'github', 'crates', 'go'])
+    .describe('policies of build steps that run in a sandbox, unless build_network is none'),
   build_memory_mb: z.int().min(64).max(1_048_576).default(2048).describe('memory of a build step in MiB'),
+  build_disk_mb: within('disk_mb').default(8192).describe('disk of a build step in MiB, for a step that runs in a sandbox'),
   build_cpu_cores: z.number().min(0.1).max(1024).default(2).describe('cpu cores of a build step'),
   max_context_bytes: within('build_context_bytes')
     .default(LIMITS.build_context_bytes.default)
     .describe('highest total size of the files sent for a build'),
+})
+
+const Egress = z.strictObject({
+  ca_files: z
+    .array(z.string().startsWith('/'))
+    .default([])
+    .describe('files with further CA certificates that servers on the network may have'),
+  overrides: z
+    .record(
+      z.string().regex(/^[a-z0-9.-]+(:[0-9]{1,5})?$/, 'is not a host or host:port'),
+      z.string().regex(/^\S+:[0-9]{1,5}$/, 'is not address:port'),
+    )
+    .default({})
+    .describe('addresses to connect to in place of those that DNS has, by host or host:port'),
+  upstream_proxy: z
+    .string()
+    .regex(/^http:\/\/\S+$/, 'must be http://host:port, with user:password@ before the host if needed')
+    .optional()
+    .describe('HTTP proxy through which all traffic of sandboxes leaves; user and password are never shown'),
+  approval_seconds: within('approval_seconds').default(LIMITS.approval_seconds.default),
+  log_bytes: within('network_log_bytes').default(LIMITS.network_log_bytes.default),
+})
+
+const Agents = z.strictObject({
+  registry: z
+    .string()
+    .regex(/^https?:\/\/\S+$/, 'must be an http or https address')
+    .optional()
+    .describe('npm registry that agents are installed from; that of npm when absent'),
+  versions: z
+    .partialRecord(z.enum(AGENTS), z.string().regex(AGENT_VERSION, 'must be a version such as 1.2.3'))
+    .default({})
+    .describe('version of each agent; the one that Sandglass was tested with when absent'),
+})
+
+const Tasks = z.strictObject({
+  max_running: within('tasks_at_once').default(LIMITS.tasks_at_once.default).describe(LIMITS.tasks_at_once.about),
+  retention_seconds: within('task_retention_seconds').default(LIMITS.task_retention_seconds.default),
 })
 
 const Registry = z.strictObject({
@@ -166,6 +218,9 @@ export const Config = z
     overcommit: Overcommit.prefault({}),
     limits: Limits.prefault({}),
     backends: z.strictObject({ oci: Oci.prefault({}), docker: Docker.prefault({}), microvm: Microvm.prefault({}) }).prefault({}),
+    egress: Egress.prefault({}),
+    agents: Agents.prefault({}),
+    tasks: Tasks.prefault({}),
     allow_bridge: z.boolean().default(false).describe('sessions may ask for network bridge, which no policy controls'),
     mount_roots: z
       .array(z.string().startsWith('/'))
@@ -199,10 +254,10 @@ export const Config = z
 export type Config = z.infer<typeof Config>
 
 /** Keys of the specifications that nothing uses yet: accepted, but not shown in help, reference and lists. */
-export const LATER_KEYS = ['default_agent', 'agent_api_keys', 'sprites_token'] as const
+export const LATER_KEYS = ['sprites_token'] as const
 
 /** Keys whose values are secret: shown as *** wherever configuration is printed. */
-export const SECRET_KEYS = ['api_key', 'agent_api_keys', 'sprites_token'] as const
+export const SECRET_KEYS = ['api_key', 'agent_api_keys', 'sprites_token', 'egress.upstream_proxy'] as const
 /** Secret fields in the values of other keys. */
 export const SECRET_FIELDS: readonly string[] = ['password']
 

@@ -78,13 +78,34 @@ export const BuildQuery = z.strictObject({
   overlay: ContextPath.optional().describe(
     'path in the context of a Dockerfile whose instructions are built on top, without a context; several images can share an overlay',
   ),
+  entrypoint: queryBool
+    .optional()
+    .describe(
+      'true: a last layer has an entrypoint that sets IS_SANDBOX=1 and trusts the certificate authority of the sandbox; when absent, builds with an overlay have it',
+    ),
   target: z.string().min(1).max(128).optional().describe('stage to build; the last one when absent'),
   max_age_seconds: queryInt(LIMITS.image_age_seconds.min, LIMITS.image_age_seconds.max)
     .optional()
     .describe('maximum age of a cached result; images.max_image_age_seconds when absent'),
+  builder: z
+    .enum(['auto', 'session', 'docker'])
+    .optional()
+    .describe(
+      'what runs the steps: docker (a Docker engine), session (sandboxes), or auto (the engine if one answers, otherwise sandboxes); images.builder when absent',
+    ),
   no_cache: queryBool.optional().describe('true: build every step, without the cache'),
 })
 export type BuildQuery = z.infer<typeof BuildQuery>
+
+export const HashQuery = BuildQuery.pick({ dockerfile: true, target: true })
+export type HashQuery = z.infer<typeof HashQuery>
+
+export const BuildHash = z.object({
+  hash: z.string().describe('digest of everything that decides the result of the build, in hex'),
+  image_id: z.string().nullable().describe('the image that was built from the same content; null if there is none'),
+  built_at: Timestamp.nullable(),
+})
+export type BuildHash = z.infer<typeof BuildHash>
 
 /** SECURITY: in a header and not in the URL, which proxies write to their logs. */
 export const BUILD_ARGS_HEADER = 'x-build-args'

@@ -1,7 +1,10 @@
 // Sessions: the spec of a new one, and its form in replies.
 import { z } from 'zod'
+import { AGENTS } from '../tables/agents.ts'
 import { REASONS, SESSION_STATES } from '../tables/lifecycles.ts'
 import { LIMITS } from '../tables/limits.ts'
+import { NETWORKS } from '../tables/network.ts'
+import { PolicyMode, PolicyName } from './policies.ts'
 import {
   Env,
   EnvVars,
@@ -16,12 +19,14 @@ import {
   withEnvAlias,
   within,
 } from './primitives.ts'
+import { SecretName } from './secrets.ts'
 
 export const Network = z
-  .enum(['none', 'bridge'])
+  .enum(NETWORKS)
   .describe(
-    'network of the sandbox: none has loopback only; bridge adds an interface on a bridge, on docker and microvm if allow_bridge is set',
+    'network of the sandbox: none has loopback only; allowlist reaches what the policies allow; nat reaches every public host on ports 80 and 443; bridge adds an interface on a bridge, which no policy controls, on docker and microvm if allow_bridge is set',
   )
+export type Network = z.infer<typeof Network>
 export const BackendName = z
   .enum(['auto', 'oci', 'docker', 'microvm'])
   .describe('technology of the sandbox; auto picks the first of oci, docker and microvm that works on this host')
@@ -35,6 +40,8 @@ export const OnExpiry = z
   .describe(
     'action after ttl_seconds without use: end removes the files, stop ends the processes and keeps the files, pause freezes the processes; when absent: end for an ephemeral session, stop for a persistent one',
   )
+
+const Agents = z.array(z.enum(AGENTS)).max(AGENTS.length)
 
 const AbsolutePath = z
   .string()
@@ -57,6 +64,20 @@ export const SessionSpec = withEnvAlias(
     disk_mb: within('disk_mb').optional(),
     pids_limit: within('pids_limit').optional(),
     network: Network.optional(),
+    policies: z
+      .array(PolicyName)
+      .max(LIMITS.policies_per_session.max)
+      .optional()
+      .describe('policy that says what the session may reach, stored or ready-made; implies network allowlist'),
+    policy_mode: PolicyMode.optional().describe('mode of the session, instead of that of its policies'),
+    secrets: z
+      .array(SecretName)
+      .max(LIMITS.secrets_per_session.max)
+      .optional()
+      .describe('secret that the session may use: it sees a surrogate, and the real value is inserted on the way to the host'),
+    agents: Agents.optional().describe(
+      'coding agent whose program the session gets, below /opt/sandglass; its policy and its key come with it',
+    ),
     readonly_rootfs: z
       .boolean()
       .optional()
@@ -132,6 +153,11 @@ export const Session = z.object({
   disk_mb: z.int(),
   pids_limit: z.int(),
   network: Network,
+  policies: z.array(z.string()),
+  policy_mode: PolicyMode.nullable(),
+  secrets: z.array(z.string()).describe('names of the masked secrets'),
+  agents: z.array(z.enum(AGENTS)).describe('coding agents that the session has the programs of'),
+  warnings: z.array(z.string()).describe('what will not work as the session is set up, for people'),
   readonly_rootfs: z.boolean(),
   runtime: z.string().nullable().describe('OCI runtime of the spec; null for the configured one'),
   nested_virt: z.boolean(),
@@ -205,6 +231,17 @@ export const RenewRequest = z.strictObject({
     .optional()
     .describe('new ttl; null: none (persistent sessions only); unchanged when absent'),
 })
+
+export const StartRequest = z
+  .strictObject({
+    network: Network.optional(),
+    policies: z.array(PolicyName).max(LIMITS.policies_per_session.max).optional(),
+    policy_mode: PolicyMode.nullable().optional(),
+    secrets: z.array(SecretName).max(LIMITS.secrets_per_session.max).optional(),
+    agents: Agents.optional(),
+  })
+  .describe('changes for this and later starts; what is absent stays')
+export type StartRequest = z.infer<typeof StartRequest>
 
 export const ResizeRequest = z
   .strictObject({

@@ -1,7 +1,13 @@
 // Files of this machine that the daemon and its clients share: the data folder and the configuration.
 
 /** Files in data_dir that the daemon writes and its clients on the same machine read. */
-export const DATA_FILES = { socket: 'sandglass.sock', apiKey: 'api-key', daemonLog: 'daemon.log', pid: 'lock.pid' } as const
+export const DATA_FILES = {
+  socket: 'sandglass.sock',
+  apiKey: 'api-key',
+  daemonLog: 'daemon.log',
+  egressLog: 'egress.log',
+  pid: 'lock.pid',
+} as const
 
 /** The next step for a configuration file that does not exist. */
 export const makeConfigFile = (path: string): string =>

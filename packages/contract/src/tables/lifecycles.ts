@@ -67,3 +67,13 @@ export const REASONS = [
   'work_done',
 ] as const
 export type Reason = (typeof REASONS)[number]
+
+/** A task that has ended has an outcome. */
+export const TASK_LIFECYCLE = {
+  queued: { start: 'running', end: 'done' },
+  running: { end: 'done' },
+  done: {},
+} as const
+
+export type TaskState = keyof typeof TASK_LIFECYCLE
+export const TASK_STATES = Object.keys(TASK_LIFECYCLE) as [TaskState, ...TaskState[]]

@@ -5,7 +5,8 @@ import { ListQuery, ReadQuery, SearchQuery } from '../schemas/files.ts'
 import { Env, Labels, Path, Size, within } from '../schemas/primitives.ts'
 import { SecretName, SecretSpec } from '../schemas/secrets.ts'
 import { SessionQuery, SessionSpec } from '../schemas/session.ts'
-import { FILE_ROOTS, LIMITS } from './limits.ts'
+import { LIMITS } from './limits.ts'
+import { FILE_ROOTS } from './sandbox.ts'
 
 type Parser = { safeParse(value: unknown): { success: boolean } }
 const takes = (schema: Parser, value: unknown) => schema.safeParse(value).success

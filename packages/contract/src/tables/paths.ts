@@ -53,9 +53,48 @@ export const PATHS = {
   pullImage: { method: 'POST', path: '/v1/images/pull', kind: 'sse' },
   buildImage: { method: 'POST', path: '/v1/images/build', kind: 'sse' },
   importImage: { method: 'POST', path: '/v1/images/import', kind: 'sse' },
+  hashImage: { method: 'POST', path: '/v1/images/hash', kind: 'json' },
+  imageArchive: { method: 'GET', path: '/v1/images/{ref}/archive', kind: 'bytes' },
   putSecret: { method: 'PUT', path: '/v1/secrets/{name}', kind: 'json' },
   listSecrets: { method: 'GET', path: '/v1/secrets', kind: 'json' },
   deleteSecret: { method: 'DELETE', path: '/v1/secrets/{name}', kind: 'json' },
+  rotateSecret: { method: 'POST', path: '/v1/secrets/{name}/rotate', kind: 'json' },
+  putPolicy: { method: 'PUT', path: '/v1/policies/{name}', kind: 'json' },
+  listPolicies: { method: 'GET', path: '/v1/policies', kind: 'json' },
+  getPolicy: { method: 'GET', path: '/v1/policies/{name}', kind: 'json' },
+  deletePolicy: { method: 'DELETE', path: '/v1/policies/{name}', kind: 'json' },
+  checkPolicy: { method: 'POST', path: '/v1/policies/{name}/check', kind: 'json' },
+  setSessionPolicies: { method: 'PUT', path: '/v1/sessions/{id}/policies', kind: 'json' },
+  suggestPolicy: { method: 'GET', path: '/v1/sessions/{id}/network/suggestion', kind: 'json' },
+  networkLog: { method: 'GET', path: '/v1/sessions/{id}/network', kind: 'sse' },
+  networkLogFile: { method: 'GET', path: '/v1/sessions/{id}/network/file', kind: 'bytes' },
+  listApprovals: { method: 'GET', path: '/v1/approvals', kind: 'json' },
+  approvalEvents: { method: 'GET', path: '/v1/approvals/events', kind: 'sse' },
+  allowApproval: { method: 'POST', path: '/v1/approvals/{id}/allow', kind: 'json' },
+  denyApproval: { method: 'POST', path: '/v1/approvals/{id}/deny', kind: 'json' },
+  listAgents: { method: 'GET', path: '/v1/agents', kind: 'json' },
+  installAgent: { method: 'POST', path: '/v1/agents/{agent}/install', kind: 'sse' },
+  deleteAgent: { method: 'DELETE', path: '/v1/agents/{agent}', kind: 'json' },
+  prepareAgent: { method: 'POST', path: '/v1/sessions/{id}/agents/{agent}', kind: 'json' },
+  createUpload: { method: 'POST', path: '/v1/uploads', kind: 'json' },
+  createTask: { method: 'POST', path: '/v1/tasks', kind: 'json' },
+  listTasks: { method: 'GET', path: '/v1/tasks', kind: 'json' },
+  getTask: { method: 'GET', path: '/v1/tasks/{id}', kind: 'json' },
+  taskEvents: { method: 'GET', path: '/v1/tasks/{id}/events', kind: 'sse' },
+  taskResult: { method: 'GET', path: '/v1/tasks/{id}/result', kind: 'json' },
+  taskPatch: { method: 'GET', path: '/v1/tasks/{id}/patch', kind: 'bytes' },
+  taskBundle: { method: 'GET', path: '/v1/tasks/{id}/bundle', kind: 'bytes' },
+  taskStderr: { method: 'GET', path: '/v1/tasks/{id}/stderr', kind: 'bytes' },
+  stopTask: { method: 'POST', path: '/v1/tasks/{id}/stop', kind: 'json' },
+  deleteTask: { method: 'DELETE', path: '/v1/tasks/{id}', kind: 'json' },
+  listContexts: { method: 'GET', path: '/v1/contexts', kind: 'json' },
+  getContext: { method: 'GET', path: '/v1/contexts/{id}', kind: 'json' },
+  contextFile: { method: 'GET', path: '/v1/contexts/{id}/file', kind: 'bytes' },
+  contextState: { method: 'GET', path: '/v1/contexts/{id}/state/{agent}', kind: 'bytes' },
+  contextNetworkLog: { method: 'GET', path: '/v1/contexts/{id}/network', kind: 'bytes' },
+  deleteContext: { method: 'DELETE', path: '/v1/contexts/{id}', kind: 'json' },
+  getCa: { method: 'GET', path: '/v1/ca', kind: 'json' },
+  rotateCa: { method: 'POST', path: '/v1/ca/rotate', kind: 'json' },
   events: { method: 'GET', path: '/v1/events', kind: 'sse' },
   sessionEvents: { method: 'GET', path: '/v1/sessions/{id}/events', kind: 'sse' },
   healthz: { method: 'GET', path: '/healthz', kind: 'json' },
@@ -69,5 +108,8 @@ export const PATHS = {
 
 export type RouteName = keyof typeof PATHS
 
-/** Fields whose keys are the user's own data. The SDK does not convert their case. */
-export const OPAQUE_FIELDS = ['env', 'env_vars', 'labels', 'detail', 'config', 'ports'] as const
+/** Fields whose keys are the user's own data, or an agent's. The SDK does not convert their case. */
+export const OPAQUE_FIELDS = ['env', 'env_vars', 'labels', 'detail', 'config', 'ports', 'input', 'events'] as const
+
+/** Fields whose keys are the user's own names, and whose values are shapes of the contract. */
+export const NAMED_FIELDS = ['mcp'] as const
