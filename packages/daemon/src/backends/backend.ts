@@ -6,6 +6,7 @@
 // cgroups/ and disk/.
 import type { Duplex, Readable } from 'node:stream'
 import type { Unpacked, UnpackLimits } from '../layers/layer-folders.ts'
+import type { ImageBuild, LayerMaker } from './image-builds.ts'
 
 export type LimitKind = 'cpu' | 'memory' | 'pids' | 'disk'
 
@@ -35,6 +36,14 @@ export interface ImageLayer {
   readonly compression: 'none' | 'gzip' | 'zstd'
 }
 
+/** The certificate authority of the egress process, whose certificates the programs of a machine accept. */
+export interface TrustedCa {
+  /** SHA-256 of the certificate's DER, in hex. */
+  readonly fingerprint: string
+  /** In PEM. */
+  readonly certificate: string
+}
+
 /** A folder of the host that the operator's configuration allows sessions to mount. */
 export interface HostMount {
   readonly source: string
@@ -42,11 +51,23 @@ export interface HostMount {
   readonly readonly: boolean
 }
 
+/** A folder of the daemon with programs, which machines see read-only. Its content never changes. */
+export interface MachinePackage {
+  readonly name: string
+  /** SHA-256 in hex: another content has another one. */
+  readonly digest: string
+  readonly folder: string
+  /** Its path in the sandbox: a mount point that every root filesystem has. */
+  readonly target: string
+}
+
 export interface MachineSpec {
   /** The session's id; also the machine's. */
   readonly id: string
   readonly name: string
   readonly image: RootImage
+  /** Added to the certificates that the image trusts; null for a machine without egress, which sees the image unchanged. */
+  readonly trust: TrustedCa | null
   readonly cpuCores: number
   readonly memoryMb: number
   readonly diskMb: number
@@ -56,11 +77,16 @@ export interface MachineSpec {
   readonly runtime: string | null
   /** `none` is loopback only; `bridge` is a network interface, which only docker and microvm support. */
   readonly network: 'none' | 'bridge'
+  /** The egress process carries the connections of the machine to the network. The interface is still loopback only. */
+  readonly egress: boolean
   readonly mounts: readonly HostMount[]
+  readonly packages: readonly MachinePackage[]
   /** Offer hardware virtualisation inside. Requires a virtual machine and a host with KVM. */
   readonly nestedVirt: boolean
   /** The machine must support pause and resume. False accepts a machine that does not. */
   readonly canPause: boolean
+  /** The machine runs a step of an image build: /tmp, /workspace and /home/sandbox are those of the image, and change with it. */
+  readonly isBuild?: boolean
   /** The session outlives its machine. A backend may give weaker durability to a session that does not. */
   readonly persist: boolean
   /** Environment of every shell and process. SECURITY: values may be secret; they never reach argv, a log or a world-readable file. */
@@ -68,6 +94,9 @@ export interface MachineSpec {
   /** Limits that the operator accepts without enforcement. Any other limit that this host cannot enforce makes start fail. */
   readonly allowUnenforced: readonly LimitKind[]
 }
+
+/** What the root filesystem of a machine is made from. */
+export type MachineRoot = Pick<MachineSpec, 'image' | 'trust' | 'isBuild'> & { readonly packages?: MachineSpec['packages'] }
 
 /** The limits that can change while a machine runs. */
 export type MachineLimits = Pick<MachineSpec, 'cpuCores' | 'memoryMb' | 'pidsLimit'>
@@ -139,33 +168,6 @@ export interface DiskSpace {
   readonly promised: ReadonlyMap<string, number>
 }
 
-/** A Dockerfile with its build context and options. */
-export interface ImageBuild {
-  /** For messages. */
-  readonly name: string
-  /** The images that FROM and COPY --from refer to. SECURITY: the builder resolves no other image. */
-  readonly bases: readonly LayeredImage[]
-  /** The text of the Dockerfile with the bases replaced by these names, in their order. */
-  dockerfile(names: readonly string[]): string
-  /** Tar file with the context. Its first `bytes` bytes are everything but the end-of-archive marker. Null for a build without files. */
-  readonly context: { readonly path: string; readonly bytes: number } | null
-  /** Text of the .dockerignore of the context. */
-  readonly dockerignore: string | undefined
-  readonly buildArgs: Readonly<Record<string, string>>
-  readonly network: 'none' | 'default' | 'host'
-  /** Limits of each step. */
-  readonly memoryMb: number
-  readonly cpuCores: number
-  /** Cached steps up to this age may be reused; null reuses none. */
-  readonly maxCacheAgeMs: number | null
-  /** Whether later builds may reuse the steps of this one. */
-  readonly keepsCache: boolean
-  /** Called when a step begins, and again with `cached` if it is taken from the cache. */
-  readonly onStep: (step: { step: number; steps: number; instruction: string; cached: boolean }) => void
-  /** Called with whole lines. */
-  readonly onOutput: (text: string) => void
-}
-
 /** One per technology, opened once by the daemon. Methods marked `?` are absent where the technology does not have the feature. */
 export interface Backend {
   readonly name: string
@@ -184,10 +186,10 @@ export interface Backend {
   /** Called by `doctor`. Absent where a session cannot choose a runtime. */
   runtimes?(): Promise<readonly RuntimeReport[]>
   /**
-   * Makes an image ready to start from. Called by create and start before the machine is started; returns quickly when it is ready already.
+   * Makes a root filesystem ready to start from. Called by create and start before the machine is started; returns quickly when it is ready already.
    * `report` is called with a line for each slow step. A failure or abort leaves no partial image that a later call would use.
    */
-  prepare(image: RootImage, signal: AbortSignal, report?: (step: string) => void): Promise<void>
+  prepare(root: MachineRoot, signal: AbortSignal, report?: (step: string) => void): Promise<void>
   /**
    * Unpacks a layer while a pull downloads it, so that prepare finds it unpacked. `image` is for messages. The tar stream fails instead of
    * ending when its content does not match the diff id; nothing of the layer is kept then. Absent where images are made from their blobs.
@@ -195,14 +197,17 @@ export interface Backend {
   receiveLayer?(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked>
   /**
    * Removes everything derived from images other than `kept`. Called when images are removed and when the daemon starts. `arriving` are digests
-   * of layers that a pull or import is about to use. Absent where nothing is derived from images.
+   * of layers that a pull or import is about to use. `trust` is the certificate authority of this daemon: what was made for another one is removed
+   * too; without it, everything derived from `kept` stays. Absent where nothing is derived from images.
    */
-  pruneImages?(kept: readonly LayeredImage[], arriving: ReadonlySet<string>): Promise<void>
+  pruneImages?(kept: readonly LayeredImage[], arriving: ReadonlySet<string>, trust?: TrustedCa): Promise<void>
   /**
    * Builds an image and passes it to `take` in the format of `docker save`. Called by image builds. After a failure or abort no step of the build
    * runs any more; IMAGE_BUILD_FAILED names the step. Absent where nothing can build.
    */
   buildImage?<T>(build: ImageBuild, take: (archive: Readable) => Promise<T>, signal: AbortSignal): Promise<T>
+  /** Present where builds without an engine can run. */
+  readonly layers?: LayerMaker
   /**
    * Starts a machine, with its existing disk if it ran before. Called by create and start, once at a time per id. Resolves when the runner listens
    * and the limits have been read back. A failure or abort removes everything of this attempt, except a disk that existed before and the boot
@@ -226,6 +231,21 @@ export interface Backend {
   close?(): Promise<void>
 }
 
+/**
+ * How the egress process reaches the runner of a machine: it dials a socket for each connection, it has one carrier for all of them, or the daemon
+ * relays a stream of type `egress` of its own link. Paths are those of the daemon; machine/egress-endpoint.ts says how the egress process uses them.
+ */
+export type EgressEndpoint =
+  | { readonly kind: 'socket'; readonly path: string }
+  | { readonly kind: 'carrier'; readonly path: string }
+  | { readonly kind: 'relay' }
+
+export interface MachineEgress {
+  /** The secret for the hello on the endpoint. SECURITY: it permits the requests of the egress process and nothing else. */
+  readonly token: string
+  readonly endpoint: EgressEndpoint
+}
+
 /** One running machine. It stays valid after the machine has exited; calls then fail or report that it is gone. */
 export interface Machine {
   readonly id: string
@@ -233,6 +253,8 @@ export interface Machine {
   readonly containerId: string
   /** The secret that the daemon sends to the runner in its hello. */
   readonly token: string
+  /** Null for a machine that was started without egress. */
+  readonly egress: MachineEgress | null
   /** Limits that this host does not enforce for the machine, with the operator's consent. */
   readonly unenforced: readonly LimitKind[]
   /** True where dialling is slow: one dialled connection carries all streams, and a later one replaces it. */

@@ -12,6 +12,8 @@ export const DOCKER: Readonly<Record<string, string>> = {
   'changes to a writable root are visible only in their own machine': NOBODY_ROOT,
   'root cannot move or replace the mount points of a writable root': NOBODY_ROOT,
   'changes to a writable image stay in their own session and survive a restart': NOBODY_ROOT,
+  'a connection through the egress endpoint outlives the daemon':
+    'the daemon relays: connections through the egress process end when the daemon restarts',
   'a machine that opens as many terminals as it can leaves enough for others': 'the engine mounts /dev/pts without a limit',
   'a machine that creates as many timers as it can leaves enough for others': ONE_USER,
   'a machine that creates as many inotify instances as it can leaves enough for others': ONE_USER,
@@ -31,6 +33,7 @@ export const MICROVM: Readonly<Record<string, string>> = {
   [RESIZE_PROCESSES]: FIXED,
   'an npm package with a native addon loads': EMULATED,
   'headless Chromium runs the script of a page': EMULATED,
+  'headless Chromium trusts the certificate authority': EMULATED,
 }
 
 export const RUNSC: Readonly<Record<string, string>> = {

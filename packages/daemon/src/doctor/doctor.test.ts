@@ -6,6 +6,7 @@ import type { Backend, Probe } from '../backends/backend.ts'
 import { CONFIG_KEYS } from '../config/keys.ts'
 import { loadConfig } from '../config/load.ts'
 import { plainChild, temporaryFolder } from '../testing/daemon.fixture.ts'
+import { egressDaemonFixture } from '../testing/egress-daemon.fixture.ts'
 import { runChecks } from './doctor.ts'
 
 async function limitsOf(changes: Partial<Probe>) {
@@ -73,4 +74,21 @@ it('a launcher that is missing beside the runner fails, with the command that br
     fix: 'tools/dev setup',
   })
   expect(checks).toContainEqual({ name: 'runner', status: 'ok', detail: runner.path, fix: null })
+})
+
+it('doctor has a line about the egress process while one runs', async () => {
+  const { daemon } = await egressDaemonFixture()
+  const flags = { 'data-dir': [daemon.dataDir] }
+  const loaded = loadConfig({ flags, env: {}, home: daemon.dataDir, userId: process.getuid?.() ?? 0 })
+  const egress = async () => {
+    const { checks } = await runChecks({ loaded, backends: [], runner: { path: '/bin/true', fix: '' } })
+    return checks.filter(check => check.name === 'egress')
+  }
+  expect(await egress()).toEqual([])
+  await daemon.create({ network: 'allowlist', policy_mode: 'observe' })
+  expect(await egress()).toEqual([
+    { name: 'egress', status: 'ok', detail: expect.stringMatching(/^pid \d+, sessions: 1$/), fix: null },
+  ])
+  process.kill((await daemon.context.egress.supervisor.ensure()).hello.pid, 'SIGSTOP')
+  expect(await egress()).toMatchObject([{ status: 'weaker', detail: expect.stringContaining('it does not answer') }])
 })

@@ -10,6 +10,7 @@ import { NO_CGROUP } from '../backends/machine/refusals.ts'
 import { allowedUnenforced } from '../config/allowed-unenforced.ts'
 import { CONFIG_KEYS } from '../config/keys.ts'
 import type { Loaded, Origin } from '../config/load.ts'
+import { checkEgress } from '../egress/check.ts'
 import type { RunnerBinary } from '../runner-binary.ts'
 
 /** `missing` is a failed check of one backend while another backend works. */
@@ -26,6 +27,7 @@ export async function runChecks({ loaded, backends, runner }: DoctorOptions): Pr
     checkProgram('runner', runner),
     checkProgram('launcher', { ...runner, path: launcherBeside(runner.path) }),
     checkDataDir(loaded.dataDir),
+    ...(await checkEgressProcess(loaded.dataDir)),
     ...checkCredentials(loaded),
     ...backendChecks
       .flat()
@@ -76,6 +78,14 @@ function checkDataDir(path: string): Check {
     detail: writable ? path : `${nearest} is not writable`,
     fix: writable ? null : 'set data_dir to a folder you own',
   }
+}
+
+/** The daemon replaces a process that does not answer, so this is never a reason for `failed`. */
+async function checkEgressProcess(dataDir: string): Promise<Check[]> {
+  const report = await checkEgress(dataDir)
+  if (report === null) return []
+  const fix = report.ok ? null : 'the next session with a policy starts another one; egress.log in the data folder says more'
+  return [{ name: 'egress', status: report.ok ? 'ok' : 'weaker', detail: report.detail, fix }]
 }
 
 function isAccessible(path: string, mode: number): boolean {

@@ -5,9 +5,11 @@ import type { WebSocket } from 'ws'
 import type { Logger } from '../log.ts'
 import type { SessionContext } from '../sessions/context.ts'
 import type { PagedReply } from '../sessions/pages.ts'
+import type { TaskContext } from '../tasks/context.ts'
 
 export type Api = {
   readonly context: SessionContext
+  readonly tasks: TaskContext
   readonly apiKey: string
   readonly version: string
 }

@@ -31,8 +31,8 @@ export function createApp(api: Api, upgrades: Upgrades): FastifyInstance {
     logger: false,
     genReqId: requestIds(),
     bodyLimit: LIMITS.request_body_bytes.max,
-    // The reference of an image, with every character escaped.
-    routerOptions: { maxParamLength: 3 * LIMITS.image_reference.max },
+    // The longest are the reference of an image and the id of a context, with every byte escaped.
+    routerOptions: { maxParamLength: Math.max(3 * LIMITS.image_reference.max, 12 * LIMITS.context_id.max) },
     frameworkErrors: (error, request, response) => refusePath(error, request, response as FastifyReply),
   })
   const checkAccess = createAccessCheck(api)

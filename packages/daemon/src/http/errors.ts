@@ -1,9 +1,9 @@
 // Every failure of a request becomes an error of the contract's table here.
 import { LIMITS, SandglassError, unitOf } from '@sandglass/contract'
+import type { ReadTimeout } from '@sandglass/runner-link/backpressure'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ZodError } from 'zod'
 import { isDiskFull } from '../data-dir/reserved-space.ts'
-import type { ReadTimeout } from '../lib/backpressure.ts'
 import type { Logger } from '../log.ts'
 
 const LINGER_MS = 5000

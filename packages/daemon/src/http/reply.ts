@@ -1,7 +1,7 @@
 // Sends the result of a handler in the form of its route's kind: JSON, events or bytes.
 import { ROUTES, type Route, type RouteName } from '@sandglass/contract'
+import { writeDrained } from '@sandglass/runner-link/backpressure'
 import type { FastifyReply } from 'fastify'
-import { writeDrained } from '../lib/backpressure.ts'
 import { explainLoss } from '../sessions/lifecycle/explain-loss.ts'
 import { PagedReply } from '../sessions/pages.ts'
 import type { Api, BytesReply, Call, Handlers, SseEvent } from './api.ts'

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { LIMITS } from '@sandglass/contract'
 import Database from 'better-sqlite3'
 import { describe, expect, it } from 'vitest'
-import { credential, revealSecret } from '../secrets/stored.ts'
-import { downgradeSessions } from '../store/old-schema.fixture.ts'
+import { revealSecret } from '../secrets/stored.ts'
+import { downgradeSessions } from '../store/schema/old-schema.fixture.ts'
 import { daemonFixture, type TestDaemon, temporaryFolder } from '../testing/daemon.fixture.ts'
 import { endDaemon, spawnDaemon } from '../testing/daemon-process.fixture.ts'
 
@@ -29,17 +29,26 @@ describe('a secret', () => {
   it('is stored, listed by name and removed, and no reply has its value', async () => {
     const daemon = await daemonFixture({ now: () => 1_800_000_000_000 })
     const at = '2027-01-15T08:00:00.000Z'
-    const kept = await put(daemon, 'agent.claude')
-    expect([kept.status, kept.body]).toEqual([200, { name: 'agent.claude', created_at: at, updated_at: at }])
+    const kept = await put(daemon, 'some.key')
+    const unscoped = {
+      kind: 'masked',
+      env: null,
+      scopes: [],
+      headers: [],
+      query: false,
+      body: false,
+      allow_foreign_credentials: false,
+    }
+    expect([kept.status, kept.body]).toEqual([200, { name: 'some.key', ...unscoped, created_at: at, updated_at: at }])
     await put(daemon, 'OTHER_KEY')
     const listed = await daemon.call('GET', '/v1/secrets')
     expect(listed.body).toMatchObject({ total: 2, limit: 50, offset: 0, next_cursor: null })
-    expect(await names(daemon)).toEqual(['OTHER_KEY', 'agent.claude'])
+    expect(await names(daemon)).toEqual(['OTHER_KEY', 'some.key'])
     expect(kept.text + listed.text).not.toContain(VALUE)
-    expect(await revealSecret(daemon.context, 'agent.claude')).toBe(VALUE)
-    expect((await daemon.call('DELETE', '/v1/secrets/agent.claude')).body).toEqual({ ok: true })
-    expect((await daemon.call('DELETE', '/v1/secrets/agent.claude')).body).toMatchObject({ error: { code: 'SECRET_NOT_FOUND' } })
-    expect(await revealSecret(daemon.context, 'agent.claude')).toBeUndefined()
+    expect(await revealSecret(daemon.context, 'some.key')).toBe(VALUE)
+    expect((await daemon.call('DELETE', '/v1/secrets/some.key')).body).toEqual({ ok: true })
+    expect((await daemon.call('DELETE', '/v1/secrets/some.key')).body).toMatchObject({ error: { code: 'SECRET_NOT_FOUND' } })
+    expect(await revealSecret(daemon.context, 'some.key')).toBeUndefined()
     expect((await daemon.call('GET', '/v1/secrets/OTHER_KEY')).status).toBe(404)
   })
 
@@ -53,6 +62,37 @@ describe('a secret', () => {
       updated_at: '1970-01-01T00:01:01.000Z',
     })
     expect(await revealSecret(daemon.context, 'a')).toBe('new')
+  })
+
+  it('has settings, those of a preset where none are given, which stay when the value is rotated', async () => {
+    const daemon = await daemonFixture()
+    const spec = { value: VALUE, preset: 'github', scopes: ['GHE.example.com/api/*'] }
+    const stored = await daemon.call('PUT', '/v1/secrets/gh', spec)
+    const settings = { kind: 'masked', env: 'GITHUB_TOKEN', scopes: ['ghe.example.com/api/*'], headers: ['authorization'] }
+    expect(stored.body).toMatchObject(settings)
+    const rotated = await daemon.call('POST', '/v1/secrets/gh/rotate', { value: 'another-token-1' })
+    expect(rotated.body).toMatchObject(settings)
+    expect(await revealSecret(daemon.context, 'gh')).toBe('another-token-1')
+    expect(stored.text + rotated.text + (await daemon.call('GET', '/v1/secrets')).text).not.toMatch(`${VALUE}|another-token-1`)
+    expect((await daemon.call('POST', '/v1/secrets/none/rotate', { value: 'x' })).body).toMatchObject({
+      error: { code: 'SECRET_NOT_FOUND' },
+    })
+    await put(daemon, 'gh')
+    expect((await daemon.call('GET', '/v1/secrets')).body).toMatchObject({ items: [{ name: 'gh', scopes: [] }] })
+  })
+
+  it('of kind aws has to be a JSON object, also when it is rotated, and no error quotes it', async () => {
+    const daemon = await daemonFixture()
+    const keys = JSON.stringify({ access_key_id: 'AKIA0123456789ABCDEF', secret_access_key: VALUE })
+    for (const value of [VALUE, `{"secret_access_key":"${VALUE}"}`]) {
+      const refused = await daemon.call('PUT', '/v1/secrets/aws', { value, preset: 'aws' })
+      expect(refused).toMatchObject({ status: 400, body: { error: { code: 'INVALID_REQUEST' } } })
+      expect(refused.text + JSON.stringify(daemon.logged)).not.toContain(VALUE)
+    }
+    expect((await daemon.call('PUT', '/v1/secrets/aws', { value: keys, preset: 'aws' })).body).toMatchObject({ kind: 'aws' })
+    const refused = await daemon.call('POST', '/v1/secrets/aws/rotate', { value: VALUE })
+    expect([refused.status, refused.text.includes(VALUE)]).toEqual([400, false])
+    expect(await revealSecret(daemon.context, 'aws')).toBe(keys)
   })
 
   it('is found by paging through the list', async () => {
@@ -147,14 +187,29 @@ describe('a row of a secret', () => {
   })
 })
 
-describe('a credential', () => {
-  it('is the secret of its name, unless the configuration has it', async () => {
-    const daemon = await daemonFixture({ flags: { 'agent-api-keys-codex': ['from-the-file'] } })
-    for (const name of ['agent.claude', 'agent.codex', 'sprites_token']) await put(daemon, name, `kept ${name}`)
-    expect(await credential(daemon.context, 'agent_api_keys.claude')).toBe('kept agent.claude')
-    expect(await credential(daemon.context, 'agent_api_keys.codex')).toBe('from-the-file')
-    expect(await credential(daemon.context, 'agent_api_keys.opencode')).toBeUndefined()
-    expect(await credential(daemon.context, 'sprites_token')).toBe('kept sprites_token')
+describe('the key of an agent', () => {
+  it('in the configuration becomes the secret of the agent, wins over the one that is there, and is written once', async () => {
+    const dataDir = await temporaryFolder()
+    const before = await daemonFixture({ dataDir })
+    await put(before, 'agent.codex', 'an older value')
+    await before.close()
+    const flags = { 'agent-api-keys-codex': ['from-the-file'] }
+    const daemon = await daemonFixture({ dataDir, flags })
+    expect(await revealSecret(daemon.context, 'agent.codex')).toBe('from-the-file')
+    const { body: listed } = await daemon.call('GET', '/v1/secrets')
+    expect(listed).toMatchObject({ items: [{ name: 'agent.codex', env: 'OPENAI_API_KEY', scopes: ['api.openai.com'] }] })
+    expect(JSON.stringify(daemon.logged)).not.toContain('from-the-file')
+    await daemon.close()
+    const again = await daemonFixture({ dataDir, flags })
+    expect((await again.call('GET', '/v1/secrets')).body).toEqual(listed)
+  })
+
+  it('needs no settings: its name tells where it may go', async () => {
+    const daemon = await daemonFixture()
+    await daemon.call('PUT', '/v1/secrets/agent.claude.subscription', { value: 'sk-ant-oat01-abcdefgh' })
+    expect((await daemon.call('GET', '/v1/secrets')).body).toMatchObject({
+      items: [{ env: 'CLAUDE_CODE_OAUTH_TOKEN', scopes: ['api.anthropic.com'], headers: ['authorization'] }],
+    })
   })
 })
 

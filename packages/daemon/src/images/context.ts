@@ -3,7 +3,7 @@
 import { mkdir, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config, Image } from '@sandglass/contract'
-import type { Backend } from '../backends/backend.ts'
+import type { Backend, LayeredImage, TrustedCa } from '../backends/backend.ts'
 import { diskPolicy, reservedBytes } from '../data-dir/disk-policy.ts'
 import { KeyedMutex } from '../lib/keyed-mutex.ts'
 import { Semaphore } from '../lib/semaphore.ts'
@@ -12,6 +12,7 @@ import type { Logger } from '../log.ts'
 import type { Store } from '../store/open.ts'
 import type { Built } from './build/build-layer.ts'
 import type { BuildLog } from './build/build-log.ts'
+import type { BuildMachines } from './build/session/build-machine.ts'
 import type { Progress } from './pull/progress.ts'
 import { Blobs } from './store/blobs.ts'
 import { prune } from './store/prune.ts'
@@ -21,6 +22,10 @@ export type ImageContext = {
   readonly store: Store
   readonly backends: ReadonlyMap<string, Backend>
   readonly images: ImageState
+  /** Sandboxes for builds without a Docker engine. */
+  readonly buildMachines?: BuildMachines
+  /** The certificate authority for starts; undefined while there is none. */
+  readonly trusted?: () => Promise<TrustedCa | undefined>
   readonly log: Logger
   readonly now: () => number
 }
@@ -30,6 +35,8 @@ export type ImageState = {
   /** Folder for uploads: archives and build contexts. */
   readonly importDir: string
   readonly pins: Pins
+  /** Images of builds that run, which are not in the store: what backends made of them is not pruned. */
+  readonly building: Set<LayeredImage>
   /** Running pulls, by image name. */
   readonly pulls: SingleFlight<Image, Progress>
   /** Held per digest while a layer is written. */
@@ -50,6 +57,7 @@ export function imageState(dataDir: string): ImageState {
     blobs: new Blobs(join(dir, 'blobs')),
     importDir: join(dir, 'import'),
     pins: new Pins(),
+    building: new Set(),
     pulls: new SingleFlight(),
     layerMutex: new KeyedMutex(),
     pruning: Promise.resolve(),

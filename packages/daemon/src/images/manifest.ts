@@ -3,6 +3,14 @@ import { createHash } from 'node:crypto'
 import { LIMITS, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
 
+export const MANIFEST_TYPE = 'application/vnd.oci.image.manifest.v1+json'
+export const CONFIG_TYPE = 'application/vnd.oci.image.config.v1+json'
+/** Of a layer without compression. */
+export const LAYER_TYPE = 'application/vnd.oci.image.layer.v1.tar'
+/** Annotations in the index.json of a layout: containerd reads the full name, other tools the tag. */
+export const FULL_NAME = 'io.containerd.image.name'
+export const REF_NAME = 'org.opencontainers.image.ref.name'
+
 const Digest = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'is not a sha256 digest')
 
 const Descriptor = z.object({

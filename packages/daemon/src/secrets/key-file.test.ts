@@ -13,7 +13,7 @@ async function folderFixture(): Promise<{ path: string; store: Store; open: () =
   onTestFinished(() => store.destroy())
   return { path, store, open: () => openSecretKey(path, store, 'x.db') }
 }
-const put = (store: Store, secretKey: Buffer) => putSecret({ store, secretKey, now: () => 1000 }, 'a', 'hush')
+const put = (store: Store, secretKey: Buffer) => putSecret({ store, secretKey, now: () => 1000 }, 'a', { value: 'hush' })
 
 describe('the key file', () => {
   it('is created once, has 32 bytes, and only its owner can read it', async () => {

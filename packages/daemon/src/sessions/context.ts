@@ -1,9 +1,13 @@
 // sessions/ holds the verbs of a session. lifecycle/ changes its state, placement/ decides where and with what it starts, lease/ ends it when
-// it is not used, limits/ watches and changes its limits, inside/ does what the runner in the sandbox is asked for.
+// it is not used, limits/ watches and changes its limits, network/ tells the egress process about it, inside/ does what the runner in the sandbox
+// is asked for.
 // This is what every verb works with; daemon.ts builds it once and passes it down.
 import type { Config } from '@sandglass/contract'
-import type { Backend } from '../backends/backend.ts'
+import type { AgentState } from '../agents/packages/context.ts'
+import type { HeldWriter } from '../approvals/held.ts'
+import type { Backend, TrustedCa } from '../backends/backend.ts'
 import type { ReservedSpace } from '../data-dir/reserved-space.ts'
+import type { EgressState } from '../egress/context.ts'
 import type { ImageState } from '../images/context.ts'
 import type { KeyedMutex } from '../lib/keyed-mutex.ts'
 import type { Periodic } from '../lib/periodic.ts'
@@ -23,6 +27,7 @@ export type SessionContext = {
   readonly backends: ReadonlyMap<string, Backend>
   readonly dataDir: string
   readonly images: ImageState
+  readonly agents: AgentState
   /** Encrypts environments and secrets in the store. */
   readonly secretKey: Buffer
   readonly live: LiveSessions
@@ -32,6 +37,13 @@ export type SessionContext = {
   /** By session id. Whoever changes the state of a session holds its mutex. */
   readonly mutex: KeyedMutex
   readonly changes: Changes
+  /** Stores held requests. */
+  readonly held: HeldWriter
+  /** Announces changes of approvals. */
+  readonly approvalChanges: Changes
+  readonly egress: EgressState
+  /** The certificate authority for starts; undefined while there is none. */
+  readonly trusted: () => Promise<TrustedCa | undefined>
   /** Starts under way, by session id; a terminate aborts them. */
   readonly starting: Map<string, AbortController>
   readonly preparations: Preparations

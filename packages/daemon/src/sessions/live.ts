@@ -1,7 +1,7 @@
 // The sessions whose machine is up, in memory: a command finds its machine without a query to the store. Also how any session is looked up.
 import { SandglassError } from '@sandglass/contract'
+import type { RunnerLink } from '@sandglass/runner-link/link'
 import type { Machine } from '../backends/backend.ts'
-import type { RunnerLink } from '../runner-link/link.ts'
 import type { SessionContext } from './context.ts'
 import type { LimitBaseline } from './limits/limit-hits.ts'
 import { findRecord, type SessionRecord } from './session-record.ts'
@@ -53,7 +53,11 @@ export async function runningSession(context: SessionContext, ref: string, verb:
 
 /** GET /v1/sessions/{id}: by id or name, ended sessions included. Of a live one the lease is current, not as last written. */
 export async function getSession(context: SessionContext, ref: string): Promise<SessionRecord> {
-  const record = context.live.get(ref)?.record ?? (await findRecord(context.store, ref))
+  const record = await findSession(context, ref)
   if (!record) throw new SandglassError('SESSION_NOT_FOUND', { id: ref })
   return record
+}
+
+export async function findSession(context: SessionContext, ref: string): Promise<SessionRecord | undefined> {
+  return context.live.get(ref)?.record ?? (await findRecord(context.store, ref))
 }

@@ -1,13 +1,15 @@
 // A session as the daemon works with it, and the one place that converts it from and to its row in the store.
 // Field names are those of the API; times are milliseconds since the epoch. What the row holds as JSON text or as 0 and 1 is parsed here.
-import { FINAL_STATES, type LimitHit, SESSION_ID, type SessionState } from '@sandglass/contract'
+import { type AgentName, FINAL_STATES, type LimitHit, SESSION_ID, type SessionState } from '@sandglass/contract'
 import type { HostMount, LimitKind } from '../backends/backend.ts'
+import type { GivenSecret } from '../secrets/session-secrets.ts'
 import type { Page } from '../store/cursor.ts'
 import type { PendingRequest } from '../store/idempotency.ts'
 import * as listRows from '../store/list.ts'
 import type { Store } from '../store/open.ts'
 import * as rows from '../store/sessions.ts'
 import { DEFAULT_TENANT, type SessionRow } from '../store/tables.ts'
+import type { AgentVersion } from './lifecycle/prepare-agents.ts'
 
 type Parsed = {
   /** The limit that ended the session. */
@@ -19,6 +21,11 @@ type Parsed = {
   mounts: readonly HostMount[]
   unenforced: readonly LimitKind[]
   env_names: readonly string[]
+  policies: readonly string[]
+  secrets: readonly GivenSecret[]
+  agents: readonly AgentName[]
+  agent_packages: readonly AgentVersion[]
+  warnings: readonly string[]
   labels: Readonly<Record<string, string>>
 }
 
@@ -29,7 +36,19 @@ export type SessionRecord = Omit<SessionRow, keyof Parsed | Derived> & Parsed
 
 export type ResizableLimits = Pick<SessionRow, 'cpu_cores' | 'memory_mb' | 'pids_limit'>
 
-const JSON_COLUMNS = ['limit_hit', 'resizing', 'mounts', 'unenforced', 'env_names', 'labels'] as const
+const JSON_COLUMNS = [
+  'limit_hit',
+  'resizing',
+  'mounts',
+  'unenforced',
+  'env_names',
+  'policies',
+  'secrets',
+  'agents',
+  'agent_packages',
+  'warnings',
+  'labels',
+] as const
 const FLAG_COLUMNS = ['readonly_rootfs', 'nested_virt'] as const
 
 export function fromRow({ tenant: _, live_name: __, is_final: ___, ...row }: SessionRow): SessionRecord {

@@ -28,6 +28,11 @@ export function showSession(record: SessionRecord): Session {
     disk_mb: record.disk_mb,
     pids_limit: record.pids_limit,
     network: record.network,
+    policies: [...record.policies],
+    policy_mode: record.policy_mode,
+    secrets: record.secrets.map(({ name }) => name),
+    agents: [...record.agents],
+    warnings: [...record.warnings],
     readonly_rootfs: record.readonly_rootfs,
     runtime: record.runtime,
     nested_virt: record.nested_virt,
@@ -56,8 +61,8 @@ function registryFields(
 ): Pick<Session, 'timeout' | 'agent' | 'prompt' | 'project_path' | 'ports' | 'config'> {
   return {
     timeout: record.timeout_sec,
-    agent: null,
-    prompt: null,
+    agent: record.agent,
+    prompt: record.prompt,
     project_path: null,
     ports: null,
     config: {

@@ -25,6 +25,16 @@ export function olderThan(cursor: string): RawBuilder<boolean> {
   return sql<boolean>`(created_at <= ${createdAt} and (created_at < ${createdAt} or id < ${id}))`
 }
 
+/** For lists of contexts: last used first. */
+export const usedCursor = ({ updated_at, folder }: { updated_at: number; folder: string }): string =>
+  encode(`${updated_at}.${folder}`)
+
+export function usedBefore(cursor: string): RawBuilder<boolean> {
+  const [, digits, folder] = decode(cursor, /^(\d{1,15})\.([a-f0-9]{1,64})$/)
+  const updatedAt = Number(digits)
+  return sql<boolean>`(updated_at <= ${updatedAt} and (updated_at < ${updatedAt} or folder < ${folder}))`
+}
+
 /** For lists that are ordered by name. */
 export const nameCursor = ({ name }: { name: string }): string => encode(name)
 export const nameOf = (cursor: string): string => decode(cursor, /^.{1,128}$/)[0]

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { newId } from '@sandglass/contract'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from '../testing/daemon.fixture.ts'
-import { mariadbFixture } from './mariadb.fixture.ts'
+import { mariadbFixture } from './engines/mariadb.fixture.ts'
 import { openStore, type Store, type StoreLocation } from './open.ts'
 import { DEFAULT_TENANT, type SessionRow } from './tables.ts'
 
@@ -53,6 +53,15 @@ export function sessionRow(changes: Partial<SessionRow> = {}): SessionRow {
     disk_mb: 1024,
     pids_limit: 256,
     network: 'none',
+    policies: '[]',
+    policy_mode: null,
+    secrets: '[]',
+    agents: '[]',
+    agent_packages: '[]',
+    agent: null,
+    prompt: null,
+    ca_fingerprint: null,
+    warnings: '[]',
     readonly_rootfs: 1,
     unenforced: '[]',
     env_names: '[]',

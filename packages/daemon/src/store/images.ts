@@ -63,7 +63,7 @@ export async function listImages(
   db: Store,
   page: Page,
 ): Promise<{ rows: NamedImage[]; total: number; nextCursor: string | null }> {
-  let query = images(db).orderBy('created_at', 'desc').orderBy('id', 'desc')
+  let query = images(db).where('source', '!=', 'step').orderBy('created_at', 'desc').orderBy('id', 'desc')
   if (page.cursor !== undefined) query = query.where(olderThan(page.cursor))
   const found = await query
     .limit(page.limit + 1)
@@ -73,6 +73,7 @@ export async function listImages(
     .selectFrom('images')
     .select(eb => eb.fn.countAll<number>().as('n'))
     .where('tenant', '=', DEFAULT_TENANT)
+    .where('source', '!=', 'step')
     .executeTakeFirstOrThrow()
   const { rows, nextCursor } = cutPage(found, page.limit, dateCursor)
   const named = await Promise.all(rows.map(async row => ({ ...row, references: await referencesOf(db, row.id) })))
@@ -95,14 +96,15 @@ export async function recordBuild(db: Store, row: ImageBuildRow): Promise<void> 
     .execute()
 }
 
-/** Ids of built images without a reference, newest first. */
-export async function namelessBuilds(db: Store, since: number, limit: number): Promise<string[]> {
+/** Ids of built images or of steps without a reference, newest first. */
+export async function namelessBuilds(db: Store, since: number, limit: number, source: 'build' | 'step'): Promise<string[]> {
   const rows = await db
     .selectFrom('image_builds')
     .select('image_id')
     .where('tenant', '=', DEFAULT_TENANT)
     .where('built_at', '>', since)
     .where('image_id', 'not in', imageReferences(db).select('image_id'))
+    .where('image_id', 'in', images(db).clearSelect().select('id').where('source', '=', source))
     .orderBy('built_at', 'desc')
     .limit(limit)
     .execute()

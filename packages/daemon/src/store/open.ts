@@ -1,9 +1,9 @@
 // The store: rows in SQLite or MariaDB, with one schema and one set of queries. Every other file in this folder has the queries of one table.
 import { Kysely, type Transaction } from 'kysely'
-import type { Engine } from './engine.ts'
-import type { MariadbLocation } from './mariadb.ts'
-import { migrate } from './migrations.ts'
-import { openSqlite } from './sqlite.ts'
+import type { Engine } from './engines/engine.ts'
+import type { MariadbLocation } from './engines/mariadb.ts'
+import { openSqlite } from './engines/sqlite.ts'
+import { migrate } from './schema/migrations.ts'
 import type { Tables } from './tables.ts'
 
 export type StoreLocation = { engine: 'sqlite'; path: string } | ({ engine: 'mariadb' } & MariadbLocation)
@@ -21,10 +21,11 @@ export async function openStore(location: StoreLocation): Promise<Store> {
   }
 }
 
-async function openEngine(location: StoreLocation): Promise<Engine> {
+/** Without a schema; for openStore and for tests of migrations. */
+export async function openEngine(location: StoreLocation): Promise<Engine> {
   if (location.engine === 'sqlite') return openSqlite(location.path)
   // Loaded only where it is used: the driver costs start time and memory.
-  const { openMariadb } = await import('./mariadb.ts')
+  const { openMariadb } = await import('./engines/mariadb.ts')
   return openMariadb(location)
 }
 

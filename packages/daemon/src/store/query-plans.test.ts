@@ -1,5 +1,6 @@
 import { CompiledQuery, type Dialect, sql } from 'kysely'
 import { describe, expect, it } from 'vitest'
+import { approvalsAfter, findApproval, listApprovals, pendingApprovals } from './approvals.ts'
 import { dateCursor } from './cursor.ts'
 import { ENGINES, sessionRow, storeFixture } from './engines.fixture.ts'
 import { eventsAfter } from './events.ts'
@@ -7,6 +8,7 @@ import { findIdempotency } from './idempotency.ts'
 import { findImageNamed, listImages, sessionsUsing } from './images.ts'
 import { listSessions } from './list.ts'
 import { Store } from './open.ts'
+import { sessionPolicies } from './policies.ts'
 import { listSecrets } from './secrets.ts'
 import { dueSessions, findSession, insertSession, nextExpiry, retiredSessions, unendedSessions } from './sessions.ts'
 
@@ -30,6 +32,14 @@ const HOT_QUERIES: Record<string, (db: Store) => Promise<unknown>> = {
   'image by name': db => findImageNamed(db, 'a:1'),
   'list of images': db => listImages(db, PAGE),
   'list of secrets': db => listSecrets(db, PAGE),
+  'approval by id': db => findApproval(db, 'appr_x'),
+  'approvals that wait': pendingApprovals,
+  'list of approvals': db => listApprovals(db, {}, PAGE),
+  'next page of approvals': db => listApprovals(db, {}, { ...PAGE, cursor: CURSOR }),
+  'list of approvals in a state': db => listApprovals(db, { status: 'pending' }, PAGE),
+  'list of approvals of a session': db => listApprovals(db, { sessionId: 'sess_x' }, PAGE),
+  'approvals that have changed': db => approvalsAfter(db, 1, 9),
+  'sessions with policies': sessionPolicies,
   'sessions of an image': db => sessionsUsing(db, 'sha256:1'),
 }
 

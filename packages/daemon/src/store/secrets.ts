@@ -6,22 +6,31 @@ import { DEFAULT_TENANT, type SecretRow } from './tables.ts'
 type Sealed = Pick<SecretRow, 'nonce' | 'ciphertext'>
 type Listed = Omit<SecretRow, keyof Sealed>
 
-export function putSecret(db: Store, name: string, sealed: Sealed, now: number): Promise<Listed> {
+/** `settings` is JSON; when absent, those of the stored secret stay. */
+export function putSecret(db: Store, name: string, sealed: Sealed, settings: string | undefined, now: number): Promise<Listed> {
   return db.transact(async trx => {
     const found = await trx
       .selectFrom('secrets')
-      .select('created_at')
+      .select(['created_at', 'settings'])
       .where('tenant', '=', DEFAULT_TENANT)
       .where('name', '=', name)
       .executeTakeFirst()
-    const row = { tenant: DEFAULT_TENANT, name, ...sealed, created_at: found?.created_at ?? now, updated_at: now }
-    await trx.replaceInto('secrets').values(row).execute()
-    return row
+    const listed = { name, settings: settings ?? found?.settings ?? null, created_at: found?.created_at ?? now, updated_at: now }
+    await trx
+      .replaceInto('secrets')
+      .values({ tenant: DEFAULT_TENANT, ...listed, ...sealed })
+      .execute()
+    return listed
   })
 }
 
 export const findSecret = (db: Store, name: string): Promise<SecretRow | undefined> =>
   db.selectFrom('secrets').selectAll().where('tenant', '=', DEFAULT_TENANT).where('name', '=', name).executeTakeFirst()
+
+export const findSecrets = (db: Store, names: readonly string[]): Promise<SecretRow[]> =>
+  names.length === 0
+    ? Promise.resolve([])
+    : db.selectFrom('secrets').selectAll().where('tenant', '=', DEFAULT_TENANT).where('name', 'in', names).execute()
 
 /** Ordered by name. */
 export async function listSecrets(
@@ -29,7 +38,7 @@ export async function listSecrets(
   { limit, offset, cursor }: Page,
 ): Promise<{ rows: Listed[]; total: number; nextCursor: string | null }> {
   const secrets = db.selectFrom('secrets').where('tenant', '=', DEFAULT_TENANT)
-  let query = secrets.select(['name', 'created_at', 'updated_at']).orderBy('name')
+  let query = secrets.select(['name', 'settings', 'created_at', 'updated_at']).orderBy('name')
   if (cursor !== undefined) query = query.where('name', '>', nameOf(cursor))
   const rows = await query
     .limit(limit + 1)

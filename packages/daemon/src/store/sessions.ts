@@ -110,6 +110,12 @@ export async function findSession(db: Store, ref: { id: string } | { name: strin
   return live ?? sessions.where('name', '=', ref.name).orderBy('created_at', 'desc').limit(1).executeTakeFirst()
 }
 
+/** Ids of the sessions that are stopped. */
+export async function stoppedSessions(db: Store): Promise<string[]> {
+  const stopped = db.selectFrom('sessions').select('id').where('tenant', '=', DEFAULT_TENANT).where('status', '=', 'stopped')
+  return (await stopped.execute()).map(({ id }) => id)
+}
+
 /** Deletes the session with its labels, events and idempotency keys. */
 export async function deleteSession(db: Store, id: string): Promise<void> {
   await db.transact(async trx => {

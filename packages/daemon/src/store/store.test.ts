@@ -182,9 +182,9 @@ describe.each(ENGINES)('the store on %s', engine => {
     const db = await storeFixture(engine)
     for (let i = 0; i < 5; i++) {
       await admitImage(db, imageRow({ created_at: i % 2 }), [])
-      await putSecret(db, `s${i}`, { nonce: Buffer.alloc(12), ciphertext: Buffer.from('x') }, i)
+      await putSecret(db, `s${i}`, { nonce: Buffer.alloc(12), ciphertext: Buffer.from('x') }, undefined, i)
     }
-    await putSecret(db, 's0', { nonce: Buffer.alloc(12), ciphertext: Buffer.from('y') }, 9)
+    await putSecret(db, 's0', { nonce: Buffer.alloc(12), ciphertext: Buffer.from('y') }, undefined, 9)
     const images = await pages(cursor => listImages(db, { limit: 2, offset: 0, cursor }))
     expect(new Set(images.map(({ id }) => id)).size).toBe(5)
     const secrets = await pages(cursor => listSecrets(db, { limit: 2, offset: 0, cursor }))

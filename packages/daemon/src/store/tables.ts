@@ -1,5 +1,16 @@
 // Rows as the database stores them. Times are milliseconds since the epoch; lists and maps are JSON text.
-import type { Reason, SessionState } from '@sandglass/contract'
+import type {
+  AgentName,
+  ApprovalScope,
+  ApprovalState,
+  Network,
+  Outcome,
+  PolicyMode,
+  Reason,
+  SessionState,
+  TaskReason,
+  TaskState,
+} from '@sandglass/contract'
 
 /** Every row belongs to this tenant until requests carry one. */
 export const DEFAULT_TENANT = 'default'
@@ -14,7 +25,11 @@ export interface Tables {
   image_references: { reference: string; image_id: string; resolved_at: number } & Tenanted
   image_builds: ImageBuildRow & Tenanted
   secrets: SecretRow & Tenanted
-  sequences: { name: 'events'; value: number }
+  policies: PolicyRow & Tenanted
+  approvals: ApprovalRow
+  contexts: ContextRow & Tenanted
+  tasks: TaskRow
+  sequences: { name: 'events' | 'approvals'; value: number }
   meta: { name: string; value: string }
 }
 
@@ -47,7 +62,24 @@ export interface SessionRow {
   pids_limit: number
   /** The new limits while a resize is under way, as JSON. */
   resizing: string | null
-  network: 'none' | 'bridge'
+  network: Network
+  /** Names of policies, as JSON. */
+  policies: string
+  /** Null: the modes of the policies hold. */
+  policy_mode: PolicyMode | null
+  /** Names of secrets with their surrogates, as JSON. */
+  secrets: string
+  /** Names of coding agents, as JSON. */
+  agents: string
+  /** Version and digest of the programs of the agents since the last start, as JSON. */
+  agent_packages: string
+  /** The agent and the prompt of the task that made the session. */
+  agent: AgentName | null
+  prompt: string | null
+  /** The certificate authority that the machine trusts since its last start; null without egress. */
+  ca_fingerprint: string | null
+  /** What will not work, as JSON. */
+  warnings: string
   /** The requested OCI runtime; null for the default one. */
   runtime: string | null
   nested_virt: 0 | 1
@@ -71,7 +103,7 @@ export interface SessionRow {
 }
 
 /** The thing that an event or an idempotency key is about. */
-export type Resource = { resource_kind: 'session'; resource_id: string }
+export type Resource = { resource_kind: 'session' | 'task'; resource_id: string }
 
 export interface EventRow extends Resource {
   /** Rises in the order of the commits. */
@@ -99,7 +131,8 @@ export interface ImageRow {
   /** Digest of the configuration. */
   id: string
   manifest_digest: string
-  source: 'registry' | 'archive' | 'build'
+  /** A step is the result of one step of a build, which the next build continues from. Lists leave it out. */
+  source: 'registry' | 'archive' | 'build' | 'step'
   architecture: string
   /** The settings for running it, as storedSettings in images/store/image-row.ts selects them. The whole configuration is a blob. */
   config: string
@@ -115,9 +148,96 @@ export interface SecretRow {
   /** Starts with the authentication tag. */
   ciphertext: Buffer
   nonce: Buffer
+  /** How it is used, as JSON; null if it was stored before there were settings. */
+  settings: string | null
   created_at: number
   updated_at: number
 }
 
+/** `policy` is JSON in the form of the contract's Policy. */
+export type PolicyRow = { name: string; policy: string; created_at: number; updated_at: number }
+
+export interface ApprovalRow {
+  id: string
+  tenant: string
+  session_id: string
+  session_name: string
+  status: ApprovalState
+  method: string | null
+  url: string
+  host: string
+  port: number
+  scope: ApprovalScope | null
+  requests: number
+  /** When the request was held. */
+  created_at: number
+  expires_at: number
+  answered_at: number | null
+  /** Rises with every change of any approval, in the order of the commits. */
+  revision: number
+}
+
 /** `key` is a digest of everything that the image was built from. */
 export type ImageBuildRow = { key: string; image_id: string; built_at: number }
+
+export interface ContextRow {
+  /** Digest of the id: the name of the context's folder. */
+  folder: string
+  context_id: string
+  session_id: string | null
+  model: string | null
+  /** Agents that have worked in it, as JSON. */
+  agents: string
+  replies: number
+  total_cost_usd: number
+  max_cost_usd: number | null
+  created_at: number
+  updated_at: number
+}
+
+/** What a running task does; a daemon that finds it goes on from there. */
+export type TaskPhase = 'waiting' | 'preparing' | 'agent' | 'recovery' | 'finishing' | 'ended'
+
+export interface TaskRow {
+  id: string
+  tenant: string
+  group_id: string
+  attempt: number
+  context_folder: string
+  context_id: string
+  agent: AgentName
+  agent_version: string | null
+  session_id: string | null
+  session_name: string | null
+  status: TaskState
+  phase: TaskPhase
+  stop_requested: 0 | 1
+  outcome: Outcome | null
+  reason: TaskReason | null
+  error_message: string | null
+  prompt: string
+  model: string | null
+  agent_session_id: string | null
+  resumed_from: string | null
+  response_text: string | null
+  /** As JSON. */
+  task_usage: string
+  total_cost_usd: number | null
+  num_turns: number
+  exit_code: number | null
+  check_exit_code: number | null
+  tries: number
+  event_count: number
+  timeout_sec: number
+  max_turns: number | null
+  max_cost_usd: number | null
+  has_patch: 0 | 1
+  branch: string | null
+  labels: string
+  /** The request, as JSON. Environment values in it are encrypted. */
+  spec: string
+  created_at: number
+  started_at: number | null
+  ended_at: number | null
+  delete_at: number | null
+}

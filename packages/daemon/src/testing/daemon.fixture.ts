@@ -8,6 +8,7 @@ import { PlainChildBackend } from '../backends/plain-child/backend.ts'
 import { RUNNER_PATH } from '../backends/plain-child/plain-child.fixture.ts'
 import { loadConfig } from '../config/load.ts'
 import { type Daemon, startDaemon } from '../daemon.ts'
+import { killProcess } from '../egress/start-process.ts'
 import { createLogger } from '../log.ts'
 import { KEY, withPlainChild } from './daemon-process.fixture.ts'
 
@@ -59,6 +60,8 @@ export async function daemonFixture(options: FixtureOptions = {}): Promise<TestD
   onTestFinished(async () => {
     await daemon.close().catch(() => undefined) // a test may have closed it
     for (const backend of daemon.context.backends.values()) for (const id of await backend.sessionIds()) await backend.discard(id)
+    // It goes on while sessions run.
+    await killProcess(dataDir)
   })
   const url = daemon.addresses.find(a => a.startsWith('http')) ?? ''
   const request = (path: string, init: RequestInit = {}) =>

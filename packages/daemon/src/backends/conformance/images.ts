@@ -13,7 +13,7 @@ export const IMAGES: Readonly<Record<string, Check>> = {
   "an image becomes the root filesystem, and the session's environment overrides the image's": (backend, subject) =>
     withImage(backend, subject, busyboxImage, { env: { MINE: 'too' } }, async ({ run }) => {
       expect((await run('ls -1 /opt; cat /opt/changed; echo; echo $FROM_IMAGE $MINE; id -u; pwd')).output).toBe(
-        'added\nchanged\nnew\nyes too\n1000\n/workspace',
+        'added\nchanged\nsandglass\nnew\nyes too\n1000\n/workspace',
       )
       expect((await run('touch f ~/g /tmp/h && echo ok')).output).toBe('ok')
       expect((await run('touch /opt/x')).code).not.toBe(0)
@@ -51,12 +51,12 @@ export const IMAGES: Readonly<Record<string, Check>> = {
     await withImage(backend, subject, busyboxImage, { readonlyRootfs: false }, async (box, image) => {
       await box.asRoot('echo mine >/opt/changed; echo x >/opt/made; busybox rm /opt/added')
       await inBox(backend, subject, { image }, async other => {
-        expect((await other.run('ls -1 /opt; cat /opt/changed')).output).toBe('added\nchanged\nnew')
+        expect((await other.run('ls -1 /opt; cat /opt/changed')).output).toBe('added\nchanged\nsandglass\nnew')
       })
       box.link.close()
       await box.machine.stop()
       const again = boxOf(await backend.start(box.spec, startsInTime(subject)), box.spec, subject)
-      expect((await again.run('ls -1 /opt; cat /opt/changed')).output).toBe('changed\nmade\nmine')
+      expect((await again.run('ls -1 /opt; cat /opt/changed')).output).toBe('changed\nmade\nsandglass\nmine')
       again.link.close()
       await again.machine.destroy()
     })
@@ -76,7 +76,7 @@ async function withImage(
   const folder = await mkdtemp(join(tmpdir(), 'sandglass-image-'))
   try {
     const image = await make(folder)
-    await backend.prepare(image, AbortSignal.timeout(60_000))
+    await backend.prepare({ image, trust: null }, AbortSignal.timeout(60_000))
     await inBox(backend, subject, { ...changes, image }, box => work(box, image))
     await backend.pruneImages?.([], new Set())
   } finally {

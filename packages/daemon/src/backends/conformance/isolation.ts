@@ -3,8 +3,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { cpus, homedir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
-import { ancestor, hostProcesses, openFiles } from './host-view.ts'
-import { hasOwnKernel, seenAs, sleepLength } from './sleepers.ts'
+import { ancestor, hasOwnKernel, hostProcesses, openFiles, seenAs, sleepLength } from './host-view.ts'
 import { boxOf, type Check, inBox, specOf, startsInTime } from './subject.ts'
 
 const GET_NO_NEW_PRIVS = '39, 0, 0, 0, 0'

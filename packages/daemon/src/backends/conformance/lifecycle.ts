@@ -1,13 +1,13 @@
 // The life of a machine: start, use, pause, stop, destroy, and what remains after a crash.
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
+import { openLink } from '@sandglass/runner-link/link'
 import { expect } from 'vitest'
-import { openLink } from '../../runner-link/link.ts'
 import type { Backend } from '../backend.ts'
 import { descendants, hostProcesses, isStopped, traces } from './host-view.ts'
-import { boxOf, type Check, inBox, type Subject, said, specOf, startsInTime, until } from './subject.ts'
+import { boxOf, type Check, inBox, said, specOf, starter, startsInTime, until } from './subject.ts'
 
 export const LIFECYCLE: Record<string, Check> = {
   'a started machine runs commands as the user sandbox in /workspace': async (backend, subject) => {
@@ -164,11 +164,6 @@ export const LIFECYCLE: Record<string, Check> = {
       await until('nothing with its id is left', () => traces(spec.id).length === 0)
     }
   },
-}
-
-function starter(subject: Subject, spec: object) {
-  const [program = '', ...args] = subject.starter
-  return spawn(program, [...args, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'inherit'] })
 }
 
 /**

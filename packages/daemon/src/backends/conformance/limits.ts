@@ -2,7 +2,7 @@
 import { expect } from 'vitest'
 import type { LimitEvents } from '../backend.ts'
 import { type Cgroup, cgroupOfProcess, field, readCgroupFile } from '../cgroups/cgroup.ts'
-import { hasOwnKernel, seenAs, sleepLength } from './sleepers.ts'
+import { hasOwnKernel, seenAs, sleepLength } from './host-view.ts'
 import { boxOf, type Check, inBox, specOf, startsInTime, until } from './subject.ts'
 
 const REPEAT_MS = 5000

@@ -1,7 +1,7 @@
 // Checks all files of /proc and /sys, because a list of files would be incomplete on the next kernel.
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect } from 'vitest'
-import { hasOwnKernel } from './sleepers.ts'
+import { hasOwnKernel } from './host-view.ts'
 import { type Box, type Check, inBox } from './subject.ts'
 
 const BOOT_ID = '/proc/sys/kernel/random/boot_id'
@@ -9,7 +9,9 @@ const BOOT_ID = '/proc/sys/kernel/random/boot_id'
 /** Files that may change between two readings. Host-wide, because programs such as top, free and the C library need them: */
 const HOST_WIDE = ['/proc/cpuinfo', '/proc/loadavg', '/proc/meminfo', '/proc/stat', '/proc/uptime']
 /** of the host's network stack, because the kernel shows them to every process: */
-const NETWORK_STACK = ['protocols', 'sockstat', 'sockstat6', 'softnet_stat'].map(name => `/proc/self/net/${name}`)
+const NETWORK_STACK = ['protocols', 'sockstat', 'sockstat6', 'softnet_stat', 'stat/rt_cache'].map(
+  name => `/proc/self/net/${name}`,
+)
 /** of the machine itself: */
 const OWN = [
   ...['/proc/sys/kernel/random/uuid', '/proc/sys/kernel/random/entropy_avail', '/proc/sys/kernel/ns_last_pid'],

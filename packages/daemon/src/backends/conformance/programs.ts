@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
 import type { Backend } from '../backend.ts'
 import { type Box, boxOf, type Check, type Subject, specOf, startsInTime } from './subject.ts'
+import { TRUST_NEEDS } from './trust.ts'
 
 const REPOSITORY = fileURLToPath(new URL('../../../../../', import.meta.url))
 const ADDON = 'node_modules/better-sqlite3'
@@ -94,8 +95,9 @@ export const PROGRAMS: Record<string, Check> = Object.fromEntries(
 /** The checks that this host cannot run, with what it lacks. */
 export function missingPrograms(): Record<string, string> {
   const isThere = (name: string) => ['/usr/bin', '/usr/local/bin'].some(folder => existsSync(join(folder, name)))
+  const needed = { ...Object.fromEntries(Object.entries(TABLE).map(([title, { needs }]) => [title, needs])), ...TRUST_NEEDS }
   return Object.fromEntries(
-    Object.entries(TABLE).flatMap(([title, { needs }]) => {
+    Object.entries(needed).flatMap(([title, needs]) => {
       const missing = needs.filter(name => !isThere(name))
       return missing.length === 0 ? [] : [[title, `this host has no ${missing.join(' and no ')} in /usr`]]
     }),

@@ -1,7 +1,7 @@
 // Host-wide resource pools: a machine that takes as much as it can leaves enough for others.
 import { expect } from 'vitest'
 import { openFilePool } from '../isolation/open-files.ts'
-import { hasOwnKernel } from './sleepers.ts'
+import { hasOwnKernel } from './host-view.ts'
 import { type Box, type Check, inBox } from './subject.ts'
 
 const OPEN_MS = 25_000

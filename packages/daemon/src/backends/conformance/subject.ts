@@ -1,7 +1,8 @@
 // What the checks work with: the backend under test, and machines to run commands in.
+import { spawn } from 'node:child_process'
 import type { Readable } from 'node:stream'
 import { newId } from '@sandglass/contract/tables'
-import { openLink, type RunnerLink } from '../../runner-link/link.ts'
+import { openLink, type RunnerLink } from '@sandglass/runner-link/link'
 import type { Backend, LimitKind, Machine, MachineSpec } from '../backend.ts'
 
 export interface Subject {
@@ -48,6 +49,7 @@ export function specOf(subject: Pick<Subject, 'allowUnenforced' | 'runtime'>, ch
     id: newId('sess_'),
     name: 'conforming',
     image: { kind: 'host' },
+    trust: null,
     cpuCores: 1,
     memoryMb: 256,
     diskMb: 1024,
@@ -55,7 +57,9 @@ export function specOf(subject: Pick<Subject, 'allowUnenforced' | 'runtime'>, ch
     readonlyRootfs: true,
     runtime: subject.runtime ?? null,
     network: 'none',
+    egress: false,
     mounts: [],
+    packages: [],
     nestedVirt: false,
     canPause: false,
     persist: false,
@@ -115,6 +119,12 @@ export async function until(what: string, condition: () => boolean | Promise<boo
     if (Date.now() > end) throw new Error(`not in time: ${what}`)
     await new Promise(resolve => setTimeout(resolve, 5))
   }
+}
+
+/** Starts a process that plays the daemon and starts a machine. */
+export function starter(subject: Pick<Subject, 'starter'>, spec: MachineSpec) {
+  const [program = '', ...args] = subject.starter
+  return spawn(program, [...args, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'inherit'] })
 }
 
 /** Resolves when a starter has printed the word. */

@@ -2,25 +2,31 @@
 // with a reason.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Backend } from '../backend.ts'
+import { EGRESS } from './egress.ts'
 import { IMAGES } from './images.ts'
 import { ISOLATION } from './isolation.ts'
 import { KERNEL } from './kernel.ts'
 import { LIFECYCLE } from './lifecycle.ts'
 import { LIMITS_HOLD } from './limits.ts'
+import { PACKAGES } from './packages.ts'
 import { PROC_AND_SYS } from './proc-and-sys.ts'
 import { PROGRAMS } from './programs.ts'
 import { SHARED_POOLS } from './shared-pools.ts'
 import type { Check, Subject } from './subject.ts'
+import { TRUST } from './trust.ts'
 
 export const CHECKS: Readonly<Record<string, Check>> = {
   ...LIFECYCLE,
   ...LIMITS_HOLD,
   ...ISOLATION,
   ...PROC_AND_SYS,
+  ...EGRESS,
   ...KERNEL,
   ...SHARED_POOLS,
   ...IMAGES,
   ...PROGRAMS,
+  ...TRUST,
+  ...PACKAGES,
 }
 
 const CHECK_MS = 30_000

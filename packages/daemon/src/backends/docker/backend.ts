@@ -8,15 +8,16 @@ import type Docker from 'dockerode'
 import { KeyedMutex } from '../../lib/keyed-mutex.ts'
 import type {
   Backend,
-  ImageBuild,
   LayeredImage,
   Machine,
   MachineRequirements,
+  MachineRoot,
   MachineSpec,
   Probe,
-  RootImage,
   RuntimeReport,
+  TrustedCa,
 } from '../backend.ts'
+import type { ImageBuild } from '../image-builds.ts'
 import { seccompProfile } from '../isolation/seccomp.ts'
 import { launcherBeside } from '../launcher/program.ts'
 import { openBootLog } from '../machine/boot-log.ts'
@@ -29,6 +30,7 @@ import { containersOf, killContainer } from './container/containers.ts'
 import { type EngineOptions, nullIfNotFound, openEngine } from './engine/engine.ts'
 import { ownerOf } from './engine/names.ts'
 import { EngineRuntimes } from './engine/runtimes.ts'
+import { PackageVolumes } from './images/package-volumes.ts'
 import { RootImages } from './images/root-images.ts'
 import { RunnerVolume } from './images/runner-volume.ts'
 import { removeScratch } from './images/scratch.ts'
@@ -64,6 +66,7 @@ class DockerBackend implements Backend {
   readonly #seccomp = seccompProfile(process.arch)
   readonly #images: RootImages
   readonly #runner: RunnerVolume
+  readonly #packages: PackageVolumes
   readonly #runtimes: EngineRuntimes
   readonly #logs = new BootLogs(id => this.#folder(id))
   #engine: Promise<Docker> | undefined
@@ -78,6 +81,7 @@ class DockerBackend implements Backend {
     this.#imagesDir = join(options.dataDir, 'images')
     this.#images = new RootImages(this.#imagesDir, this.#owner, launcherBeside(options.runnerPath))
     this.#runner = new RunnerVolume(options.runnerPath, this.#owner)
+    this.#packages = new PackageVolumes(this.#owner)
     this.#runtimes = new EngineRuntimes(options.runtimes ?? [], () => this.#open())
   }
 
@@ -98,17 +102,21 @@ class DockerBackend implements Backend {
     return await this.#runtimes.report()
   }
 
-  async prepare(image: RootImage, signal: AbortSignal): Promise<void> {
+  async prepare(machineRoot: MachineRoot, signal: AbortSignal): Promise<void> {
     const engine = await this.#available()
-    const root = await this.#images.root(engine, image, signal)
-    await this.#runner.place(engine, root.image)
+    const { image } = await this.#images.root(engine, machineRoot, signal)
+    await this.#runner.place(engine, image)
+    await this.#packages.check(engine, machineRoot.packages ?? [])
+    await this.#packages.place(engine, image, machineRoot.packages ?? [])
   }
 
   /** Skipped for an engine that has not been used yet or is not available: it keeps its images until the next time. */
-  async pruneImages(kept: readonly LayeredImage[]): Promise<void> {
+  async pruneImages(kept: readonly LayeredImage[], _arriving: ReadonlySet<string>, trust?: TrustedCa): Promise<void> {
     if (this.#engine === undefined || !(await this.probe()).available) return
     try {
-      await this.#images.prune(await this.#open(), kept)
+      const engine = await this.#open()
+      await this.#images.prune(engine, kept, trust)
+      await this.#packages.prune(engine)
     } catch {
       // The removal or import of an image that led here has succeeded, so a failure to prune is not its failure.
     }
@@ -133,6 +141,7 @@ class DockerBackend implements Backend {
         folder: this.#folder(spec.id),
         images: this.#images,
         runner: this.#runner,
+        packages: this.#packages,
         seccomp: this.#seccomp,
         logs: this.#logs,
       }

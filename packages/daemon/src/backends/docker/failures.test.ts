@@ -38,7 +38,7 @@ it('an engine is used as soon as it becomes available', async () => {
   const backend = openDocker({ ...options, endpoint: `unix://${socket}` })
   expect(await backend.probe()).toMatchObject({ available: false })
   symlinkSync(engine.endpoint.replace('unix://', ''), socket)
-  await backend.prepare({ kind: 'host' }, soon())
+  await backend.prepare({ image: { kind: 'host' }, trust: null }, soon())
   expect(await backend.probe()).toMatchObject({ available: true })
 })
 
@@ -146,7 +146,7 @@ it('after a killed engine restarts, its containers have ended and a start brings
 
 it('the image and the runner are sent again after somebody removed them', async () => {
   const backend = openDocker(options)
-  await backend.prepare({ kind: 'host' }, soon())
+  await backend.prepare({ image: { kind: 'host' }, trust: null }, soon())
   docker('image', 'rm', '-f', ...docker('image', 'ls', '-q').trim().split('\n'))
   const spec = specOf(subject)
   const machine = await backend.start(spec, soon())
@@ -163,7 +163,7 @@ it('the runner is placed again after somebody removed its volume, and no image c
     box.link.close()
     await box.machine.destroy()
   }
-  await backend.prepare({ kind: 'host' }, soon())
+  await backend.prepare({ image: { kind: 'host' }, trust: null }, soon())
   for (const removed of [/^(?!.*-filled$)/, /^/]) {
     const names = docker('volume', 'ls', '-q', '--filter', 'name=sandglass-runner-').trim().split('\n')
     docker('volume', 'rm', ...names.filter(name => removed.test(name)))

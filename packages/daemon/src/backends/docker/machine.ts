@@ -39,6 +39,8 @@ export async function dockerMachine(
     containerId: info.Id,
     mux: !isLocal,
     token: record.token,
+    // Nothing of the host is mounted into a container, and the engine may be on another machine: only the daemon's own link reaches the runner.
+    egress: record.egressToken === null ? null : { token: record.egressToken, endpoint: { kind: 'relay' } },
     unenforced: record.unenforced,
     dial: () => (isLocal ? dialLocal(pid, () => isInContainer(pid, info.Id)) : attach(container, onStderr)),
     isRunning: async () =>

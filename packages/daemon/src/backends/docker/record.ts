@@ -1,5 +1,5 @@
 // The record of a machine: config.json in its session's folder, mode 0600. The next daemon needs it to find and reach the machine.
-// SECURITY: it holds the token. A session's environment is in no file: the runner reads it from its stdin.
+// SECURITY: it holds the tokens. A session's environment is in no file: the runner reads it from its stdin.
 import { join } from 'node:path'
 import { z } from 'zod'
 import { readJson } from '../../lib/json-file.ts'
@@ -11,6 +11,8 @@ const DockerRecord = z.object({
   id: z.string(),
   name: z.string(),
   token: z.string(),
+  /** The token of the egress endpoint. Null for a machine without one. */
+  egressToken: z.string().nullable().default(null),
   /** The image as the user named it. */
   image: z.string(),
   /** The engine's runtime that the session asked for. Records of earlier versions have none. */

@@ -9,7 +9,8 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, it } from 'vitest'
-import { boxOf, specOf, until } from '../conformance/subject.ts'
+import { egressClient, exchange } from '../conformance/egress-client.fixture.ts'
+import { boxOf, inBox, specOf, until } from '../conformance/subject.ts'
 import { openDocker } from './backend.ts'
 import { testEngine } from './engine/engine.fixture.ts'
 
@@ -68,6 +69,15 @@ it('a remote machine runs commands and transfers files over one stream, and the 
   await next.destroy()
 })
 
+it('the egress endpoint of a remote machine is reached through the one stream to its runner', async () => {
+  await inBox(openDocker(options), subject, { egress: true }, async box => {
+    expect(box.machine).toMatchObject({ mux: true, egress: { endpoint: { kind: 'relay' } } })
+    const client = await egressClient(box)
+    expect(await exchange(box, client, ['out', 'in'])).toEqual({ received: 'out', printed: 'in' })
+    client.close()
+  })
+})
+
 it('an engine whose certificate is signed by another authority is refused', async () => {
   const probe = await openDocker({ ...options, tlsCa: pem('other') }).probe()
   expect(probe).toMatchObject({ available: false, why: expect.stringMatching(/self-signed|unable to (verify|get)/) })
@@ -89,7 +99,9 @@ it.each([
   const backend = openDocker({ ...options, endpoint, ...changes })
   const fix = expect.stringContaining('configuration')
   expect(await backend.probe()).toMatchObject({ available: false, why: expect.stringContaining(reason), fix })
-  await expect(backend.prepare({ kind: 'host' }, soon())).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
+  await expect(backend.prepare({ image: { kind: 'host' }, trust: null }, soon())).rejects.toMatchObject({
+    code: 'BACKEND_UNAVAILABLE',
+  })
 })
 
 it('a missing certificate file fails only calls to the engine, and is used once it is back', async () => {

@@ -4,6 +4,7 @@ import { rm } from 'node:fs/promises'
 import type Docker from 'dockerode'
 import type { MachineSpec, Probe } from '../backend.ts'
 import type { SeccompProfile } from '../isolation/seccomp.ts'
+import { newEgressToken } from '../machine/egress-endpoint.ts'
 import { acceptedUnenforced } from '../machine/refusals.ts'
 import { keepLogAlone } from '../machine/session-folders.ts'
 import type { BootLogs } from './boot-log.ts'
@@ -13,6 +14,7 @@ import { containerOptions, stdinConfig } from './container/options.ts'
 import { startRunner } from './container/start-runner.ts'
 import { ignoreStatus, startFailed, statusOf } from './engine/engine.ts'
 import { VOLUMES, volumeName } from './engine/names.ts'
+import type { PackageVolumes } from './images/package-volumes.ts'
 import type { RootImages } from './images/root-images.ts'
 import type { RunnerVolume } from './images/runner-volume.ts'
 import { type DockerRecord, readRecord, writeRecord } from './record.ts'
@@ -26,6 +28,7 @@ export interface StartContext {
   readonly folder: string
   readonly images: RootImages
   readonly runner: RunnerVolume
+  readonly packages: PackageVolumes
   readonly seccomp: SeccompProfile
   readonly logs: BootLogs
 }
@@ -49,6 +52,7 @@ export async function startMachine(context: StartContext, spec: MachineSpec, sig
     id: spec.id,
     name: spec.name,
     token: randomBytes(32).toString('base64url'),
+    egressToken: spec.egress ? newEgressToken() : null,
     image: spec.image.kind === 'host' ? 'host' : spec.image.reference,
     runtime: spec.runtime,
     isChecked: false,
@@ -57,8 +61,8 @@ export async function startMachine(context: StartContext, spec: MachineSpec, sig
   await writeRecord(folder, record)
   try {
     const container = await replaceContainer(context, spec, deadline)
-    const { user } = await context.images.root(engine, spec.image, deadline)
-    const config = stdinConfig(spec, record.token, user)
+    const { user } = await context.images.root(engine, spec, deadline)
+    const config = stdinConfig(spec, record, user)
     const info = await startRunner(container, { mounts: spec.mounts, config }, text => logs.add(spec.id, text), deadline)
     const checked = { ...record, isChecked: true, unenforced: await missingLimits(container, info, spec, probe) }
     await writeRecord(folder, checked)
@@ -93,8 +97,12 @@ async function undo(
 }
 
 async function replaceContainer(context: StartContext, spec: MachineSpec, signal: AbortSignal): Promise<Docker.Container> {
-  const { engine, owner, images, runner } = context
-  const [old] = await Promise.all([containersOf(engine, owner, spec.id), runner.check(engine)])
+  const { engine, owner, images, runner, packages } = context
+  const [old] = await Promise.all([
+    containersOf(engine, owner, spec.id),
+    runner.check(engine),
+    packages.check(engine, spec.packages),
+  ])
   // One of them may run: the daemon takes a machine for gone while the engine does not answer.
   for (const container of old) await removeContainer(container)
   try {
@@ -108,9 +116,10 @@ async function replaceContainer(context: StartContext, spec: MachineSpec, signal
 }
 
 async function createContainer(context: StartContext, spec: MachineSpec, signal: AbortSignal): Promise<Docker.Container> {
-  const { engine, owner, images, runner, seccomp } = context
-  const { image, binds } = await images.root(engine, spec.image, signal)
+  const { engine, owner, images, runner, packages, seccomp } = context
+  const { image, binds } = await images.root(engine, spec, signal)
   const runnerVolume = await runner.place(engine, image)
+  const packageVolumes = await packages.place(engine, image, spec.packages)
   signal.throwIfAborted()
-  return await engine.createContainer(containerOptions({ spec, owner, image, binds, runnerVolume, seccomp }))
+  return await engine.createContainer(containerOptions({ spec, owner, image, binds, runnerVolume, packageVolumes, seccomp }))
 }

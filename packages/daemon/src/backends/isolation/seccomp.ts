@@ -23,6 +23,7 @@ export interface SeccompProfile {
 
 const EPERM = 1
 const ENOSYS = 38
+const EPROTONOSUPPORT = 93
 const EAFNOSUPPORT = 97
 
 export function seccompProfile(arch: NodeJS.Architecture): SeccompProfile {
@@ -146,6 +147,7 @@ function masked(name: string, index: number, mask: number, value: number): Sysca
 
 const [UNIX, INET, NETLINK, INET6, STREAM, DGRAM, TCP, UDP] = [1, 2, 16, 10, 1, 2, 6, 17]
 const TYPE_MASK = 0xf
+const NETLINK_AUDIT = 9
 /** SECURITY: unix, TCP and UDP sockets, and routing information. No raw packets, and no crypto, vsock or other families with a history of vulnerabilities. */
 const SOCKETS: Syscalls[] = [
   socket([{ index: 0, value: UNIX, op: 'SCMP_CMP_EQ' }]),
@@ -172,6 +174,16 @@ const SOCKETS: Syscalls[] = [
     action: 'SCMP_ACT_ERRNO',
     errnoRet: EAFNOSUPPORT,
     args: [{ index: 0, value: NETLINK, op: 'SCMP_CMP_GT' }],
+  },
+  // useradd and groupadd go on without the audit log of a kernel that has none, and fail for any other reason.
+  {
+    names: ['socket'],
+    action: 'SCMP_ACT_ERRNO',
+    errnoRet: EPROTONOSUPPORT,
+    args: [
+      { index: 0, value: NETLINK, op: 'SCMP_CMP_EQ' },
+      { index: 2, value: NETLINK_AUDIT, op: 'SCMP_CMP_EQ' },
+    ],
   },
 ]
 

@@ -5,7 +5,8 @@ import type { z } from 'zod'
 
 export type LauncherProcess = ChildProcessByStdio<Writable, Readable, Readable | null>
 
-const MAX_RESULT = 1024 * 1024
+/** The files of an image that a find job returns have up to 8 MiB, in base64. */
+const MAX_RESULT = 12 * 1024 * 1024
 
 /** A launcher that cannot be started or that ends early shows as a missing result. */
 export function spawnLauncher(program: string, args: readonly string[], stderr: 'pipe' | 'ignore'): LauncherProcess {

@@ -8,7 +8,7 @@ import { UnpackResult } from '../../layers/unpack-result.ts'
 import { GuestRequest, GuestStarted, GuestStats } from '../microvm/boot/control-port.ts'
 import { GuestConfig } from '../microvm/boot/guest-config.ts'
 import { BOOTED_LINE, ExitReason, exitReasonIn, WAITING_LINE } from '../microvm/boot/guest-console.ts'
-import { OciJob, OciResult, SnapshotJob, VmJob, VmResult } from './schema.ts'
+import { CaptureJob, CaptureResult, OciJob, OciResult, SnapshotJob, VmJob, VmResult } from './schema.ts'
 
 const DIR = fileURLToPath(new URL('../../../../../runner/testdata/launcher', import.meta.url))
 const read = (name: string): unknown => JSON.parse(readFileSync(join(DIR, `${name}.json`), 'utf8'))
@@ -23,6 +23,11 @@ const Settings = z.strictObject({
 })
 
 const SCHEMAS: Readonly<Record<string, z.ZodType>> = {
+  'capture-disk': CaptureJob,
+  'capture-files': CaptureJob,
+  'capture-host': CaptureJob,
+  'capture-result-done': CaptureResult,
+  'capture-result-refused': CaptureResult,
   'guest-config': GuestConfig,
   'guest-console': Console,
   'guest-exit': ExitReason,

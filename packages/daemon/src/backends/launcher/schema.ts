@@ -67,8 +67,17 @@ const RuntimePlan = z.strictObject({
   own_kernel: z.boolean(),
 })
 export type RuntimePlan = z.infer<typeof RuntimePlan>
-const SocketFolder = z.strictObject({ path: z.string(), name: z.string(), target: z.string(), owner: z.int() })
+const SocketFolder = z.strictObject({
+  path: z.string(),
+  name: z.string(),
+  egress_name: z.string(),
+  target: z.string(),
+  owner: z.int(),
+})
 export type SocketFolder = z.infer<typeof SocketFolder>
+/** A socket for the egress process. `owner` is the user id that may connect. */
+const EgressSocket = z.strictObject({ path: z.string(), owner: z.int() })
+export type EgressSocket = z.infer<typeof EgressSocket>
 /** state.json of an oci machine: its first process, and the process that keeps a tmpfs alive. */
 const OciState = z.strictObject({ ...ProcessState.shape, holder: ProcessState.strict().optional() })
 
@@ -91,6 +100,7 @@ export const OciJob = z.union([
       folder: z.string(),
       record: document,
       socket: z.string(),
+      egress_socket: EgressSocket.nullable(),
       socket_folder: SocketFolder.nullable(),
       bundle: document,
       config: document,
@@ -113,6 +123,7 @@ export const OciJob = z.union([
       records: z.string(),
       folder: z.string(),
       socket: z.string(),
+      egress_socket: z.string(),
       socket_folder: z.string(),
       state: OciState.nullable(),
       hide_mounts: paths,
@@ -141,18 +152,65 @@ export const OciResult = z.strictObject({
   state: OciState.optional(),
   probed: Probed.optional(),
   found: z
-    .record(z.string(), z.strictObject({ kind: z.enum(['', 'file', 'folder', 'other']), content: z.base64().optional() }))
+    .record(
+      z.string(),
+      z.strictObject({
+        kind: z.enum(['', 'file', 'folder', 'other']),
+        path: z.string().optional(),
+        content: z.base64().optional(),
+        mode: z.int().optional(),
+        uid: z.int().optional(),
+        gid: z.int().optional(),
+      }),
+    )
     .optional(),
   filter: z.base64().optional().describe('the seccomp program that the runtime compiled'),
   phases: list(z.strictObject({ name: z.string(), usec: z.int() })).optional(),
 })
 export type OciResult = z.infer<typeof OciResult>
 
-/** The first line of stdin of `launcher supervise`. Descriptors of QEMU: files from 3 on, sockets, the tap of the bridge, shares. */
+const Owner = z.strictObject({ uid: z.int(), gid: z.int() })
+/** The one line of stdin of `launcher capture`. */
+export const CaptureJob = z.strictObject({
+  disk: z.strictObject({ image: z.string(), folder: z.string(), mount: z.string() }).nullable(),
+  files: z
+    .strictObject({
+      stack: Stack,
+      mount: z.string(),
+      sources: paths,
+      into: z.string(),
+      into_folder: z.boolean(),
+      parents: list(z.strictObject({ path: z.string(), mode: z.int(), ...Owner.shape })),
+      owner: Owner.nullable(),
+      mode: z.int().nullable(),
+    })
+    .nullable(),
+  host: list(z.strictObject({ source: z.string(), target: z.string() })),
+  ids: list(IdRange),
+  excluded: paths,
+  certificate: z.string(),
+  max_entries: z.int(),
+  max_bytes: z.int(),
+})
+export type CaptureJob = z.infer<typeof CaptureJob>
+
+/** The last line of stderr of `launcher capture`; its stdout is a tar. */
+export const CaptureResult = z.strictObject({
+  ok: z.boolean(),
+  code: z.enum(['invalid', 'too_many_entries', 'too_many_bytes', 'failed']).optional(),
+  entry: z.string().optional(),
+  issue: z.string().optional(),
+  entries: z.int(),
+  bytes: z.int(),
+})
+export type CaptureResult = z.infer<typeof CaptureResult>
+
+/** The first line of stdin of `launcher supervise`. Descriptors of QEMU: files from 3 on, sockets, the egress socket, the tap of the bridge, shares. */
 export const VmJob = z.strictObject({
   argv: list(z.string()),
   files: list(z.strictObject({ path: z.string(), write: z.boolean() })),
   sockets: paths,
+  egress_socket: EgressSocket.nullable(),
   bridge: z.string(),
   shares: z
     .strictObject({

@@ -1,6 +1,7 @@
 // The paths of machines below the data folder, the same for every backend.
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
+import { egressSocketFolder } from './egress-endpoint.ts'
 
 /** Longest path of a unix socket, without its terminating NUL. */
 const SOCKET_PATH_BYTES = 107
@@ -15,12 +16,15 @@ export interface MachinePaths {
   session(id: string): string
   /** Path of a socket of a machine; `name` is not longer than `longest` of machinePaths. */
   socketOf(id: string, name: string): string
+  /** Path of the socket that the egress process connects to. */
+  egressSocket(id: string): string
 }
 
 /** `longest` is the longest name of a socket. Throws when the path of the data folder is too long for it. */
 export function machinePaths(dataDir: string, longest: string): MachinePaths {
-  const [run, sessions] = [join(dataDir, 'run'), join(dataDir, 'sessions')]
-  const sample = Buffer.byteLength(join(run, `sess_${'x'.repeat(16)}.${longest}`))
+  const [run, sessions, egress] = [join(dataDir, 'run'), join(dataDir, 'sessions'), egressSocketFolder(dataDir)]
+  const id = `sess_${'x'.repeat(16)}`
+  const sample = Math.max(Buffer.byteLength(join(run, `${id}.${longest}`)), Buffer.byteLength(join(egress, id)))
   if (sample > SOCKET_PATH_BYTES) {
     const most = SOCKET_PATH_BYTES - sample + Buffer.byteLength(dataDir)
     throw new SandglassError('CONFIG_INVALID', {
@@ -36,6 +40,7 @@ export function machinePaths(dataDir: string, longest: string): MachinePaths {
     isId: isMachineId,
     session: id => join(sessions, checked(id)),
     socketOf: (id, name) => join(run, `${checked(id)}.${name}`),
+    egressSocket: id => join(egress, checked(id)),
   }
 }
 

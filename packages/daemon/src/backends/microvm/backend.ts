@@ -7,16 +7,28 @@ import type { Readable } from 'node:stream'
 import { SandglassError } from '@sandglass/contract/tables'
 import { KeyedMutex } from '../../lib/keyed-mutex.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
-import type { Backend, DiskSpace, LayeredImage, Machine, MachineRequirements, MachineSpec, Probe, RootImage } from '../backend.ts'
+import type {
+  Backend,
+  DiskSpace,
+  LayeredImage,
+  Machine,
+  MachineRequirements,
+  MachineRoot,
+  MachineSpec,
+  Probe,
+  TrustedCa,
+} from '../backend.ts'
 import { PromisedSpace } from '../disk/promised-space.ts'
 import { openBootLog } from '../machine/boot-log.ts'
+import { newEgressToken } from '../machine/egress-endpoint.ts'
 import { isAlive } from '../machine/process-state.ts'
 import { unsupported } from '../machine/refusals.ts'
 import { keepLogAlone, sessionFolders } from '../machine/session-folders.ts'
 import { pruneBoot } from './boot/boot-files.ts'
 import { startFailure, startMachine } from './boot/start-machine.ts'
 import { removeTemporaryFiles } from './cached-files.ts'
-import { type ImageDisk, ImageDisks } from './disks/image-disks.ts'
+import { ImageDisks } from './disks/image-disks.ts'
+import { PackageDisks } from './disks/package-disks.ts'
 import { SessionDisks } from './disks/session-disk.ts'
 import { SpareSpace } from './disks/spare-space.ts'
 import { endMachine, microvmMachine, readLogEnd } from './machine.ts'
@@ -45,6 +57,7 @@ class MicrovmBackend implements Backend {
   readonly #starts = new Semaphore(availableParallelism())
   readonly #promised: PromisedSpace
   readonly #images: ImageDisks
+  readonly #packages: PackageDisks
   readonly #disks: SessionDisks
   readonly #snapshots: Snapshots
   #isCleanedUp = false
@@ -58,9 +71,9 @@ class MicrovmBackend implements Backend {
     this.#ids = new MachineIds(options.dataDir)
     this.#promised = new PromisedSpace(this.#paths.sessions)
     const space = new SpareSpace(this.#paths.sessions, options.disk)
-    this.#images = new ImageDisks(this.#paths, options.runnerPath, space, async () => {
-      return new Set((await this.#records()).flatMap(record => record.disks))
-    })
+    const used = async () => new Set((await this.#records()).flatMap(record => record.disks))
+    this.#images = new ImageDisks(this.#paths, options.runnerPath, space, used)
+    this.#packages = new PackageDisks(this.#paths, space, used)
     this.#disks = new SessionDisks(this.#paths.empty)
     this.#snapshots = new Snapshots(this.#paths, options.runnerPath, this.#ids, this.#disks, space)
   }
@@ -81,13 +94,16 @@ class MicrovmBackend implements Backend {
     return (await this.#host(true)).nested !== null
   }
 
-  async prepare(image: RootImage, signal: AbortSignal, report: (step: string) => void = () => undefined): Promise<void> {
+  async prepare(root: MachineRoot, signal: AbortSignal, report: (step: string) => void = () => undefined): Promise<void> {
     if (this.#probed?.isComplete === false) report('trying whether KVM works, once per boot of this host')
-    await this.#images.prepare(await this.#host(), image, signal, report)
+    const host = await this.#host()
+    await this.#images.prepare(host, root, signal, report)
+    await this.#packages.prepare(host, root.packages ?? [], signal, report)
   }
 
-  async pruneImages(kept: readonly LayeredImage[]): Promise<void> {
-    await this.#images.prune(kept)
+  async pruneImages(kept: readonly LayeredImage[], _arriving: ReadonlySet<string>, trust?: TrustedCa): Promise<void> {
+    await this.#images.prune(kept, trust)
+    await this.#packages.prune()
     await this.#snapshots.prune()
     // Before the first probe it is unknown which boot files are in use.
     const boot = this.#probed?.host?.boot
@@ -151,17 +167,19 @@ class MicrovmBackend implements Backend {
   async #start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {
     const host = await this.#host()
     await this.checkRequirements(spec)
-    const image = await this.#images.prepare(host, spec.image, signal, () => undefined)
+    const image = await this.#images.prepare(host, spec, signal, () => undefined)
+    const packages = await this.#packages.prepare(host, spec.packages, signal, () => undefined)
     const folder = this.#paths.session(spec.id)
     const [before, state] = await Promise.all([readRecord(folder), readState(folder)])
     if (state !== null && isAlive(state)) throw new SandglassError('START_FAILED', { id: spec.id, why: 'it is already running' })
     // A machine that ended by itself, or a start that was interrupted, may have left processes or files.
     if (before !== null) await this.#end(spec.id, false)
-    const record = await this.#newRecord(host, spec, image, before)
+    const used = [image.image, image.overlay, ...packages.map(({ disk }) => disk)]
+    const record = await this.#newRecord(host, spec, used, before)
     await writeRecord(folder, record)
     try {
       const [paths, options, disks, snapshots] = [this.#paths, this.#options, this.#disks, this.#snapshots]
-      const start = { host, paths, options, disks, snapshots, spec, record, image }
+      const start = { host, paths, options, disks, snapshots, spec, record, image, packages }
       const state = await this.#starts.run(async () => {
         return await startMachine(start, AbortSignal.any([signal, AbortSignal.timeout(START_DEADLINE_MS)]))
       })
@@ -178,7 +196,7 @@ class MicrovmBackend implements Backend {
     }
   }
 
-  async #newRecord(host: Host, spec: MachineSpec, image: ImageDisk, before: MicrovmRecord | null): Promise<MicrovmRecord> {
+  async #newRecord(host: Host, spec: MachineSpec, disks: string[], before: MicrovmRecord | null): Promise<MicrovmRecord> {
     const others = (await this.#records()).filter(record => record.id !== spec.id)
     const taken = others.map(record => record.jailId)
     return {
@@ -187,8 +205,9 @@ class MicrovmBackend implements Backend {
       id: spec.id,
       name: spec.name,
       image: spec.image.kind === 'host' ? 'host' : spec.image.reference,
-      disks: [image.image, image.overlay],
+      disks,
       token: randomBytes(32).toString('base64url'),
+      egressToken: spec.egress ? newEgressToken() : null,
       diskMb: before?.diskMb ?? spec.diskMb,
       diskFormat: before?.diskFormat ?? this.#options.diskFormat,
       jailId: host.jailIds === null ? null : this.#ids.claim(spec.id, host.jailIds, taken),

@@ -1,7 +1,7 @@
 // One machine of the microvm backend: what a session does with it, and how it ends.
 import { readFile, rm } from 'node:fs/promises'
+import { RunnerSocket } from '@sandglass/runner-link/runner-socket'
 import { isMissing } from '../../lib/missing-file.ts'
-import { RunnerSocket } from '../../runner-link/runner-socket.ts'
 import type { Machine, MachineExit, MachineStats } from '../backend.ts'
 import { isAlive } from '../machine/process-state.ts'
 import { askToEnd, readLimitEvents, readStats } from './boot/control-port.ts'
@@ -49,6 +49,8 @@ export function microvmMachine(
     id,
     containerId: id,
     token: record.token,
+    egress:
+      record.egressToken === null ? null : { token: record.egressToken, endpoint: { kind: 'carrier', path: sockets.egress } },
     unenforced: record.unenforced,
     mux: true,
     dial: () => RunnerSocket.dial(sockets.carrier),

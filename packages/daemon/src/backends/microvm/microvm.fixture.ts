@@ -37,7 +37,7 @@ export async function testMicrovm(changes: Partial<MicrovmOptions> = {}): Promis
   }
   await oneAtATime(async () => {
     const backend = openMicrovm(options)
-    await backend.prepare({ kind: 'host' }, AbortSignal.timeout(WAIT_MS))
+    await backend.prepare({ image: { kind: 'host' }, trust: null }, AbortSignal.timeout(WAIT_MS))
     await withSnapshot(backend, options)
   })
   return options

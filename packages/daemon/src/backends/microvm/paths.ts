@@ -2,11 +2,13 @@
 import { join } from 'node:path'
 import { type MachinePaths, machinePaths } from '../machine/paths.ts'
 
-/** The sockets of one machine: QEMU's monitor, the guest's control port, and the runner's connection. */
+/** The sockets of one machine: QEMU's monitor, the guest's control port, the runner's connection, and its egress endpoint. */
 export interface Sockets {
   readonly monitor: string
   readonly control: string
   readonly carrier: string
+  /** Only a machine with egress has it. */
+  readonly egress: string
   /** Exists only while a machine starts. */
   readonly share: string
 }
@@ -27,7 +29,7 @@ export interface MicrovmPaths extends MachinePaths {
 
 export function microvmPaths(dataDir: string): MicrovmPaths {
   const paths = machinePaths(dataDir, 'carrier')
-  const { run, images, session, socketOf } = paths
+  const { run, images, session, socketOf, egressSocket } = paths
   return {
     ...paths,
     jail: join(run, 'jail'),
@@ -39,6 +41,7 @@ export function microvmPaths(dataDir: string): MicrovmPaths {
       monitor: socketOf(id, 'monitor'),
       control: socketOf(id, 'control'),
       carrier: socketOf(id, 'carrier'),
+      egress: egressSocket(id),
       share: socketOf(id, 'share'),
     }),
     bootLog: id => join(session(id), 'logs', 'boot.log'),

@@ -8,7 +8,7 @@ import { GROUP_NAME } from '../cgroups/layout.ts'
 import { ProcessState } from '../machine/process-state.ts'
 import { placeRecord } from '../machine/session-folders.ts'
 
-/** config.json, mode 0600. SECURITY: it has the token. The session's environment is in no file. */
+/** config.json, mode 0600. SECURITY: it has the tokens. The session's environment is in no file. */
 const MicrovmRecord = z.object({
   backend: z.literal('microvm'),
   version: z.literal(1),
@@ -18,6 +18,8 @@ const MicrovmRecord = z.object({
   image: z.string(),
   disks: z.array(z.string()),
   token: z.string(),
+  /** The token of the egress endpoint. Null for a machine without one. */
+  egressToken: z.string().nullable().default(null),
   diskMb: z.int(),
   diskFormat: z.enum(['qcow2', 'raw']),
   /** User id of QEMU; null for the daemon's own user. */

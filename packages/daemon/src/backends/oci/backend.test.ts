@@ -1,10 +1,22 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { NO_OVERCOMMIT } from '../../data-dir/disk-policy.ts'
 import { specOf } from '../conformance/subject.ts'
+import { egressSocketFolder, egressUser } from '../machine/egress-endpoint.ts'
 import { busyboxImage } from '../rootfs/image.fixture.ts'
 import { openOci } from './backend.ts'
 import { ociPaths } from './paths.ts'
@@ -12,6 +24,7 @@ import { ociPaths } from './paths.ts'
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
 const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
 const subject = { open: () => openOci({ dataDir, runtime: 'auto', runnerPath }), starter: [], allowUnenforced: [] }
+const namesIn = (folder: string) => (existsSync(folder) ? readdirSync(folder) : [])
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 
 describe('the oci backend', () => {
@@ -53,6 +66,22 @@ describe('the oci backend', () => {
     await machine.destroy()
   })
 
+  it('gives the socket for egress to the user of the egress process, and only to machines with egress', async () => {
+    const backend = await subject.open()
+    const folder = egressSocketFolder(dataDir)
+    const without = await backend.start(specOf(subject), AbortSignal.timeout(20_000))
+    expect(namesIn(folder)).toEqual([])
+    const machine = await backend.start(specOf(subject, { egress: true }), AbortSignal.timeout(20_000))
+    expect(namesIn(folder)).toEqual([machine.id])
+    const { uid, mode } = lstatSync(join(folder, machine.id))
+    expect([uid, mode & 0o777]).toEqual([egressUser(dataDir)?.uid ?? process.getuid?.(), 0o600])
+    expect(machine.egress?.token).not.toBe(machine.token)
+    const record = readFileSync(join(dataDir, 'sessions', machine.id, 'config.json'), 'utf8')
+    expect(JSON.parse(record)).toMatchObject({ token: machine.token, egressToken: machine.egress?.token })
+    for (const started of [machine, without]) await started.destroy()
+    expect(namesIn(folder)).toEqual([])
+  })
+
   it('refuses to unpack a layer into space that is promised to sessions', async () => {
     const image = await busyboxImage(dataDir)
     const folder = join(dataDir, 'sessions', specOf(subject).id)
@@ -61,7 +90,7 @@ describe('the oci backend', () => {
     truncateSync(join(folder, 'disk.ext4'), 2 ** 43)
     const prepare = async (overcommit: number) => {
       const backend = await openOci({ dataDir, runtime: 'auto', runnerPath, disk: { ...NO_OVERCOMMIT, overcommit } })
-      await backend.prepare(image, AbortSignal.timeout(20_000))
+      await backend.prepare({ image, trust: null }, AbortSignal.timeout(20_000))
     }
     await expect(prepare(1)).rejects.toThrow('no disk space for image busybox:test')
     await prepare(Number.POSITIVE_INFINITY)

@@ -15,12 +15,14 @@ import type {
   LayeredImage,
   Machine,
   MachineRequirements,
+  MachineRoot,
   MachineSpec,
   Probe,
-  RootImage,
   RuntimeReport,
+  TrustedCa,
 } from '../backend.ts'
 import { PromisedSpace } from '../disk/promised-space.ts'
+import type { LayerMaker } from '../image-builds.ts'
 import { launcherBeside } from '../launcher/program.ts'
 import { openBootLog } from '../machine/boot-log.ts'
 import { isAlive } from '../machine/process-state.ts'
@@ -35,6 +37,7 @@ import { type Host, type HostProbe, probeHost } from './probe.ts'
 import { type MachineRecord, readRecord, readState } from './record.ts'
 import { checkRequirements } from './requirements.ts'
 import { EmptyDisks } from './rootfs/disks.ts'
+import { layerMaker } from './rootfs/layer-maker.ts'
 import { placeProgram, programFolder } from './rootfs/programs.ts'
 import { pruneOldFolders, RootImages } from './rootfs/root-images.ts'
 import { CompiledSeccomp, removeCompiledFiles } from './runtime/compiled-seccomp.ts'
@@ -69,6 +72,7 @@ export async function openOci(options: OciOptions): Promise<Backend> {
 
 class OciBackend implements Backend {
   readonly name = 'oci'
+  readonly layers: LayerMaker
   readonly #paths: OciPaths
   readonly #runtimes: Runtimes
   readonly #ending: Ending
@@ -90,6 +94,7 @@ class OciBackend implements Backend {
     this.#ending = new Ending(paths, runtimes, launcher)
     this.#runnerFile = options.runnerPath
     this.#images = new RootImages(paths, launcher, inUserNamespace(), options.disk ?? NO_OVERCOMMIT)
+    this.layers = layerMaker({ paths, images: this.#images, launcher: launcher.program, host: () => this.#host() })
     this.#probed = probed
     this.#slots = new IdSlots(probed.host?.pool ?? { slots: 0, ranges: () => [] }, paths.dataDir)
   }
@@ -137,17 +142,17 @@ class OciBackend implements Backend {
     return await this.#runtimes.report(this.#probed.host)
   }
 
-  async prepare(image: RootImage, signal: AbortSignal): Promise<void> {
+  async prepare(root: MachineRoot, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    await this.#images.prepare(await this.#host(), image, signal)
+    await this.#images.prepare(await this.#host(), root, signal)
   }
 
   async receiveLayer(image: string, diffId: string, tar: Readable, limits: UnpackLimits, signal: AbortSignal): Promise<Unpacked> {
     return await this.#images.receive(image, diffId, tar, limits, signal)
   }
 
-  async pruneImages(kept: readonly LayeredImage[], arriving: ReadonlySet<string>): Promise<void> {
-    await this.#images.prune(kept, arriving, new Set((await this.#records()).map(({ rootfs }) => rootfs)))
+  async pruneImages(kept: readonly LayeredImage[], arriving: ReadonlySet<string>, trust?: TrustedCa): Promise<void> {
+    await this.#images.prune(kept, arriving, new Set((await this.#records()).map(({ rootfs }) => rootfs)), trust)
   }
 
   async start(spec: MachineSpec, signal: AbortSignal): Promise<Machine> {

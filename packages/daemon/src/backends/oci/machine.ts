@@ -1,6 +1,6 @@
 // One running machine of the oci backend.
-import { RunnerSocket } from '../../runner-link/runner-socket.ts'
-import type { Machine, MachineExit, MachineLimits } from '../backend.ts'
+import { RunnerSocket } from '@sandglass/runner-link/runner-socket'
+import type { Machine, MachineEgress, MachineExit, MachineLimits } from '../backend.ts'
 import { type Cgroup, machineCgroup } from '../cgroups/cgroup.ts'
 import { freeze, thaw } from '../cgroups/freezer.ts'
 import { readDirtyBytes, readLimitEvents, readOomKills, readPidRefusals, readStats } from '../cgroups/usage.ts'
@@ -34,6 +34,7 @@ export function ociMachine(
     containerId: id,
     mux: false,
     token: record.token,
+    egress: egressOf(record, paths),
     unenforced: record.unenforced,
     dial: () => RunnerSocket.dial(paths.socket(id)),
     isRunning: async () => isAlive(state),
@@ -49,6 +50,10 @@ export function ociMachine(
     stop: () => owner.stop(id),
     destroy: () => owner.discard(id),
   }
+}
+
+function egressOf({ id, egressToken }: MachineRecord, paths: OciPaths): MachineEgress | null {
+  return egressToken === null ? null : { token: egressToken, endpoint: { kind: 'socket', path: paths.egressSocket(id) } }
 }
 
 async function exitReason(cgroup: Cgroup | null): Promise<MachineExit> {

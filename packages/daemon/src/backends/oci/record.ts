@@ -8,7 +8,7 @@ import { ProcessState } from '../machine/process-state.ts'
 
 const Limit = z.enum(['cpu', 'memory', 'pids', 'disk'])
 
-/** config.json, mode 0600. SECURITY: it holds the token; a session's environment is in no file. */
+/** config.json, mode 0600. SECURITY: it holds the tokens; a session's environment is in no file. */
 const MachineRecord = z.object({
   version: z.literal(1),
   id: z.string(),
@@ -22,6 +22,8 @@ const MachineRecord = z.object({
   /** Name of its cgroup, below the daemon's. */
   group: z.string().regex(GROUP_NAME),
   token: z.string(),
+  /** The token of the egress endpoint. Null for a machine without one. */
+  egressToken: z.string().nullable().default(null),
   /** The argv of the runtime that ends the machine, even if the configuration has changed, and the mounts that this runtime must not see. */
   runtime: z.array(z.string()),
   hiddenMounts: z.array(z.string()).optional(),

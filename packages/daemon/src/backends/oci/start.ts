@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { LimitKind, MachineSpec } from '../backend.ts'
+import { makeEgressSocketFolder, newEgressToken } from '../machine/egress-endpoint.ts'
 import { isAlive } from '../machine/process-state.ts'
 import type { Ending } from './launcher/ending.ts'
 import { hasLeft, preparation, runtimeArgv, type StartInput, savedFiles, startJob } from './launcher/jobs.ts'
@@ -46,10 +47,11 @@ const START_DEADLINE_MS = 30_000
 
 export async function startMachine(context: StartContext, spec: MachineSpec, signal: AbortSignal): Promise<Started> {
   const { host, paths, slots } = context
-  const rootfs = await context.images.rootfs(host, spec.image, signal)
+  const rootfs = await context.images.rootfs(host, spec, signal)
   const before = await endPrevious(context, spec.id)
   const slot = before?.slot ?? slots.take()
   if (slot === null) throw new SandglassError('HOST_FULL', { what: `all ${host.pool.slots} blocks of user ids are taken` })
+  if (spec.egress) await makeEgressSocketFolder(paths.dataDir)
   const record = newRecord(context, spec, rootfs, slot, before)
   // The launcher names the cgroups; until it has, nothing of this attempt exists.
   let group = ''
@@ -97,6 +99,7 @@ function newRecord(
     runner: programFolder(runnerFile),
     slot,
     token: randomBytes(32).toString('base64url'),
+    egressToken: spec.egress ? newEgressToken() : null,
     runtime: runtimeArgv(host, paths),
     hiddenMounts: [...host.hiddenMounts],
     readonlyRootfs: spec.readonlyRootfs,

@@ -1,13 +1,17 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { openLink } from '@sandglass/runner-link/link'
 import { expect, it } from 'vitest'
-import { openLink } from '../../runner-link/link.ts'
 import type { Machine } from '../backend.ts'
+import { answer, egressClient } from '../conformance/egress-client.fixture.ts'
+import { boxOf } from '../conformance/subject.ts'
 import { PlainChildBackend } from './backend.ts'
 import { plainChildFixture, RUNNER_PATH, specFixture } from './plain-child.fixture.ts'
 import { isAlive, processId } from './process-tree.ts'
 
 const ID = 'sess_abcdefghijklmnop'
+const EGRESS = { egress: true }
+const PROXY_CLIENT = `python3 -c 'import socket; s = socket.create_connection(("127.0.0.53", 3128)); s.sendall(b"CONNECT"); s.shutdown(1); print(s.makefile().read())'`
 const soon = () => AbortSignal.timeout(10_000)
 const linkTo = (machine: Machine) => openLink(machine)
 
@@ -95,4 +99,28 @@ it('a start that is aborted or fails leaves nothing behind', async () => {
   const broken = new PlainChildBackend({ forTests: true, folder, runnerPath: '/bin/false' })
   await expect(broken.start(specFixture(ID), soon())).rejects.toMatchObject({ code: 'START_FAILED' })
   expect(await backend.sessionIds()).toEqual([])
+})
+
+it('machines with egress have an endpoint that a recovered machine has too, and two of them run at once', async () => {
+  const { backend, folder } = await plainChildFixture()
+  expect((await backend.start(specFixture(ID), soon())).egress).toBeNull()
+  const started = [
+    await backend.start(specFixture('sess_one', EGRESS), soon()),
+    await backend.start(specFixture('sess_two', EGRESS), soon()),
+  ]
+  const found = await new PlainChildBackend({ forTests: true, folder, runnerPath: RUNNER_PATH }).recover()
+  for (const { id, egress } of started) {
+    const machine = found.find(other => other.id === id)
+    if (machine === undefined) throw new Error('not found')
+    expect(machine.egress).toEqual(egress)
+    const box = boxOf(machine, specFixture(id), {})
+    const client = await egressClient(box)
+    const printed = box.run(PROXY_CLIENT)
+    const { connection, via } = await client.next('connection')
+    expect(via).toBe('http_proxy')
+    expect(await answer(await client.take(connection), `for ${id}`)).toBe('CONNECT')
+    expect((await printed).output).toBe(`for ${id}`)
+    client.close()
+    box.link.close()
+  }
 })

@@ -6,6 +6,7 @@ import { pack } from 'tar-stream'
 import { expect, it, onTestFinished } from 'vitest'
 import { type Entry, layerFrom, layerOf, type TestLayer } from '../../images/testing/image.fixture.ts'
 import { findInLayers } from './find-in-layers.ts'
+import { imageOf } from './image.fixture.ts'
 
 const PASSWD = '/etc/passwd'
 const file = (name: string, content: string): Entry => ({ name, content })
@@ -60,4 +61,58 @@ it('an invalid tar fails with IMAGE_INVALID', async () => {
   archive.entry({ name: `etc/${'long/'.repeat(60)}name`, type: 'file' }, 'x')
   archive.finalize()
   await expect(passwdInLayers([layerFrom(await buffer(archive))])).rejects.toMatchObject({ code: 'IMAGE_INVALID' })
+})
+
+async function find(paths: readonly string[], ...layers: readonly Entry[][]) {
+  const dir = mkdtempSync(join(tmpdir(), 'sandglass-find-'))
+  onTestFinished(() => rmSync(dir, { recursive: true }))
+  return await findInLayers(
+    await imageOf(
+      dir,
+      layers.map(entries => ({ entries })),
+    ),
+    paths,
+    AbortSignal.timeout(20_000),
+  )
+}
+
+it('the result says where a path leads to, also for a folder that no entry names', async () => {
+  const found = await find(
+    ['/etc/ssl', '/link/file', '/gone'],
+    [file('etc/ssl/x', ''), link('link', 'a/b'), file('a/b/file', 'f')],
+  )
+  expect(found).toEqual({
+    '/etc/ssl': { kind: 'folder', path: '/etc/ssl' },
+    '/link/file': { kind: 'file', path: '/a/b/file', content: 'Zg==' },
+    '/gone': { kind: '' },
+  })
+})
+
+it('a path with * stands for the paths in that folder, with links followed and without deleted ones', async () => {
+  const base = [
+    link('jvm', 'opt/jvm'),
+    file('opt/jvm/a/lib/cacerts', 'a'),
+    file('opt/jvm/b/lib/cacerts', 'b'),
+    file('opt/jvm/d/lib/x', ''),
+  ]
+  const found = await find(['/jvm/*/lib/cacerts'], base, [link('opt/jvm/c', 'a'), file('opt/jvm/.wh.b', '')])
+  expect(Object.entries(found).map(([path, { path: real }]) => [path, real])).toEqual([
+    ['/jvm/a/lib/cacerts', '/opt/jvm/a/lib/cacerts'],
+    ['/jvm/c/lib/cacerts', '/opt/jvm/a/lib/cacerts'],
+  ])
+})
+
+it('a hard link has the content of its file, and keeps it when the file is replaced', async () => {
+  const hard: Entry = { name: 'etc/passwd', type: 'link', linkname: 'lib/passwd' }
+  expect(await passwdIn([file('lib/passwd', 'linked'), hard], [file('lib/passwd', 'other')])).toBe('linked')
+})
+
+it('the content of many large files is bounded', async () => {
+  const entries = Array.from({ length: 20 }, (_, i) => ({ name: `f${i}`, content: Buffer.alloc(1024 * 1024) }))
+  const found = await find(
+    entries.map(({ name }) => `/${name}`),
+    entries,
+  )
+  const bytes = Object.values(found).reduce((total, { content = '' }) => total + Buffer.from(content, 'base64').length, 0)
+  expect([Object.keys(found).length, bytes]).toEqual([20, 8 * 1024 * 1024])
 })

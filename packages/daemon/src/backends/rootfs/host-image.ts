@@ -2,11 +2,17 @@
 // SECURITY: this is an allow-list of everything that the sandbox sees. What is not named, such as home directories, /var, /opt, keys in /etc and sockets
 // in /run, does not exist there; a list of things to hide could be incomplete.
 import { createHash, randomBytes } from 'node:crypto'
-import { chmod, cp, lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, cp, lstat, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { renameDurably } from '../../lib/durable-rename.ts'
 import { nullIfMissing } from '../../lib/missing-file.ts'
+import type { TrustedCa } from '../backend.ts'
 import { stateOf } from './host-state.ts'
+import { PACKAGE_FOLDERS } from './sandbox-paths.ts'
+import { findInHost } from './trust/find-in-host.ts'
+import { trustFiles, trustPaths } from './trust/trust-files.ts'
+import { variantName } from './trust/variants.ts'
+import { folderForAll, writeFiles } from './write-files.ts'
 
 /** A host folder or file and its path in the sandbox. `writable`: a session with a writable root can change it, in its own copy. */
 export interface Layer {
@@ -30,7 +36,6 @@ const FOLDERS = [
   'home',
   'home/sandbox',
   'mnt',
-  'opt',
   'proc',
   'root',
   'run',
@@ -42,6 +47,7 @@ const FOLDERS = [
   'workspace',
   '.sandglass',
   '.sandglass-run',
+  ...PACKAGE_FOLDERS,
 ]
 const VAR_FOLDERS = ['var/cache', 'var/lib', 'var/log', 'var/spool']
 const TMP_MODE = 0o1777
@@ -146,15 +152,16 @@ const CPUS = 'sys/devices/system/cpu'
 const FROM_SYS = ['online', 'possible', 'present', 'kernel_max']
 
 /** Makes the folder that becomes `/`, unless it exists for the current state of the host, and returns what is mounted into it. */
-export async function prepareHost(imagesDir: string, hostRoot = '/'): Promise<HostRootfs> {
+export async function prepareHost(imagesDir: string, trust: TrustedCa | null, hostRoot = '/'): Promise<HostRootfs> {
   const copied = await sources(join(hostRoot, 'etc'))
   const programs = await programFolders(hostRoot)
-  const name = `host-${await fingerprint(hostRoot, copied, programs)}`
+  const name = variantName(`host-${await fingerprint(hostRoot, copied, programs)}`, trust)
   const folder = join(imagesDir, name)
   if (!(await exists(folder))) {
     // Several backends of one process may make it at the same time.
     const building = `${folder}.${randomBytes(6).toString('hex')}.new`
     await build(building, hostRoot, copied, programs)
+    if (trust !== null) await addTrust(building, hostRoot, programs, trust)
     await renameDurably(building, folder).catch(async error => {
       // Another start may have made it meanwhile.
       await rm(building, { recursive: true, force: true })
@@ -192,6 +199,13 @@ async function build(folder: string, hostRoot: string, copied: string[], program
   await writeProcessors(folder, hostRoot)
 }
 
+async function addTrust(folder: string, hostRoot: string, programs: readonly Program[], trust: TrustedCa): Promise<void> {
+  const mounted = programs.filter(program => program.link === null).map(({ name }) => `/${name}`)
+  const isMounted = (path: string) => mounted.some(program => path === program || path.startsWith(`${program}/`))
+  const locate = (path: string) => join(isMounted(path) ? hostRoot : folder, path)
+  await writeFiles(folder, trustFiles(trust, await findInHost(locate, trustPaths({})), {}, isMounted))
+}
+
 /** Writes the files that programs read to count processors. `folder` becomes `/`. */
 export async function writeProcessors(folder: string, hostRoot = '/'): Promise<void> {
   await folderForAll(join(folder, CPUS))
@@ -217,12 +231,6 @@ async function processors(hostRoot: string): Promise<Record<string, string>> {
 async function processorNames(hostRoot: string): Promise<string[]> {
   const names = (await readdir(join(hostRoot, CPUS)).catch(nullIfMissing)) ?? []
   return names.filter(name => /^cpu[0-9]+$/.test(name))
-}
-
-/** Creates a folder that every user can read, whatever the daemon's umask: no id of a sandbox owns it. */
-export async function folderForAll(path: string): Promise<void> {
-  await mkdir(path, { recursive: true })
-  await chmod(path, 0o755)
 }
 
 /** Copies a file or folder, links as links, without files that are not world-readable on the host. */

@@ -27,7 +27,7 @@ it('the host image is copied again when files changed, and not when only the tim
   await symlink('vi', join(root, 'usr/bin/link'))
   await symlink('/usr/bin/vi', join(root, 'etc/alternatives/editor'))
   const images = await temporaryFolder()
-  const states = async () => [await stateOfPrograms(root), (await prepareHost(images, root)).name]
+  const states = async () => [await stateOfPrograms(root), (await prepareHost(images, null, root)).name]
   await touch(root)
   const first = await states()
   await touch(root)

@@ -1,8 +1,8 @@
 // /etc/passwd and /etc/group of an image with the user that sandboxes run as. A user of the image with the same id keeps its name.
+import { SANDBOX_HOME } from '@sandglass/contract/tables'
 
 export const SANDBOX_ID = 1000
 const NAME = 'sandbox'
-const HOME = '/home/sandbox'
 
 export interface Users {
   readonly passwd: string
@@ -19,7 +19,7 @@ export function withSandboxUser(passwd: string, group: string, shell: string): U
   const [name = ''] = users[found]?.split(':') ?? []
   const isUsable = name !== 'root' && /^[a-z_][a-z0-9_-]{0,31}$/.test(name)
   const user = isUsable ? name : freeName(users)
-  const line = `${user}:x:${SANDBOX_ID}:${SANDBOX_ID}:${user}:${HOME}:${shell}`
+  const line = `${user}:x:${SANDBOX_ID}:${SANDBOX_ID}:${user}:${SANDBOX_HOME}:${shell}`
   const merged = found < 0 ? [...users, line] : users.with(found, line)
   const hasGroup = groups.some(entry => entry.split(':')[2] === String(SANDBOX_ID))
   const withGroup = hasGroup ? groups : [...groups, `${freeName(groups)}:x:${SANDBOX_ID}:`]

@@ -30,7 +30,8 @@ export const sessionHandlers = ({ context }: Api) =>
     deleteSession: async ({ params, query, log }) =>
       showSession(await (query.purge ? purgeSession : terminateSession)(context, params.id, log)),
     terminateSession: async ({ params, log }) => showSession(await terminateSession(context, params.id, log)),
-    startSession: async ({ params, signal, log }) => showSession(await startSession(context, params.id, signal, log)),
+    startSession: async ({ params, body, signal, log }) =>
+      showSession(await startSession(context, params.id, body ?? {}, signal, log)),
     stopSession: async ({ params, log }) => showSession(await stopSession(context, params.id, log)),
     pauseSession: async ({ params, log }) => showSession(await pauseSession(context, params.id, log)),
     resumeSession: async ({ params, log }) => showSession(await resumeSession(context, params.id, log)),

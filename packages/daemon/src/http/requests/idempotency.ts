@@ -32,6 +32,21 @@ export async function createOnce(
   })
 }
 
+/** Creates the tasks of one request once. The key is stored in the same transaction as the tasks. */
+export async function createTasksOnce<T>(
+  context: SessionContext,
+  request: FastifyRequest,
+  body: unknown,
+  { run, replay }: { run: (pending: PendingRequest | null) => Promise<T>; replay: (ids: string[]) => Promise<T> },
+): Promise<T> {
+  const key = keyOf(request)
+  if (key === null) return run(null)
+  return once(context, { key, route: routeOf('createTask'), body }, NEVER_ABORTED, {
+    run,
+    replay: async ({ response }) => (response === null ? null : replay(JSON.parse(response) as string[])),
+  })
+}
+
 /** Creates one thing per key inside a session. `run` gets the id of the session, whatever the request called it. */
 export async function createInsideOnce<T>(
   context: SessionContext,
@@ -64,7 +79,7 @@ export async function createInsideOnce<T>(
 /** A process or shell that is being started outlives the client that asked for it. */
 const NEVER_ABORTED = new AbortController().signal
 
-const routeOf = (name: 'createSession' | 'createShell' | 'startProcess', id = ''): string =>
+const routeOf = (name: 'createSession' | 'createTask' | 'createShell' | 'startProcess', id = ''): string =>
   `${PATHS[name].method} ${PATHS[name].path.replace('{id}', id)}`
 
 type Keyed = { key: string; route: string; body: unknown }

@@ -1,9 +1,9 @@
 // WebSockets to shells, processes and ports, with backpressure in both directions: each side is read only as fast as the other takes the data.
 import type { Duplex } from 'node:stream'
 import { CHANNELS, type LimitHit, SandglassError, Signal, Size, SOCKET_FAILED } from '@sandglass/contract'
+import { type ReadTimeout, writeDrained } from '@sandglass/runner-link/backpressure'
 import type { RawData, WebSocket } from 'ws'
 import { z } from 'zod'
-import { type ReadTimeout, writeDrained } from '../../lib/backpressure.ts'
 import type { Logger } from '../../log.ts'
 import type { SessionContext } from '../../sessions/context.ts'
 import type { SessionStream } from '../../sessions/inside/request.ts'

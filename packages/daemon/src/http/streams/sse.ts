@@ -1,7 +1,7 @@
 // Server-sent events with backpressure: the next event is taken from the source when the client has room for it.
 import type { ServerResponse } from 'node:http'
 import type { SandglassError } from '@sandglass/contract'
-import { type ReadTimeout, writeDrained } from '../../lib/backpressure.ts'
+import { type ReadTimeout, writeDrained } from '@sandglass/runner-link/backpressure'
 import type { Logger } from '../../log.ts'
 import type { SseEvent } from '../api.ts'
 import { toSandglassError } from '../errors.ts'

@@ -1,7 +1,19 @@
 // Finds the images in an archive: docker save writes manifest.json, an OCI layout has index.json, and newer docker save writes both.
 import { LIMITS, SandglassError } from '@sandglass/contract'
 import { z } from 'zod'
-import { type Descriptor, digestOf, invalid, type Manifest, parseConfig, parseManifest, pickPlatform } from '../manifest.ts'
+import {
+  CONFIG_TYPE,
+  type Descriptor,
+  digestOf,
+  FULL_NAME,
+  invalid,
+  LAYER_TYPE,
+  type Manifest,
+  parseConfig,
+  parseManifest,
+  pickPlatform,
+  REF_NAME,
+} from '../manifest.ts'
 import { parseReference } from '../reference.ts'
 import type { Spool, SpooledFile } from './spool.ts'
 
@@ -23,9 +35,6 @@ export interface ArchivedLayer {
 }
 
 const Saved = z.array(z.object({ Config: z.string(), RepoTags: z.array(z.string()).nullish(), Layers: z.array(z.string()) }))
-const REF_NAME = 'org.opencontainers.image.ref.name'
-const FULL_NAME = 'io.containerd.image.name'
-const PLAIN_LAYER = 'application/vnd.oci.image.layer.v1.tar'
 
 /** With the names from the archive, which may be none. */
 export async function archivedImages(spool: Spool): Promise<ArchivedImage[]> {
@@ -74,7 +83,7 @@ async function savedImages(spool: Spool, text: Buffer): Promise<ArchivedImage[]>
     const layers = Layers.map((name, i) => ({
       file: requireFile(spool, name),
       diffId: rootfs.diff_ids[i] ?? '',
-      mediaType: PLAIN_LAYER,
+      mediaType: LAYER_TYPE,
     }))
     const digest = manifestDigest({ digest: id, size: bytes.length }, layers)
     images.push({ id, config, architecture, manifestDigest: digest, references: references.map(fullName), layers })
@@ -111,7 +120,7 @@ async function layoutImage(spool: Spool, digest: string, depth: number): Promise
   const layers = found.manifest.layers.map(({ digest, mediaType }, i) => ({
     file: layoutFile(spool, digest),
     diffId: rootfs.diff_ids[i] ?? '',
-    mediaType: mediaType ?? PLAIN_LAYER,
+    mediaType: mediaType ?? LAYER_TYPE,
   }))
   return { id, config, architecture, manifestDigest: digest, references: [], layers }
 }
@@ -180,7 +189,7 @@ function distinctImages<T extends { readonly id: string; readonly references: re
 export function manifestDigest(config: { digest: string; size: number }, layers: readonly ArchivedLayer[]): string {
   const manifest: Manifest & { schemaVersion: 2 } = {
     schemaVersion: 2,
-    config: { mediaType: 'application/vnd.oci.image.config.v1+json', ...config },
+    config: { mediaType: CONFIG_TYPE, ...config },
     layers: layers.map(({ file, mediaType }) => ({ mediaType, digest: file.digest, size: file.size })),
   }
   return digestOf(JSON.stringify(manifest))

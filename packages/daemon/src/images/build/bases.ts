@@ -11,10 +11,13 @@ import { layeredImage } from '../store/image-row.ts'
 import { findStored } from '../store/stored-images.ts'
 import type { BuildEvent } from './build-log.ts'
 import { onbuildIn, refuseOnbuild } from './dockerfile/onbuild.ts'
+import { copyHost, HOST, hostKey, storedHost } from './host-base.ts'
 
 export interface Base {
   readonly reference: string
   readonly id: string
+  /** What stands for it in the key of a build. */
+  readonly key: string
   readonly image: LayeredImage
 }
 
@@ -37,17 +40,25 @@ export async function* resolveBases(
 ): AsyncGenerator<BuildEvent, Base[], undefined> {
   for (const reference of references) {
     if (reference === options.projectImage) continue
-    const stored = await findStored(context.store, reference)
+    const stored = reference === HOST ? undefined : await findStored(context.store, reference)
     requireAllowed(context.config, reference, stored ? [stored.id] : [])
   }
   const bases: Base[] = []
   for (const reference of references) {
-    const row = yield* resolve(context, reference, options, signal)
+    const row = reference === HOST ? yield* resolveHost(context, signal) : yield* resolve(context, reference, options, signal)
     options.pin(row.id)
     refuseOnbuild(reference, await readOnbuild(context, row), options.fetches)
-    bases.push({ reference, id: row.id, image: layeredImage(context.images.blobs, row, reference) })
+    const key = reference === HOST ? await hostKey(context) : row.id
+    bases.push({ reference, id: row.id, key, image: layeredImage(context.images.blobs, row, reference) })
   }
   return bases
+}
+
+async function* resolveHost(context: ImageContext, signal: AbortSignal): AsyncGenerator<BuildEvent, ImageRow, undefined> {
+  const stored = await storedHost(context)
+  if (stored) return stored
+  yield { event: 'output', data: { text: 'copying the programs of this machine into an image\n' } }
+  return await copyHost(context, signal)
 }
 
 async function* resolve(

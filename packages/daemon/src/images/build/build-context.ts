@@ -24,8 +24,19 @@ export interface BuildContext extends AsyncDisposable {
   readonly bytes: number
   /** Covers names, modes and contents. */
   readonly digest: string
+  /** By name, without a slash at either end. */
+  readonly entries: ReadonlyMap<string, ContextEntry>
   /** Text of .dockerignore or of a file in `wanted`; undefined if it does not exist. */
   text(name: string): string | undefined
+}
+
+export interface ContextEntry {
+  readonly type: CheckedHeader['type']
+  readonly mode: number
+  /** Empty for files and folders. */
+  readonly linkname: string
+  /** Of the content; empty for anything but a file. */
+  readonly digest: string
 }
 
 /** `wanted` are the names of files whose text is kept. On failure no file is left. */
@@ -50,9 +61,10 @@ export async function receiveContext(
     const sizeLimit = await openSizeLimit(context, folder, limit)
     const kept = new Map<string, string>()
     const tar = await uncompressed(body, limit)
-    const digest = await copy(image, tar, path, new Set([...wanted, IGNORE]), kept, sizeLimit, signal)
+    const entries = await copy(image, tar, path, new Set([...wanted, IGNORE]), kept, sizeLimit, signal)
     const { size } = await stat(path)
-    return { path, bytes: size - END_BYTES, digest, text: name => kept.get(name), [Symbol.asyncDispose]: remove }
+    const digest = entriesDigest(entries)
+    return { path, bytes: size - END_BYTES, digest, entries, text: name => kept.get(name), [Symbol.asyncDispose]: remove }
   } catch (error) {
     await remove()
     signal.throwIfAborted()
@@ -68,11 +80,11 @@ async function copy(
   kept: Map<string, string>,
   sizeLimit: SizeLimit,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<Map<string, ContextEntry>> {
   const archive = extract()
   const copied = pack()
   const entries = new ContextEntries(image)
-  const lines = new Map<string, string>()
+  const found = new Map<string, ContextEntry>()
   const read = async () => {
     for await (const entry of archive) {
       const header = entries.check(entry.header)
@@ -86,7 +98,8 @@ async function copy(
         copied.entry(header)
         entry.resume()
       }
-      lines.set(header.name, `${header.type} ${header.mode} ${header.linkname ?? ''} ${content?.digest() ?? ''}`)
+      const { type, mode, linkname = '' } = header
+      found.set(header.name, { type, mode, linkname, digest: content?.digest() ?? '' })
     }
     copied.finalize()
   }
@@ -101,10 +114,18 @@ async function copy(
   const written = pipeline(copied, createWriteStream(path, { flags: 'wx', mode: 0o600 }), { signal })
   // In this order, because the first has the cause.
   for (const end of await Promise.allSettled([reading, received, written])) if (end.status === 'rejected') throw end.reason
+  return found
+}
+
+function entriesDigest(entries: ReadonlyMap<string, ContextEntry>): string {
   const hash = createHash('sha256')
-  for (const name of [...lines.keys()].sort()) hash.update(`${JSON.stringify(name)} ${lines.get(name)}\n`)
+  for (const [name, entry] of [...entries].sort(([a], [b]) => (a < b ? -1 : 1))) hash.update(entryLine(name, entry))
   return hash.digest('hex')
 }
+
+/** An entry as digests have it. */
+export const entryLine = (name: string, { type, mode, linkname, digest }: ContextEntry): string =>
+  `${JSON.stringify(name)} ${type} ${mode} ${linkname} ${digest}\n`
 
 function contentOf(
   entry: AsyncIterable<Buffer>,

@@ -1,7 +1,7 @@
 // Builds one of the two layers of a build: found under its key, or made by the engine. Concurrent requests for one key share one build.
 import { createHash } from 'node:crypto'
 import { type Image, SandglassError } from '@sandglass/contract'
-import type { Backend, ImageBuild } from '../../backends/backend.ts'
+import type { ImageBuild } from '../../backends/image-builds.ts'
 import type { Flight } from '../../lib/single-flight.ts'
 import { findBuild, findImage, recordBuild } from '../../store/images.ts'
 import type { ImageContext } from '../context.ts'
@@ -11,11 +11,12 @@ import { getImage } from '../store/stored-images.ts'
 import { type Base, resolveBases } from './bases.ts'
 import type { BuildContext } from './build-context.ts'
 import { type BuildEvent, BuildLog } from './build-log.ts'
+import type { Builder } from './builders.ts'
 import type { Plan } from './dockerfile/plan.ts'
 import { importBuilt } from './import-built.ts'
 import { hideSecrets, looksSecret } from './secret-args.ts'
-
-export type Builder = Backend & Required<Pick<Backend, 'buildImage'>>
+import type { BuildMachines } from './session/build-machine.ts'
+import { buildInSandboxes } from './session/session-build.ts'
 
 export interface LayerBuild {
   readonly builder: Builder
@@ -63,12 +64,11 @@ export async function* buildLayer(
       pin: (id: string) => void unpins.push(pins.pin([id])),
     }
     const bases = yield* resolveBases(context, layer.plan.bases, options, signal)
-    const key = buildKey({
-      dockerfile: layer.plan.dockerfile(bases.map(({ id }) => id)),
-      contextDigest: layer.buildContext?.digest ?? null,
-      buildArgs: layer.buildArgs,
-      network,
-    })
+    const key = layerKey(
+      context,
+      layer,
+      bases.map(each => each.key),
+    )
     const found = await findResult(context, key)
     const isFresh = found !== null && context.now() - found.builtAt <= layer.maxAgeMs && !layer.noCache
     if (isFresh) return found
@@ -87,6 +87,16 @@ export async function* buildLayer(
     for (const unpin of unpins) unpin()
     if (!isHandedOver) await layer.buildContext?.[Symbol.asyncDispose]()
   }
+}
+
+/** The key of a build on these base images. */
+export function layerKey(
+  { config }: ImageContext,
+  { plan, buildContext, buildArgs }: Pick<LayerBuild, 'plan' | 'buildContext' | 'buildArgs'>,
+  baseIds: readonly string[],
+): string {
+  const contextDigest = buildContext?.digest ?? null
+  return buildKey({ dockerfile: plan.dockerfile(baseIds), contextDigest, buildArgs, network: config.images.build_network })
 }
 
 interface KeyParts {
@@ -108,7 +118,7 @@ function buildKey({ dockerfile, contextDigest, buildArgs, network }: KeyParts): 
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 }
 
-async function findResult(context: ImageContext, key: string): Promise<Built | null> {
+export async function findResult(context: ImageContext, key: string): Promise<Built | null> {
   const build = await findBuild(context.store, key)
   const row = build && (await findImage(context.store, build.image_id))
   if (!build || !row || ![...digestsOf(row)].every(digest => context.images.blobs.has(digest))) return null
@@ -152,30 +162,39 @@ async function run(
   const deadline = AbortSignal.timeout(build_timeout_seconds * 1000)
   const limit = AbortSignal.any([signal, deadline])
   let last: { step: number; steps: number; instruction: string } | undefined
-  const build: ImageBuild = {
+  const common = {
     name,
-    bases: bases.map(({ image }) => image),
-    dockerfile: plan.dockerfile,
-    context: buildContext,
-    dockerignore: buildContext?.text('.dockerignore'),
     buildArgs,
-    network: build_network,
-    memoryMb: build_memory_mb,
-    cpuCores: build_cpu_cores,
     maxCacheAgeMs: noCache || isOutdated ? null : maxAgeMs,
     // SECURITY: steps that used a secret are not kept in the engine's cache.
     keepsCache: !Object.keys(buildArgs).some(looksSecret),
-    onStep: step => {
+    onStep: (step: Parameters<ImageBuild['onStep']>[0]) => {
       last = { ...step, instruction: redact(step.instruction) }
       log.add({ event: 'step', data: { ...step, instruction: redact(step.instruction) } })
     },
-    onOutput: text => log.add({ event: 'output', data: { text: redact(text) } }),
+    onOutput: (text: string) => void log.add({ event: 'output', data: { text: redact(text) } }),
   }
   try {
     const builtAt = context.now()
     const record = (id: string) => recordBuild(context.store, { key, image_id: id, built_at: builtAt })
-    const built = { name, buildArgs, log, record }
-    const image = await builder.buildImage(build, archive => importBuilt(context, archive, built, limit), limit)
+    if (builder.why !== null) common.onOutput(`${builder.why}\n`)
+    const inSandboxes = (machines: BuildMachines) =>
+      buildInSandboxes(context, machines, { ...common, plan, bases, buildContext, record }, limit)
+    const onEngine = (backend: Extract<Builder, { kind: 'docker' }>['backend']) => {
+      const build: ImageBuild = {
+        ...common,
+        bases: bases.map(({ image }) => image),
+        dockerfile: plan.dockerfile,
+        context: buildContext,
+        dockerignore: buildContext?.text('.dockerignore'),
+        network: build_network,
+        memoryMb: build_memory_mb,
+        cpuCores: build_cpu_cores,
+      }
+      const built = { name, buildArgs, log, record }
+      return backend.buildImage(build, archive => importBuilt(context, archive, built, limit), limit)
+    }
+    const image = await (builder.kind === 'docker' ? onEngine(builder.backend) : inSandboxes(builder.machines))
     context.log.info({ image: image.id, key }, 'image built')
     return { image, cached: false, builtAt }
   } catch (error) {

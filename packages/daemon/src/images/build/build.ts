@@ -6,11 +6,15 @@ import { admitImage, findImage } from '../../store/images.ts'
 import type { ImageContext } from '../context.ts'
 import { idPrefix, parseReference, requireAllowed } from '../reference.ts'
 import { getImage } from '../store/stored-images.ts'
-import { type BuildContext, RESERVED, receiveContext } from './build-context.ts'
-import { type Builder, type Built, buildLayer, type LayerBuild } from './build-layer.ts'
+import { receiveContext } from './build-context.ts'
+import { type Built, buildLayer, type LayerBuild } from './build-layer.ts'
 import type { BuildEvent } from './build-log.ts'
+import { chooseBuilder } from './builders.ts'
 import { invalidInstruction, parseDockerfile } from './dockerfile/dockerfile.ts'
 import { type Plan, type PlanOptions, planBuild } from './dockerfile/plan.ts'
+import { addEntrypoint } from './entrypoint.ts'
+import { shownAs, textOf } from './named-files.ts'
+import { checkSupported } from './session/session-build.ts'
 
 export type BuildRequest = BuildQuery & { readonly build_args: Readonly<Record<string, string>> }
 
@@ -27,7 +31,7 @@ export async function buildImage(
   const reference = request.reference === undefined ? undefined : nameOf(context, request.reference)
   const limit = LIMITS.waiting_builds.max
   if (context.images.builds.size >= limit) throw new SandglassError('TOO_MANY_WAITING', { what: 'builds', limit })
-  const builder = await findBuilder(context)
+  const builder = await chooseBuilder(context, request.builder ?? context.config.images.builder)
   const name = request.reference ?? shownAs(dockerfile, 'Dockerfile')
   const buildContext = await receiveContext(
     context,
@@ -45,20 +49,28 @@ export async function buildImage(
     const plan = planBuild(parseDockerfile(options.name, textOf(buildContext, dockerfile)), { ...options, target })
     const top =
       overlay === undefined ? undefined : overlayOn(shownAs(overlay, 'the overlay'), textOf(buildContext, overlay), options)
+    if (builder.kind === 'session') for (const each of [plan, ...(top ? [top('scratch')] : [])]) checkSupported(each)
     const age = request.max_age_seconds ?? context.config.images.max_image_age_seconds
     const common = { builder, name, buildArgs: build_args, maxAgeMs: age * 1000, noCache: request.no_cache ?? false }
-    return run(context, { ...common, plan, buildContext }, top, reference, signal)
+    const hasEntrypoint = request.entrypoint ?? overlay !== undefined
+    return run(context, { ...common, plan, buildContext }, { top, hasEntrypoint, reference }, signal)
   } catch (error) {
     await buildContext[Symbol.asyncDispose]()
     throw error
   }
 }
 
+interface Result {
+  /** The plan of the overlay on a project image. */
+  readonly top: ((id: string) => Plan) | undefined
+  readonly hasEntrypoint: boolean
+  readonly reference: string | undefined
+}
+
 async function* run(
   context: ImageContext,
   layer: LayerBuild,
-  top: ((id: string) => Plan) | undefined,
-  reference: string | undefined,
+  { top, hasEntrypoint, reference }: Result,
   signal: AbortSignal,
 ): AsyncGenerator<BuildMessage, void, undefined> {
   const project = yield* buildLayer(context, layer, signal)
@@ -71,7 +83,13 @@ async function* run(
           signal,
         )
       : project
-    yield { event: 'done', data: await done(context, built, project.cached && built.cached, reference) }
+    const unpinBuilt = context.images.pins.pin([built.image.id])
+    try {
+      const image = hasEntrypoint ? await addEntrypoint(context, built, signal) : built.image
+      yield { event: 'done', data: await done(context, { ...built, image }, project.cached && built.cached, reference) }
+    } finally {
+      unpinBuilt()
+    }
   } finally {
     unpin()
   }
@@ -101,15 +119,6 @@ function nameOf({ config }: ImageContext, given: string): string {
   return name
 }
 
-/** A reserved name was made up by the command line, so messages show `what` instead. */
-const shownAs = (path: string, what: string) => (RESERVED.includes(path) ? what : path)
-
-function textOf(buildContext: BuildContext, path: string): string {
-  const text = buildContext.text(path)
-  if (text !== undefined) return text
-  throw new SandglassError('FILE_NOT_FOUND', { path, where: 'in the build context' })
-}
-
 /** The plan of the overlay on a project image. It names that image by id, so the same overlay on the same image is built once. */
 function overlayOn(path: string, text: string, options: PlanOptions): (id: string) => Plan {
   const parsed = parseDockerfile(path, text)
@@ -122,16 +131,4 @@ function overlayOn(path: string, text: string, options: PlanOptions): (id: strin
     )
   on('scratch') // reports errors before the first build
   return on
-}
-
-/** A Docker engine runs the steps, because it limits their network, memory and cpu. */
-async function findBuilder({ backends }: ImageContext): Promise<Builder> {
-  let why = 'no backend here has one'
-  for (const backend of backends.values()) {
-    if (!backend.buildImage) continue
-    const probe = await backend.probe()
-    if (probe.available) return backend as Builder
-    why = `${probe.why}; ${probe.fix}`
-  }
-  throw new SandglassError('BACKEND_UNAVAILABLE', { backend: 'docker', why: `building images needs a Docker engine: ${why}` })
 }

@@ -71,9 +71,9 @@ describe('a build that fails', () => {
     expect(await readdir(join(daemon.dataDir, 'images', 'import'))).toEqual([])
   })
 
-  it('without an engine names what to install', async () => {
+  it('on an engine that does not answer names what to install', async () => {
     const daemon = await buildDaemon({ endpoint: 'unix:///nonexistent/docker.sock' })
-    const { status, error } = await daemon.build({ Dockerfile: 'FROM small:1\n' })
+    const { status, error } = await daemon.build({ Dockerfile: 'FROM small:1\n' }, { query: { builder: 'docker' } })
     expect(status).toBe(503)
     expect(error).toMatchObject({
       code: 'BACKEND_UNAVAILABLE',

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { type Config, LIMITS, SandglassError } from '@sandglass/contract'
-import { digestOf } from '../manifest.ts'
+import { digestOf, MANIFEST_TYPE } from '../manifest.ts'
 import { DOCKER_HUB, type Reference } from '../reference.ts'
 import { isPrivate } from './addresses.ts'
 import { basicOf, parseChallenge, withoutCredentials } from './authentication.ts'
@@ -21,7 +21,7 @@ const MAX_DISCARDED = 16 * 1024
 const MAX_MESSAGE = 200
 const MANIFEST_TYPES = [
   'application/vnd.oci.image.index.v1+json',
-  'application/vnd.oci.image.manifest.v1+json',
+  MANIFEST_TYPE,
   'application/vnd.docker.distribution.manifest.list.v2+json',
   'application/vnd.docker.distribution.manifest.v2+json',
 ]

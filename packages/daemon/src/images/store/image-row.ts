@@ -38,7 +38,7 @@ export function showImage(row: NamedImage): Image {
     id: row.id,
     references: row.references,
     manifest_digest: row.manifest_digest,
-    source: row.source,
+    source: row.source === 'step' ? 'build' : row.source,
     architecture: row.architecture,
     size_bytes: row.size_bytes,
     layers: layersOf(row).map(({ digest, diff_id, media_type, size_bytes }) => ({ digest, diff_id, media_type, size_bytes })),

@@ -14,8 +14,9 @@ import type { Store } from '../../store/open.ts'
 import type { ImageRow } from '../../store/tables.ts'
 import type { ImageContext } from '../context.ts'
 import { idPrefix, parseReference, requireAllowed } from '../reference.ts'
-import { digestsOf, showImage } from './image-row.ts'
+import { showImage } from './image-row.ts'
 import { prune } from './prune.ts'
+import { removeSteps } from './steps.ts'
 
 /** By reference, by id, or by a prefix of an id that only one image has. */
 export async function findStored(store: Store, ref: string): Promise<ImageRow | undefined> {
@@ -59,7 +60,7 @@ export async function removeImage(context: ImageContext, ref: string): Promise<I
   if (images.pins.has(row.id)) throw new SandglassError('IMAGE_IN_USE', { image: ref, sessions: ['that is being created'] })
   await deleteImage(store, row.id)
   log.info({ image: row.id, references }, 'image removed')
-  return { id: row.id, references, removed: true, freed_bytes: await prune(context, digestsOf(row)) }
+  return { id: row.id, references, removed: true, freed_bytes: await prune(context, await removeSteps(context, row)) }
 }
 
 /** Throws IMAGE_NOT_ALLOWED. A create calls this before it does anything else. */

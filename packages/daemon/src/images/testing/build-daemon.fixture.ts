@@ -1,4 +1,4 @@
-// For tests: a daemon with the oci and docker backends on a private engine, a small base image, and a function that builds.
+// For tests: a daemon with the oci backend and, on a private engine, the docker backend; a small base image, and a function that builds.
 import { readFile } from 'node:fs/promises'
 import type { BuildDone, BuildStep, WireError } from '@sandglass/contract'
 import { openDocker } from '../../backends/docker/backend.ts'
@@ -51,7 +51,11 @@ export async function smallImage(...more: Entry[]): Promise<TestImage> {
   ])
 }
 
-export async function buildDaemon(engine: Pick<TestEngine, 'endpoint'>, options: BuildDaemonOptions = {}): Promise<BuildDaemon> {
+/** Without an engine, builds run in sandboxes. */
+export async function buildDaemon(
+  engine: Pick<TestEngine, 'endpoint'> | null,
+  options: BuildDaemonOptions = {},
+): Promise<BuildDaemon> {
   const dataDir = options.dataDir ?? (await temporaryFolder())
   const settings = { build_network: 'none', ...options.images }
   const flags = Object.entries(settings).map(([key, value]) => [`images-${key.replaceAll('_', '-')}`, [String(value)]] as const)
@@ -59,7 +63,7 @@ export async function buildDaemon(engine: Pick<TestEngine, 'endpoint'>, options:
   const daemon = await daemonFixture({
     ...options,
     dataDir,
-    backends: () => [oci, openDocker({ dataDir, runnerPath: RUNNER_PATH, endpoint: engine.endpoint })],
+    backends: () => [oci, ...(engine ? [openDocker({ dataDir, runnerPath: RUNNER_PATH, endpoint: engine.endpoint })] : [])],
     flags: { 'backends-docker-allow-unenforced': ['disk'], ...Object.fromEntries(flags), ...options.flags },
   })
   const stream = async (files: Files | readonly Entry[], { query = {}, args, signal }: BuildOptions = {}) => {

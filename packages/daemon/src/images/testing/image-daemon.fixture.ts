@@ -3,7 +3,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { Image, ImageProgress, WireError } from '@sandglass/contract'
-import type { Backend, LayeredImage, RootImage } from '../../backends/backend.ts'
+import type { Backend, LayeredImage, MachineRoot, RootImage } from '../../backends/backend.ts'
 import { PlainChildBackend } from '../../backends/plain-child/backend.ts'
 import { LAUNCHER_PATH, RUNNER_PATH } from '../../backends/plain-child/plain-child.fixture.ts'
 import { LayerFolders, type UnpackLimits } from '../../layers/layer-folders.ts'
@@ -18,7 +18,7 @@ class UnpackingBackend extends PlainChildBackend implements Backend {
     this.folders = new LayerFolders(layers, LAUNCHER_PATH, false)
   }
 
-  override async prepare(image: RootImage): Promise<void> {
+  override async prepare({ image }: MachineRoot): Promise<void> {
     this.prepared.push(image)
   }
 

@@ -1,8 +1,8 @@
 // POST …/exec/stream: the same command as exec.ts, with its output as it comes.
 import { type ExecChunk, type ExecDone, type ExecRequest, type ExecWait, SandglassError } from '@sandglass/contract'
+import type { RunnerStream } from '@sandglass/runner-link/stream'
+import type { Message } from '@sandglass/runner-link/wire'
 import type { z } from 'zod'
-import type { RunnerStream } from '../../runner-link/stream.ts'
-import type { Message } from '../../runner-link/wire.ts'
 import type { SessionContext } from '../context.ts'
 import { type ExecHold, holdForExec } from '../lease/exec-hold.ts'
 import { limitHit } from '../limits/limit-hits.ts'

@@ -6,12 +6,13 @@ import { limitReading, processLimitHit, rememberProcess } from '../limits/limit-
 import { runningSession } from '../live.ts'
 import { PagedReply, pagesOf } from '../pages.ts'
 import { queryStream, request, requestStream, type SessionStream } from './request.ts'
-import { parsed, RunnerPort, RunnerProcess, RunnerTableRow } from './runner-shapes.ts'
+import { parsed, RunnerAcknowledged, RunnerPort, RunnerProcess, RunnerTableRow } from './runner-shapes.ts'
 
+/** With `keep_output`, which the API does not have, the runner keeps all output until `acknowledgeOutput` says that it is stored. */
 export async function startProcess(
   context: SessionContext,
   ref: string,
-  spec: RouteBody<'startProcess'>,
+  spec: RouteBody<'startProcess'> & { keep_output?: boolean },
 ): Promise<RouteReply<'startProcess'>> {
   const { seen } = (await runningSession(context, ref, 'reach')).limits
   const { message, live } = await request(context, ref, 'process.start', spec)
@@ -76,6 +77,14 @@ export const attachProcess = (
   from: { stdout_from?: number; stderr_from?: number; follow?: boolean },
   signal: AbortSignal,
 ): Promise<SessionStream> => requestStream(context, ref, 'process.attach', { pid, ...from }, signal)
+
+/** Positions before which the output of a process with `keep_output` is acknowledged. Throws RUNNER_LOST for a process without it. */
+export const acknowledgedOutput = ({ stream, live }: SessionStream): { stdout: number; stderr: number } =>
+  parsed(live.record.id, RunnerAcknowledged, stream.reply)
+
+/** Tells the runner that the output before these positions is stored. */
+export const acknowledgeOutput = ({ stream }: SessionStream, stored: { stdout?: number; stderr?: number }): Promise<void> =>
+  stream.send({ ...stored, type: 'ack' })
 
 const Output = z.object({ type: z.enum(['stdout', 'stderr']), offset: z.int().min(0) })
 const Exit = z.object({ type: z.literal('exit'), exit_code: z.int(), timed_out: z.boolean().default(false) })

@@ -1,8 +1,8 @@
 // inside/ is what the API does in a running sandbox; the runner does the work. This file sends it one request: `request` and `requestStream`
 // count as use of the session and hold its lease while they run, `query` and `queryStream` do not.
-import type { Reply } from '../../runner-link/control.ts'
-import type { RunnerStream } from '../../runner-link/stream.ts'
-import type { Fields } from '../../runner-link/wire.ts'
+import type { Reply } from '@sandglass/runner-link/control'
+import type { RunnerStream } from '@sandglass/runner-link/stream'
+import type { Fields } from '@sandglass/runner-link/wire'
 import type { SessionContext } from '../context.ts'
 import { hold } from '../lease/lease.ts'
 import { type LiveSession, runningSession } from '../live.ts'

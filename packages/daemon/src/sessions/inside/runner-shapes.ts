@@ -31,6 +31,11 @@ export const RunnerProcess = Process.omit({ created_at: true, ended_at: true, ta
     ended_at: ended_at_ms ?? null,
   }))
 
+/** Positions before which the output of a process with keep_output is stored. On a terminal there is no stderr. */
+export const RunnerAcknowledged = z
+  .object({ stdout_acknowledged: z.int().min(0), stderr_acknowledged: z.int().min(0).default(0) })
+  .transform(reply => ({ stdout: reply.stdout_acknowledged, stderr: reply.stderr_acknowledged }))
+
 export const RunnerTableRow = ProcessTableRow.omit({ created_at: true, tag: true, shell: true })
   .extend({ tag: ProcessTableRow.shape.tag.default(null), shell: ProcessTableRow.shape.shell.default(null), created_at_ms: time })
   .transform(({ created_at_ms, ...row }) => ({ ...row, created_at: created_at_ms }))

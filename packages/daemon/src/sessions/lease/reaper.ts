@@ -2,6 +2,7 @@
 import { LIMITS, type Reason } from '@sandglass/contract'
 import { forEachConcurrently } from '../../lib/for-each-concurrently.ts'
 import { Periodic } from '../../lib/periodic.ts'
+import { pruneApprovals } from '../../store/approvals.ts'
 import { pruneEvents } from '../../store/events.ts'
 import { pruneIdempotency } from '../../store/idempotency.ts'
 import { deleteSession, dueSessions, nextExpiry } from '../../store/sessions.ts'
@@ -12,6 +13,7 @@ import { setFrozen } from '../lifecycle/pause.ts'
 import { stop } from '../lifecycle/stop.ts'
 import { isUnreported } from '../lifecycle/unreported.ts'
 import { getSession } from '../live.ts'
+import { removeNetworkLog } from '../network/join-egress.ts'
 import { retiredRecords, type SessionRecord } from '../session-record.ts'
 import { renewIfInUse } from './in-use.ts'
 import { flushLeases, hardEnd } from './lease.ts'
@@ -92,8 +94,9 @@ async function removeRetired(context: SessionContext): Promise<void> {
   for (const record of await retiredRecords(context.store, context.now(), BATCH)) {
     await context.mutex.run(record.id, async () => {
       const leftover = context.leftovers.get(record.id) ?? { backend: record.backend, machine: undefined }
-      if ((await discardOrRemember(context, record.id, leftover, context.log)) === null)
-        await deleteSession(context.store, record.id)
+      if ((await discardOrRemember(context, record.id, leftover, context.log)) !== null) return
+      await deleteSession(context.store, record.id)
+      await removeNetworkLog(context, record.id)
     })
   }
 }
@@ -105,4 +108,5 @@ async function restoreReservedSpace({ reservedSpace }: SessionContext): Promise<
 async function prune(context: SessionContext): Promise<void> {
   await pruneIdempotency(context.store, context.now())
   await pruneEvents(context.store, LIMITS.events_kept.max)
+  await pruneApprovals(context.store, LIMITS.approvals_kept.max)
 }

@@ -1,13 +1,13 @@
 // Starts the machine of a session and connects to its runner: the work that create and start share.
-import { SandglassError } from '@sandglass/contract'
+import { SandglassError, WORKSPACE } from '@sandglass/contract'
+import { openLink } from '@sandglass/runner-link/link'
 import type { Machine } from '../../backends/backend.ts'
 import type { Logger } from '../../log.ts'
-import { openLink } from '../../runner-link/link.ts'
 import { touchImage } from '../../store/images.ts'
 import type { SessionContext } from '../context.ts'
 import { type LimitBaseline, newLimitBaseline } from '../limits/limit-hits.ts'
 import type { LiveSession } from '../live.ts'
-import { WORKSPACE } from '../placement/new-record.ts'
+import { joinEgress, leaveEgress, usesEgress } from '../network/join-egress.ts'
 import { machineSpec, type SessionPlan } from '../placement/plan.ts'
 import type { SessionRecord } from '../session-record.ts'
 import { transition } from './transition.ts'
@@ -23,8 +23,11 @@ export async function bringUp(context: SessionContext, plan: SessionPlan, log: L
   context.starting.set(session.id, abort)
   let machine: Machine | undefined
   try {
+    prepareEgress(context, session)
     machine = await backend.start(await machineSpec(context, plan), abort.signal)
-    await adopt(context, session, machine)
+    const live = await adopt(context, session, machine)
+    // Whoever sees the session as running can use its network.
+    if (usesEgress(live)) await joinEgress(context, live)
     abort.signal.throwIfAborted()
     if (session.image_id !== null) await touchImage(context.store, session.image_id, context.now())
     return await transition(context, session, 'ready', startedOn(machine, context.now()), log)
@@ -37,6 +40,11 @@ export async function bringUp(context: SessionContext, plan: SessionPlan, log: L
   } finally {
     context.starting.delete(session.id)
   }
+}
+
+/** Starts the egress process while the machine starts. */
+function prepareEgress(context: SessionContext, record: SessionRecord): void {
+  if (usesEgress({ record })) context.egress.supervisor.ensure().catch(() => undefined) // joinEgress reports it
 }
 
 /** What is stored of a session once its machine runs. */
@@ -72,16 +80,25 @@ export function enlist(context: SessionContext, live: LiveSession): LiveSession 
   return live
 }
 
-/** Removes a session from the live ones; the caller ends its machine. */
+/** Removes a session from the live ones and from the egress process; the caller ends its machine. */
 export function release(context: SessionContext, live: LiveSession): void {
   context.live.remove(live)
+  leaveEgress(context, live)
   live.link.close()
 }
 
 /** Errors that say that the start could not have worked: there is nothing to keep of it. */
 export const isRefusal = (error: unknown): error is SandglassError =>
-  error instanceof SandglassError &&
-  ['IMAGE_NOT_FOUND', 'LIMIT_UNENFORCEABLE', 'BACKEND_UNAVAILABLE', 'HOST_FULL', 'UNSUPPORTED'].includes(error.code)
+  error instanceof SandglassError && REFUSALS.includes(error.code)
+
+const REFUSALS: readonly string[] = [
+  'IMAGE_NOT_FOUND',
+  'LIMIT_UNENFORCEABLE',
+  'BACKEND_UNAVAILABLE',
+  'EGRESS_UNAVAILABLE',
+  'HOST_FULL',
+  'UNSUPPORTED',
+]
 
 /** Stores that the start failed, and returns the error for the caller, with the name that the user knows. */
 export async function storeStartFailure(

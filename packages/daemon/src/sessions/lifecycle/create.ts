@@ -5,6 +5,7 @@ import type { Logger } from '../../log.ts'
 import type { PendingRequest } from '../../store/idempotency.ts'
 import { deleteSession } from '../../store/sessions.ts'
 import type { SessionContext } from '../context.ts'
+import { removeNetworkLog } from '../network/join-egress.ts'
 import { requireDiskSpace, withDiskSpace } from '../placement/admission.ts'
 import { planCreate, type SessionPlan, withImage } from '../placement/plan.ts'
 import { insertRecord, type SessionRecord } from '../session-record.ts'
@@ -17,6 +18,8 @@ const PREPARE_TIMEOUT_MS = 3_600_000
 
 export type CreateRequest = {
   readonly spec: SessionSpec
+  /** The id of the session, for a caller that stores it first; a new one when absent. */
+  readonly id?: string
   /** Stored in the same transaction as the record, so that not even a crash makes two sessions of one key. */
   readonly idempotency: PendingRequest | null
   /** Ends a create that has stored nothing yet. One that has is visible to others, and goes on. */
@@ -40,12 +43,12 @@ async function create(context: SessionContext, request: CreateRequest): Promise<
   const { spec } = request
   const isStarted = spec.start !== false
   const signal = AbortSignal.any([request.signal, context.closing, AbortSignal.timeout(PREPARE_TIMEOUT_MS)])
-  const draft = await planCreate(context, spec)
+  const draft = await planCreate(context, spec, request.id)
   if (isStarted) await requireDiskSpace(context, draft.session)
   const pinned = await pinImage(context, draft.session.image, signal)
   try {
-    const plan = await withImage(context, draft, pinned.id)
-    await prepareImage(context, plan, signal, request.idempotency?.key)
+    const planned = await withImage(context, draft, pinned.id)
+    const plan = await prepareImage(context, planned, signal, request.idempotency?.key)
     return await context.mutex.run(plan.session.id, () =>
       isStarted
         ? withDiskSpace(context, plan.session, () => storeAndStart(context, plan, request))
@@ -70,6 +73,7 @@ async function storeAndStart(context: SessionContext, planned: SessionPlan, requ
     // An unavailable backend has started nothing and could not discard it.
     if (!error.is('BACKEND_UNAVAILABLE')) await discardRefusedStart(plan, request.log)
     await deleteSession(context.store, plan.session.id)
+    await removeNetworkLog(context, plan.session.id)
     throw error
   }
 }

@@ -4,6 +4,7 @@ import type { Logger } from '../../log.ts'
 import { deleteSession } from '../../store/sessions.ts'
 import type { SessionContext } from '../context.ts'
 import { getSession } from '../live.ts'
+import { removeNetworkLog } from '../network/join-egress.ts'
 import type { SessionRecord } from '../session-record.ts'
 import { release } from './bring-up.ts'
 import { discardOrRemember } from './leftovers.ts'
@@ -16,12 +17,13 @@ export async function terminateSession(context: SessionContext, ref: string, log
   return context.mutex.run(id, () => end(context, id, 'terminate', 'requested', log))
 }
 
-/** Also removes the record and its events. */
+/** Also removes the record, its events and its network log. */
 export async function purgeSession(context: SessionContext, ref: string, log: Logger): Promise<SessionRecord> {
   const record = await terminateSession(context, ref, log)
   // Only the record says that there still is a machine.
   if (context.leftovers.has(record.id)) return record
   await context.reservedSpace.useFor(() => deleteSession(context.store, record.id))
+  await removeNetworkLog(context, record.id)
   log.info({ sessionId: record.id }, 'session purged')
   return record
 }

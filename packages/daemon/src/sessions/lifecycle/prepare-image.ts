@@ -4,22 +4,31 @@ import { SingleFlight } from '../../lib/single-flight.ts'
 import type { SessionContext } from '../context.ts'
 import type { SessionPlan } from '../placement/plan.ts'
 import type { SessionRecord } from '../session-record.ts'
+import { installAgents, packagesOf } from './prepare-agents.ts'
 
-/** Creates and starts that need the same image of the same backend share one preparation of it. */
+/**
+ * Creates and starts that need the same image of the same backend share one preparation of it. Returns the plan with the versions of the session's
+ * agents, which are installed by then.
+ */
 export async function prepareImage(
   context: SessionContext,
-  { session, backend, image }: SessionPlan,
+  plan: SessionPlan,
   signal: AbortSignal,
   idempotencyKey?: string,
-): Promise<void> {
-  const key = `${backend.name} ${session.image_id ?? 'host'}`
+): Promise<SessionPlan> {
+  const { session, backend, image, trust } = plan
   const waiting = { session, idempotencyKey, startedAt: context.now() }
-  await context.preparations.join(key, waiting, (stop, report) => backend.prepare(image, stop, report), signal)
+  const agent_packages = await installAgents(context, session.agents, waiting, signal)
+  const packages = await packagesOf(context, agent_packages, signal)
+  const key = [backend.name, session.image_id ?? 'host', trust?.fingerprint, ...packages.map(({ digest }) => digest)].join(' ')
+  const prepare = (stop: AbortSignal, report: (step: string) => void) => backend.prepare({ image, trust, packages }, stop, report)
+  await context.preparations.join(key, waiting, prepare, signal)
   signal.throwIfAborted()
+  return { ...plan, session: { ...session, agent_packages } }
 }
 
 /** A create or start that waits. */
-type Waiting = {
+export type Waiting = {
   readonly session: Pick<SessionRecord, 'id' | 'name' | 'backend' | 'image'>
   /** Of a create that has one. */
   readonly idempotencyKey?: string | undefined

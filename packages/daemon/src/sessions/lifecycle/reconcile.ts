@@ -2,15 +2,16 @@
 // failed, and machines without a session are removed. Every session has its final answer before the first request is accepted.
 import { setTimeout as delay } from 'node:timers/promises'
 import { SandglassError, type SessionState } from '@sandglass/contract'
+import { openLink } from '@sandglass/runner-link/link'
 import type { Backend, Machine } from '../../backends/backend.ts'
 import { forEachConcurrently } from '../../lib/for-each-concurrently.ts'
 import { withDeadline } from '../../lib/with-deadline.ts'
-import { openLink } from '../../runner-link/link.ts'
 import { isEnded } from '../../store/sessions.ts'
 import type { SessionContext } from '../context.ts'
 import { boundedCwd } from '../inside/exec.ts'
 import { foundLimitBaseline } from '../limits/limit-hits.ts'
 import { finishResize } from '../limits/resize.ts'
+import { updateEgress } from '../network/join-egress.ts'
 import { findRecord, type SessionRecord, unendedRecords } from '../session-record.ts'
 import { adopt, enlist, release, startedOn } from './bring-up.ts'
 import { discardOrRemember } from './leftovers.ts'
@@ -64,6 +65,7 @@ async function recoverLate(context: SessionContext, backend: Backend): Promise<v
     if (found) {
       const removals: Promise<void>[] = []
       await settleAll(context, backend, found, removals)
+      await updateEgress(context, ({ record }) => record.backend === backend.name)
       await Promise.all(removals)
       context.log.info({ backend: backend.name }, 'backend reconciled late')
       return

@@ -3,10 +3,14 @@ import { nextState, type SessionEvent } from '@sandglass/contract'
 import type { Logger } from '../../log.ts'
 import type { SessionContext } from '../context.ts'
 import { endTimes } from '../lease/lease.ts'
+import type { NetworkSettings } from '../network/network-settings.ts'
 import { changeRecord, type SessionRecord } from '../session-record.ts'
 
 export type Change = Pick<SessionRecord, 'reason'> &
-  Partial<Pick<SessionRecord, 'error_message' | 'limit_hit' | 'container_id' | 'unenforced' | 'started_at' | 'cwd'>>
+  Partial<
+    Pick<SessionRecord, 'error_message' | 'limit_hit' | 'container_id' | 'unenforced' | 'started_at' | 'cwd' | 'ca_fingerprint'>
+  > &
+  Partial<NetworkSettings>
 
 /** The caller holds the session's mutex. */
 export async function transition(

@@ -1,8 +1,8 @@
 // Sessions whose backend cannot report whether their machine runs, because its engine is down or hangs. They keep their stored state, and every
 // call to one of them fails with the reason.
 import { LIVE_STATES, SandglassError } from '@sandglass/contract'
+import type { RunnerLink } from '@sandglass/runner-link/link'
 import type { Backend, Machine } from '../../backends/backend.ts'
-import type { RunnerLink } from '../../runner-link/link.ts'
 import type { SessionContext } from '../context.ts'
 import { newLimitBaseline } from '../limits/limit-hits.ts'
 import type { LiveSession } from '../live.ts'
@@ -35,6 +35,7 @@ function unreportedMachine(id: string, fail: Fail): Machine {
     id,
     containerId: UNREPORTED,
     token: '',
+    egress: null,
     unenforced: [],
     mux: false,
     dial: fail,

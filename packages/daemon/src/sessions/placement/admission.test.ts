@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { DiskSpace, MachineSpec, RootImage } from '../../backends/backend.ts'
+import type { DiskSpace, MachineRoot, MachineSpec } from '../../backends/backend.ts'
 import { PlainChildBackend } from '../../backends/plain-child/backend.ts'
 import { RUNNER_PATH } from '../../backends/plain-child/plain-child.fixture.ts'
 import { daemonFixture, temporaryFolder } from '../../testing/daemon.fixture.ts'
@@ -26,10 +26,10 @@ class SmallBackend extends PlainChildBackend {
     return { total: 1500 * MiB, free: 1500 * MiB, promised: new Map(this.folders) }
   }
 
-  override async prepare(image: RootImage) {
+  override async prepare(root: MachineRoot) {
     this.prepared += 1
     await this.bothCame.promise
-    await super.prepare(image)
+    await super.prepare(root)
   }
 
   override async start(spec: MachineSpec, signal: AbortSignal) {

@@ -1,21 +1,18 @@
 // The record of a session that does not exist yet: what the request says, and the configured defaults for what it leaves out.
 import { randomInt } from 'node:crypto'
-import { DEFAULT_TEMPLATE, newId, type SessionSpec } from '@sandglass/contract'
+import { type Config, DEFAULT_TEMPLATE, type SessionSpec, WORKSPACE } from '@sandglass/contract'
 import { sealEnv } from '../../secrets/encryption.ts'
 import type { SessionContext } from '../context.ts'
 import { lifetimeOf } from '../lease/lifetime.ts'
 import type { SessionRecord } from '../session-record.ts'
 
-/** Where a fresh main shell starts. */
-export const WORKSPACE = '/workspace'
-
-/** `backend` is the one asked for, which may be `auto`. */
-export function newRecord({ config, secretKey, now }: SessionContext, spec: SessionSpec): SessionRecord {
+/** `backend` is the one asked for, which may be `auto`. What the request says about the network is added by networkSettings. */
+export function newRecord({ config, secretKey, now }: SessionContext, spec: SessionSpec, id: string): SessionRecord {
   const { defaults } = config
-  const id = newId('sess_')
   const name = spec.name ?? randomName()
   const lifetime = lifetimeOf(spec, config.session_ttl_seconds)
   const env = spec.env ?? {}
+  const size = spec.agents?.length ? sizeForAgents(config) : defaults
   const createdAt = now()
   return {
     id,
@@ -32,12 +29,21 @@ export function newRecord({ config, secretKey, now }: SessionContext, spec: Sess
     ...lifetime,
     agent_id: spec.agent_id ?? (lifetime.mode === 'persistent' ? name : null),
     cwd: WORKSPACE,
-    cpu_cores: spec.cpu_cores ?? defaults.cpu_cores,
-    memory_mb: spec.memory_mb ?? defaults.memory_mb,
-    disk_mb: spec.disk_mb ?? defaults.disk_mb,
-    pids_limit: spec.pids_limit ?? defaults.pids_limit,
+    cpu_cores: spec.cpu_cores ?? size.cpu_cores,
+    memory_mb: spec.memory_mb ?? size.memory_mb,
+    disk_mb: spec.disk_mb ?? size.disk_mb,
+    pids_limit: spec.pids_limit ?? size.pids_limit,
     resizing: null,
-    network: spec.network ?? defaults.network,
+    network: defaults.network,
+    policies: [],
+    policy_mode: null,
+    secrets: [],
+    agents: [],
+    agent_packages: [],
+    agent: null,
+    prompt: null,
+    ca_fingerprint: null,
+    warnings: [],
     runtime: spec.runtime ?? null,
     nested_virt: spec.nested_virt ?? false,
     mounts: spec.mounts ?? [],
@@ -52,6 +58,22 @@ export function newRecord({ config, secretKey, now }: SessionContext, spec: Sess
     expires_at: null,
     terminated_at: null,
     delete_at: null,
+  }
+}
+
+type Size = Pick<SessionRecord, 'cpu_cores' | 'memory_mb' | 'disk_mb' | 'pids_limit'>
+
+/** What a coding agent needs to work without being killed, and builds and tests beside it. */
+const AGENT_SIZE: Size = { cpu_cores: 2, memory_mb: 2048, disk_mb: 8192, pids_limit: 1024 }
+
+/** The configured defaults where they are larger, and the operator's limits where those are smaller. */
+function sizeForAgents({ defaults, limits }: Readonly<Config>): Size {
+  const fit = (name: keyof Size, max: number) => Math.min(Math.max(AGENT_SIZE[name], defaults[name]), max)
+  return {
+    cpu_cores: fit('cpu_cores', limits.max_cpu_cores),
+    memory_mb: fit('memory_mb', limits.max_memory_mb),
+    disk_mb: fit('disk_mb', limits.max_disk_mb),
+    pids_limit: fit('pids_limit', limits.max_pids),
   }
 }
 

@@ -1,6 +1,6 @@
 // Parses the output of a build: lines of JSON, in which the engine's own messages and the output of steps are one stream.
 import { SandglassError } from '@sandglass/contract/tables'
-import type { ImageBuild } from '../../backend.ts'
+import type { ImageBuild } from '../../image-builds.ts'
 
 interface Message {
   readonly stream?: string

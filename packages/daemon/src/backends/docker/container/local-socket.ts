@@ -3,7 +3,7 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import type { Duplex } from 'node:stream'
-import { RunnerSocket } from '../../../runner-link/runner-socket.ts'
+import { RunnerSocket } from '@sandglass/runner-link/runner-socket'
 import { SOCKET_FOLDER } from '../../rootfs/sandbox-paths.ts'
 import { SOCKET_NAME } from './options.ts'
 

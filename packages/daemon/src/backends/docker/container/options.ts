@@ -1,14 +1,15 @@
 // The options with which the engine creates the container of a session.
+import { DEFAULT_PATH, RUNNER_PATH, SANDBOX_HOME, WORKSPACE } from '@sandglass/contract/tables'
 import type { ContainerCreateOptions } from 'dockerode'
 import type { MachineSpec } from '../../backend.ts'
 import { MASKED_PROC, READONLY_PROC } from '../../isolation/hidden-paths.ts'
 import { openFileLimit } from '../../isolation/open-files.ts'
 import type { SeccompProfile } from '../../isolation/seccomp.ts'
-import { RUNNER_THREADS, runnerConfig } from '../../machine/runner-config.ts'
+import { RUNNER_THREADS, type RunnerTokens, runnerConfig } from '../../machine/runner-config.ts'
 import { SANDBOX_ID } from '../../rootfs/image-users.ts'
-import { RUNNER_PATH, SOCKET_FOLDER } from '../../rootfs/sandbox-paths.ts'
+import { SOCKET_FOLDER } from '../../rootfs/sandbox-paths.ts'
 import { containerName, OWNER_LABEL, SESSION_LABEL, volumeName } from '../engine/names.ts'
-import { NO_COPY } from '../images/runner-volume.ts'
+import { NO_COPY } from '../images/filled-volume.ts'
 import { resources } from './limits.ts'
 
 export const SOCKET_NAME = 'runner.sock'
@@ -25,6 +26,8 @@ export interface ContainerInput {
   /** Bind mounts of folders that belong to the image, in the engine's format. */
   readonly binds: readonly string[]
   readonly runnerVolume: string
+  /** In the order of the packages of the spec. */
+  readonly packageVolumes: readonly string[]
   readonly seccomp: SeccompProfile
 }
 
@@ -41,7 +44,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
     // SECURITY: without a user namespace, root in a container is root on the engine's machine. Nothing in the container runs as root.
     User: `${SANDBOX_ID}:${SANDBOX_ID}`,
     WorkingDir: '/',
-    Env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
+    Env: [`PATH=${DEFAULT_PATH}`],
     Labels: { [SESSION_LABEL]: spec.id, [OWNER_LABEL]: input.owner },
     AttachStdin: true,
     AttachStdout: true,
@@ -78,10 +81,17 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
       Mounts: [
         { Type: 'volume', Source: input.runnerVolume, Target: '/.sandglass', ReadOnly: true, VolumeOptions: NO_COPY },
         // The engine copies the image's files and their owner into these new volumes.
-        { Type: 'volume', Source: volumeName(spec.id, 'workspace'), Target: '/workspace', ReadOnly: false },
-        { Type: 'volume', Source: volumeName(spec.id, 'home'), Target: '/home/sandbox', ReadOnly: false },
+        { Type: 'volume', Source: volumeName(spec.id, 'workspace'), Target: WORKSPACE, ReadOnly: false },
+        { Type: 'volume', Source: volumeName(spec.id, 'home'), Target: SANDBOX_HOME, ReadOnly: false },
         // SECURITY: the kernel's /sys shows every disk and every other container. The image's /sys has the processors and nothing more.
         { Type: 'volume', Source: volumeName(spec.id, 'sys'), Target: '/sys', ReadOnly: true },
+        ...spec.packages.map(({ target }, i) => ({
+          Type: 'volume' as const,
+          Source: input.packageVolumes[i] ?? '',
+          Target: target,
+          ReadOnly: true,
+          VolumeOptions: NO_COPY,
+        })),
         ...spec.mounts.map(({ source, target, readonly }) => ({
           Type: 'bind' as const,
           Source: source,
@@ -109,7 +119,7 @@ export function containerOptions(input: ContainerInput): ContainerCreateOptions 
  * What the runner reads as the first line of its stdin. It creates its threads at its start: the process limit counts them together with what
  * the sandbox starts, which could otherwise leave none for the runner.
  */
-export const stdinConfig = (spec: MachineSpec, token: string, user: string): object => ({
-  ...runnerConfig(spec, token, user),
+export const stdinConfig = (spec: MachineSpec, tokens: RunnerTokens, user: string): object => ({
+  ...runnerConfig(spec, tokens, user),
   threads: RUNNER_THREADS,
 })

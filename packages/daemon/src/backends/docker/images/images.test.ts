@@ -8,6 +8,7 @@ import { expect, it, vi } from 'vitest'
 import type { LayeredImage } from '../../backend.ts'
 import { boxOf, specOf } from '../../conformance/subject.ts'
 import { busyboxImage, busyboxLayer, imageOf } from '../../rootfs/image.fixture.ts'
+import { testAuthority } from '../../rootfs/trust/authority.fixture.ts'
 import { openDocker } from '../backend.ts'
 import { dockerContext } from '../context.fixture.ts'
 import { IMAGE_LABEL } from '../engine/names.ts'
@@ -22,11 +23,11 @@ it('an image runs unchanged, with the user sandbox and its own environment', asy
   const backend = openDocker(options)
   const image = await busyboxImage(dataDir)
   const spec = specOf(subject, { image, env: { MINE: 'too' } })
-  await backend.prepare(image, soon())
+  await backend.prepare({ image, trust: null }, soon())
   const box = boxOf(await backend.start(spec, soon()), spec, subject)
   expect(
     (await box.run('id -un; pwd; echo $FROM_IMAGE $MINE; ls -1 /opt; cat /opt/changed; touch f ~/g && echo ok')).output,
-  ).toBe('sandbox\n/workspace\nyes too\nadded\nchanged\nnewok')
+  ).toBe('sandbox\n/workspace\nyes too\nadded\nchanged\nsandglass\nnewok')
   box.link.close()
   await box.machine.destroy()
 })
@@ -47,13 +48,37 @@ it('an image without a shell runs processes, and exec reports that there is no s
 it('pruneImages removes from the engine what no image of the store needs', async () => {
   const backend = openDocker(options)
   const image = await busyboxImage(dataDir)
-  await backend.prepare(image, soon())
+  await backend.prepare({ image, trust: null }, soon())
   const client = new Docker({ socketPath: engine.endpoint.replace('unix://', '') })
   const keys = async () => (await client.listImages()).map(({ Labels }) => Labels?.[IMAGE_LABEL]).filter(key => key === image.id)
   expect(await keys()).toEqual([image.id])
   await backend.pruneImages?.([image], new Set())
   expect(await keys()).toEqual([image.id])
   await backend.pruneImages?.([], new Set())
+  expect(await keys()).toEqual([])
+})
+
+it('pruneImages removes from the engine what was made for an old certificate authority', async () => {
+  const backend = openDocker(options)
+  const [old, current] = [testAuthority('/CN=Old'), testAuthority('/CN=Current')]
+  const image = await busyboxImage(dataDir)
+  for (const trust of [null, old, current]) await backend.prepare({ image, trust }, soon())
+  const client = new Docker({ socketPath: engine.endpoint.replace('unix://', '') })
+  const keys = async () =>
+    (await client.listImages()).map(({ Labels }) => Labels?.[IMAGE_LABEL] ?? '').filter(key => key.startsWith(image.id))
+  expect(await keys()).toHaveLength(3)
+  await backend.pruneImages?.([image], new Set())
+  expect(await keys()).toHaveLength(3)
+  await backend.pruneImages?.([image], new Set(), current)
+  expect(await keys()).toHaveLength(2)
+  const spec = specOf(subject, { image, trust: old })
+  const box = boxOf(await backend.start(spec, soon()), spec, subject)
+  expect((await box.run('cat /etc/ssl/sandglass/ca.pem')).output).toBe(old.certificate.trim())
+  await backend.pruneImages?.([image], new Set(), current)
+  expect(await keys()).toHaveLength(3)
+  box.link.close()
+  await box.machine.destroy()
+  await backend.pruneImages?.([], new Set(), current)
   expect(await keys()).toEqual([])
 })
 
@@ -100,7 +125,7 @@ it('an image with a device file is refused before anything is sent to the engine
     ['2', device],
     ['3', Buffer.concat([link.subarray(0, 512), device])],
   ] as const)
-    await expect(backend.prepare(await withLayer(id, tar), soon())).rejects.toMatchObject({
+    await expect(backend.prepare({ image: await withLayer(id, tar), trust: null }, soon())).rejects.toMatchObject({
       code: 'IMAGE_INVALID',
       message: expect.stringContaining('dev/console'),
     })
@@ -124,8 +149,8 @@ it('an image with the most layers that an engine accepts is loaded, and one more
       dataDir,
       Array.from({ length: count }, (_, i) => ({ entries: [{ name: `f${i}`, content: `${i}` }] })),
     )
-  await backend.prepare(await many(124), soon())
-  await expect(backend.prepare(await many(125), soon())).rejects.toMatchObject({
+  await backend.prepare({ image: await many(124), trust: null }, soon())
+  await expect(backend.prepare({ image: await many(125), trust: null }, soon())).rejects.toMatchObject({
     code: 'IMAGE_TOO_LARGE',
     message: expect.stringContaining('more than the 124 layers'),
     hint: expect.stringContaining('--backend oci'),

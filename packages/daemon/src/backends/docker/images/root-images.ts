@@ -3,10 +3,11 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
 import type Docker from 'dockerode'
-import type { LayeredImage, RootImage } from '../../backend.ts'
+import type { LayeredImage, MachineRoot, TrustedCa } from '../../backend.ts'
 import { findInLayers } from '../../rootfs/find-in-layers.ts'
 import { prepareHost } from '../../rootfs/host-image.ts'
-import { INSPECTED_PATHS, OVERLAY_LAYERS, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
+import { OVERLAY_LAYERS, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
+import { isOutdated, plainName, variantName } from '../../rootfs/trust/variants.ts'
 import { ignoreStatus } from '../engine/engine.ts'
 import { IMAGE_LABEL, OWNER_LABEL } from '../engine/names.ts'
 import { refuseDevices } from './devices.ts'
@@ -36,14 +37,16 @@ export class RootImages {
     this.#launcherPath = launcherPath
   }
 
-  async root(engine: Docker, image: RootImage, signal: AbortSignal): Promise<Root> {
-    const key = image.kind === 'host' ? 'host' : image.id
+  async root(engine: Docker, { image, trust }: MachineRoot, signal: AbortSignal): Promise<Root> {
+    const key = variantName(image.kind === 'host' ? 'host' : image.id, trust)
     const known = this.#roots.get(key)
     if (known !== undefined) return known
     await mkdir(this.#imagesDir, { recursive: true, mode: 0o700 })
     const labels = { [OWNER_LABEL]: this.#owner, [IMAGE_LABEL]: key }
     const root =
-      image.kind === 'host' ? await this.#hostRoot(engine, labels, signal) : await this.#imageRoot(engine, image, labels, signal)
+      image.kind === 'host'
+        ? await this.#hostRoot(engine, trust, labels, signal)
+        : await this.#imageRoot(engine, image, trust, labels, signal)
     this.#roots.set(key, root)
     return root
   }
@@ -54,19 +57,19 @@ export class RootImages {
   }
 
   /** Removes images from the engine that were made of other images than these. */
-  async prune(engine: Docker, kept: readonly LayeredImage[]): Promise<void> {
+  async prune(engine: Docker, kept: readonly LayeredImage[], trust: TrustedCa | undefined): Promise<void> {
     const keys = new Set(['host', ...kept.map(({ id }) => id)])
     for (const image of await engine.listImages({ filters: { label: [`${OWNER_LABEL}=${this.#owner}`] } as never })) {
       const key = image.Labels?.[IMAGE_LABEL] ?? ''
-      if (keys.has(key) || isForeign(image)) continue
+      if ((keys.has(plainName(key)) && !isOutdated(key, trust)) || isForeign(image)) continue
       this.#roots.delete(key)
       // 409: a container or another image still uses it. The next prune tries again.
       await ignoreStatus(engine.getImage(image.Id).remove(), 404, 409)
     }
   }
 
-  async #hostRoot(engine: Docker, labels: Labels, signal: AbortSignal): Promise<Root> {
-    const [own, ...shared] = (await prepareHost(this.#imagesDir)).layers
+  async #hostRoot(engine: Docker, trust: TrustedCa | null, labels: Labels, signal: AbortSignal): Promise<Root> {
+    const [own, ...shared] = (await prepareHost(this.#imagesDir, trust)).layers
     if (own === undefined) throw new SandglassError('INTERNAL', { message: 'the host image has no root' })
     return {
       image: await inScratch(this.#imagesDir, async scratch => {
@@ -77,11 +80,17 @@ export class RootImages {
     }
   }
 
-  async #imageRoot(engine: Docker, image: LayeredImage, labels: Labels, signal: AbortSignal): Promise<Root> {
+  async #imageRoot(
+    engine: Docker,
+    image: LayeredImage,
+    trust: TrustedCa | null,
+    labels: Labels,
+    signal: AbortSignal,
+  ): Promise<Root> {
     const folder = join(this.#imagesDir, OVERLAY_LAYERS)
     checkDepth(image, 1)
     await refuseDevices(image, this.#launcherPath, signal)
-    const overlay = await prepareOverlayLayer(folder, image.id, () => findInLayers(image, INSPECTED_PATHS, signal))
+    const overlay = await prepareOverlayLayer(folder, image, trust, paths => findInLayers(image, paths, signal))
     return await withLayerFiles(image, this.#imagesDir, signal, async (layers, scratch) => {
       const all = [...layers, await folderLayer(join(folder, overlay.name), scratch)]
       return { image: await ensureImage(engine, all, labels, signal), binds: [], user: overlay.user }

@@ -103,6 +103,7 @@ async function bootTrial({ paths, runnerPath, qemu, boot, jailIds }: TrialInput)
       { path: boot.initramfs, write: false },
     ],
     sockets: [],
+    egress_socket: null,
     bridge: '',
     share_socket: '',
     log,

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import type { MachineSpec } from '../../backend.ts'
-import { RUNNER_THREADS, runnerConfig } from '../../machine/runner-config.ts'
+import { RUNNER_THREADS, type RunnerTokens, runnerConfig } from '../../machine/runner-config.ts'
 
 const GuestShare = z.strictObject({
   type: z.enum(['virtiofs', '9p']),
@@ -36,11 +36,11 @@ const QUEUED_SIGNALS = 1024
 /** The kernel's numbers, the same on x64 and arm64. */
 const RLIMIT = { core: 4, processes: 6, openFiles: 7, queuedSignals: 11, messageQueues: 12 }
 
-// SECURITY: token, environment and entropy are in no argv, in no file, and in no snapshot, which is taken before this message.
+// SECURITY: tokens, environment and entropy are in no argv, in no file, and in no snapshot, which is taken before this message.
 /** `limitsCpu`: the machine's own kernel limits the session to a part of a processor. */
 export function guestConfig(
   spec: MachineSpec,
-  token: string,
+  tokens: RunnerTokens,
   user: string,
   shares: readonly GuestShare[],
   limitsCpu: boolean,
@@ -67,6 +67,6 @@ export function guestConfig(
     ],
     shares,
     bridged: spec.network === 'bridge',
-    runner: { ...runnerConfig(spec, token, user) },
+    runner: { ...runnerConfig(spec, tokens, user) },
   }
 }

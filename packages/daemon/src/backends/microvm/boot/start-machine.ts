@@ -5,7 +5,9 @@ import { join } from 'node:path'
 import { SandglassError } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../../backend.ts'
 import { launcherBeside } from '../../launcher/program.ts'
+import { makeEgressSocketFolder } from '../../machine/egress-endpoint.ts'
 import type { ImageDisk } from '../disks/image-disks.ts'
+import type { PackageDisk } from '../disks/package-disks.ts'
 import { diskFile, type SessionDisks } from '../disks/session-disk.ts'
 import { endMachine } from '../machine.ts'
 import type { MicrovmPaths } from '../paths.ts'
@@ -28,6 +30,7 @@ export interface Start {
   readonly spec: MachineSpec
   readonly record: MicrovmRecord
   readonly image: ImageDisk
+  readonly packages: readonly PackageDisk[]
 }
 
 export async function startMachine(start: Start, signal: AbortSignal): Promise<MachineState> {
@@ -60,6 +63,7 @@ async function run(start: Start, shape: Shape, snapshot: string | null, signal: 
   const sockets = paths.sockets(id)
   signal.throwIfAborted()
   await mkdir(paths.run, { recursive: true, mode: 0o700 })
+  if (spec.egress) await makeEgressSocketFolder(paths.dataDir)
   const job = vmJob(host, paths, {
     id,
     shape,
@@ -77,7 +81,7 @@ async function run(start: Start, shape: Shape, snapshot: string | null, signal: 
   })
   const started = await startSupervised(launcherBeside(options.runnerPath), id, job)
   const shares = guestShares(options.shareProto, spec.mounts)
-  await beginSession(sockets.control, guestConfig(spec, record.token, image.user, shares, record.group === null), signal)
+  await beginSession(sockets.control, guestConfig(spec, record, image.user, shares, record.group === null), signal)
   if (record.group !== null) host.groups?.limitCpu(record.group, spec)
   const state = { ...started.qemu, supervisor: started.supervisor }
   await writeState(paths.session(id), state)
@@ -87,19 +91,22 @@ async function run(start: Start, shape: Shape, snapshot: string | null, signal: 
 
 const diskPath = ({ paths, record }: Start) => join(paths.session(record.id), diskFile(record.diskFormat))
 
-async function shapeOf({ host, paths, options, spec, record, image }: Start): Promise<Shape> {
-  const disks = await Promise.all([image.image, image.overlay].map(name => stat(join(paths.disks, name))))
+async function shapeOf({ host, paths, options, spec, record, image, packages }: Start): Promise<Shape> {
+  const names = [image.image, image.overlay, ...packages.map(({ disk }) => disk)]
+  const disks = await Promise.all(names.map(name => stat(join(paths.disks, name))))
   const nested = spec.nestedVirt ? host.nested : null
   return {
     imageDisk: image.image,
     overlayDisk: image.overlay,
     disksMadeMs: disks.map(({ mtimeMs }) => mtimeMs),
     layers: image.layers,
+    packages,
     memoryMb: spec.memoryMb,
     vcpus: Math.ceil(spec.cpuCores),
     diskMb: record.diskMb,
     diskFormat: record.diskFormat,
     nestedVirt: nested !== null,
+    egress: spec.egress,
     modules: [
       ...(nested === null ? [] : [nested]),
       ...(spec.mounts.length > 0 ? [options.shareProto] : []),

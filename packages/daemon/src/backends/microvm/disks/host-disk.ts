@@ -5,6 +5,7 @@ import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import { namesIn } from '../../../lib/missing-file.ts'
+import type { TrustedCa } from '../../backend.ts'
 import { prepareHost } from '../../rootfs/host-image.ts'
 import { contentState, stateOf } from '../../rootfs/host-state.ts'
 import { COMPRESSION, inMib, makeSquashfs, type SquashfsTools } from './squashfs.ts'
@@ -42,10 +43,11 @@ export interface HostDisks {
 export async function prepareHostDisks(
   tools: SquashfsTools,
   dirs: { readonly images: string; readonly disks: string },
+  trust: TrustedCa | null,
   signal: AbortSignal,
   report: (step: string) => void,
 ): Promise<HostDisks> {
-  const { name, layers } = await prepareHost(dirs.images)
+  const { name, layers } = await prepareHost(dirs.images, trust)
   const [image, overlay] = [`programs-${await stateOfPrograms()}.sqfs`, `${name}.sqfs`]
   const skeleton = layers.find(layer => layer.target === '/')?.source ?? ''
   const programs = layers.filter(layer => layer.target !== '/').map(layer => layer.source)

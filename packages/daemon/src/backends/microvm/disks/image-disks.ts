@@ -3,15 +3,18 @@
 import { renameSync } from 'node:fs'
 import { readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { KeyedMutex } from '../../../lib/keyed-mutex.ts'
 import { namesIn, nullIfMissing } from '../../../lib/missing-file.ts'
-import type { LayeredImage, RootImage } from '../../backend.ts'
+import type { LayeredImage, MachineRoot, TrustedCa } from '../../backend.ts'
 import { launcherBeside } from '../../launcher/program.ts'
 import { overlayLayerPrefix } from '../../rootfs/overlay-layer.ts'
+import { isOutdated, plainName, variantName } from '../../rootfs/trust/variants.ts'
 import { UNUSED_MS } from '../cached-files.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
 import { type HostDisks, prepareHostDisks } from './host-disk.ts'
 import { imageFile, prepareLayerDisks } from './layer-disk.ts'
+import { PACKAGE_DISK } from './package-disks.ts'
 import type { SpareSpace } from './spare-space.ts'
 
 /** The disks of one image. `image` and `overlay` are file names in the folder of disks. */
@@ -31,7 +34,10 @@ const HOST_FRESH_MS = 60_000
 /** An empty file. Its modification time is the last use of the host's disks. */
 const HOST_USED = 'host-used'
 
-const HOSTS = /^(programs|host)-[0-9a-f]+\.sqfs$/
+/** Key and prefix of the host's disks. */
+const HOST = 'host'
+const DISK = '.sqfs'
+const HOSTS = /^(programs|host)-[0-9a-f]+(-ca-[0-9a-f]+)?\.sqfs$/
 
 type Tools = Pick<Host, 'mksquashfs' | 'sqfstar'>
 
@@ -40,10 +46,12 @@ export class ImageDisks {
   readonly #runnerPath: string
   readonly #space: SpareSpace
   readonly #used: () => Promise<ReadonlySet<string>>
+  /** By image id or HOST, with the mark of the certificate authority. */
   readonly #making = new Map<string, Promise<ImageDisk>>()
+  readonly #mutex = new KeyedMutex()
   readonly #now: () => number
-  /** Set when the host's disks are complete; infinite while they are being made. */
-  #hostFreshUntil = Number.POSITIVE_INFINITY
+  /** By the keys of the host's disks: set when the disks are complete, missing while they are being made. */
+  readonly #hostFreshUntil = new Map<string, number>()
 
   /** `used` returns the names of disks that sessions use. */
   constructor(
@@ -61,10 +69,11 @@ export class ImageDisks {
   }
 
   /** Makes the disks of an image if they do not exist. Concurrent callers share the work. */
-  async prepare(host: Tools, image: RootImage, signal: AbortSignal, report: (step: string) => void): Promise<ImageDisk> {
-    const key = image.kind === 'host' ? 'host' : image.id
-    if (key === 'host' && this.#now() > this.#hostFreshUntil) this.#making.delete(key)
-    const making = this.#making.get(key) ?? this.#make(host, image, signal, report)
+  async prepare(host: Tools, root: MachineRoot, signal: AbortSignal, report: (step: string) => void): Promise<ImageDisk> {
+    const { image, trust } = root
+    const key = variantName(image.kind === 'host' ? HOST : image.id, trust)
+    if (this.#now() > (this.#hostFreshUntil.get(key) ?? Number.POSITIVE_INFINITY)) this.#making.delete(key)
+    const making = this.#making.get(key) ?? this.#make(host, root, key, signal, report)
     this.#making.set(key, making)
     try {
       return await making
@@ -74,10 +83,10 @@ export class ImageDisks {
     }
   }
 
-  /** Removes the disks of images that are not in `kept` and that no session uses. */
-  async prune(kept: readonly LayeredImage[]): Promise<void> {
-    const ids = new Set(['host', ...kept.map(({ id }) => id)])
-    for (const key of this.#making.keys()) if (!ids.has(key)) this.#making.delete(key)
+  /** Removes the disks of images that are not in `kept`, and those for another certificate authority, but those that a session uses. */
+  async prune(kept: readonly LayeredImage[], trust: TrustedCa | undefined): Promise<void> {
+    const ids = new Set([HOST, ...kept.map(({ id }) => id)])
+    for (const key of this.#making.keys()) if (!ids.has(plainName(key)) || isOutdated(key, trust)) this.#making.delete(key)
     // A failure is reported to the caller of prepare() and leaves no disk.
     const current = await Promise.all([...this.#making.values()].map(async making => await making.catch(() => null)))
     const names = new Set([
@@ -86,8 +95,10 @@ export class ImageDisks {
     ])
     const prefixes = kept.flatMap(({ id }) => [overlayLayerPrefix(id), imageFile(id)])
     for (const name of await namesIn(this.#paths.disks)) {
-      if (name === HOST_USED || names.has(name) || prefixes.some(prefix => name.startsWith(prefix))) continue
-      if (HOSTS.test(name)) await this.#removeUnused(name)
+      const isForAnother = isOutdated(name.replace(DISK, ''), trust)
+      if (name === HOST_USED || names.has(name) || PACKAGE_DISK.test(name)) continue
+      if (!isForAnother && prefixes.some(prefix => name.startsWith(prefix))) continue
+      if (HOSTS.test(name) && !isForAnother) await this.#removeUnused(name)
       else await rm(join(this.#paths.disks, name), { recursive: true, force: true })
     }
   }
@@ -97,26 +108,42 @@ export class ImageDisks {
     const marker = join(this.#paths.disks, HOST_USED)
     const used = await Promise.all([path, marker].map(async file => (await stat(file).catch(nullIfMissing))?.mtimeMs ?? 0))
     // Renamed in the same tick as the check for a running prepare(), so that a later prepare() finds no disk and makes it.
-    if (Date.now() - Math.max(...used) < UNUSED_MS || this.#making.has('host')) return
+    const isMade = [...this.#making.keys()].some(key => plainName(key) === HOST)
+    if (Date.now() - Math.max(...used) < UNUSED_MS || isMade) return
     renameSync(path, `${path}.old`)
     await rm(`${path}.old`, { force: true })
   }
 
-  async #make(host: Tools, image: RootImage, signal: AbortSignal, report: (step: string) => void): Promise<ImageDisk> {
+  async #make(
+    host: Tools,
+    { image, trust }: MachineRoot,
+    key: string,
+    signal: AbortSignal,
+    report: (step: string) => void,
+  ): Promise<ImageDisk> {
     const tools = { ...host, launcherPath: launcherBeside(this.#runnerPath), space: this.#space }
-    if (image.kind === 'layers') return await prepareLayerDisks(tools, this.#paths, image, signal, report)
-    this.#hostFreshUntil = Number.POSITIVE_INFINITY
-    const disks = await prepareHostDisks(tools, this.#paths, signal, report)
-    await this.#removeHosts(disks)
-    await writeFile(join(this.#paths.disks, HOST_USED), '')
-    this.#hostFreshUntil = this.#now() + HOST_FRESH_MS
+    if (image.kind === 'layers') return await prepareLayerDisks(tools, this.#paths, image, trust, signal, report)
+    this.#hostFreshUntil.delete(key)
+    // One at a time: all of them need the disk of the host's programs.
+    const disks = await this.#mutex.run(HOST, async () => {
+      const made = await prepareHostDisks(tools, this.#paths, trust, signal, report)
+      await this.#removeHosts(made)
+      await writeFile(join(this.#paths.disks, HOST_USED), '')
+      return made
+    })
+    this.#hostFreshUntil.set(key, this.#now() + HOST_FRESH_MS)
     return { ...disks, layers: 0, user: 'sandbox' }
   }
 
   /** Removes the disks of earlier states of the host, which are large. */
   async #removeHosts({ image, overlay }: HostDisks): Promise<void> {
-    const used = new Set([...(await this.#used()), image, overlay])
+    const stateOf = (name: string) => plainName(name.replace(DISK, ''))
+    const used = new Set(await this.#used())
+    const current = new Set([image, overlay].map(stateOf))
+    // Those that were made with or without the certificate authority, perhaps of an earlier state, are checked again.
+    for (const key of this.#hostFreshUntil.keys()) this.#making.delete(key)
     for (const name of await readdir(this.#paths.disks))
-      if (HOSTS.test(name) && !used.has(name)) await rm(join(this.#paths.disks, name), { force: true })
+      if (HOSTS.test(name) && !used.has(name) && !current.has(stateOf(name)))
+        await rm(join(this.#paths.disks, name), { force: true })
   }
 }

@@ -10,10 +10,10 @@ import { LIMITS, SandglassError } from '@sandglass/contract/tables'
 import { openLayer } from '../../../layers/layer-tar.ts'
 import { parseUnpackResult } from '../../../layers/unpack-result.ts'
 import { renameDurably } from '../../../lib/durable-rename.ts'
-import type { LayeredImage } from '../../backend.ts'
+import type { LayeredImage, TrustedCa } from '../../backend.ts'
 import { unsupported } from '../../machine/refusals.ts'
 import { findInLayers } from '../../rootfs/find-in-layers.ts'
-import { INSPECTED_PATHS, OVERLAY_LAYERS, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
+import { OVERLAY_LAYERS, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
 import type { ImageDisk } from './image-disks.ts'
 import { COMPRESSION, inMib, makeSquashfs, REPORT_MS, type SquashfsTools } from './squashfs.ts'
 
@@ -35,11 +35,15 @@ export async function prepareLayerDisks(
   tools: LayerDiskTools,
   dirs: { readonly images: string; readonly disks: string },
   image: LayeredImage,
+  trust: TrustedCa | null,
   signal: AbortSignal,
   report: (step: string) => void,
 ): Promise<ImageDisk> {
   const folder = join(dirs.images, OVERLAY_LAYERS)
-  const { name, user } = await prepareOverlayLayer(folder, image.id, () => findInLayers(image, INSPECTED_PATHS, signal))
+  const { name, user } = await prepareOverlayLayer(folder, image, trust, async paths => {
+    report(`reading ${image.reference}`)
+    return await findInLayers(image, paths, signal)
+  })
   const [overlay, own] = [`${name}.sqfs`, imageFile(image.id)]
   const entries = (await readdir(join(folder, name))).map(entry => join(folder, name, entry))
   await makeSquashfs(tools, entries, join(dirs.disks, overlay), [], signal)

@@ -38,7 +38,7 @@ async function smallDisk(overcommit: number) {
   const space = new SpareSpace(paths.sessions, { ...NO_OVERCOMMIT, overcommit })
   const disks = new ImageDisks(paths, RUNNER_PATH, space, async () => new Set())
   return {
-    prepare: (image: RootImage) => disks.prepare(tools, image, AbortSignal.timeout(60_000), () => undefined),
+    prepare: (image: RootImage) => disks.prepare(tools, { image, trust: null }, AbortSignal.timeout(60_000), () => undefined),
     made: () => readdirSync(paths.disks).filter(name => /^(image|programs)-/.test(name)),
     free: () => statfsSync(dataDir).bavail * statfsSync(dataDir).bsize,
   }

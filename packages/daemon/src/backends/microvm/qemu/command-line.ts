@@ -20,21 +20,26 @@ export interface QemuInput {
   readonly nestedVirt: boolean
   /** Number of layer folders on the image's disk; 0 if the disk itself is the only layer. */
   readonly layers: number
+  /** Names of packages, each on a disk of its own. */
+  readonly packages: readonly string[]
   /** Module sets in addition to the base set. */
   readonly modules: readonly string[]
   readonly extraArgs: readonly string[]
   readonly restore: boolean
   /** The guest reads the files of a shell into its page cache, so that a snapshot includes them. */
   readonly readAhead: boolean
+  /** The machine has a port for the egress process. */
+  readonly egress: boolean
   readonly bridged: boolean
   /** Number of shared folders. */
   readonly shares: number
   readonly shareProto: ShareProto
 }
 
-/** Descriptors in the order of the supervisor's job, from 3 on. */
+/** Descriptors in the order of the supervisor's job, from 3 on. Those of packages follow, then the snapshot. */
 const FILES = { kernel: 3, initramfs: 4, image: 5, top: 6, disk: 7 } as const
-const SNAPSHOT = 8
+const FIRST_PACKAGE = 8
+/** Monitor, control and carrier; the socket for egress follows them. */
 const SOCKETS = 3
 
 const COMMON = [
@@ -54,7 +59,9 @@ export function guestMemoryMb(memoryMb: number): number {
 }
 
 export function qemuArgs(input: QemuInput): string[] {
-  const firstSocket = input.restore ? SNAPSHOT + 1 : SNAPSHOT
+  const snapshot = FIRST_PACKAGE + input.packages.length
+  const firstSocket = input.restore ? snapshot + 1 : snapshot
+  const afterSockets = firstSocket + SOCKETS + (input.egress ? 1 : 0)
   return [
     ...[input.qemu, ...COMMON, '-name', input.id],
     ...['-M', machine(input), '-accel', accel(input.accel), '-cpu', cpu(input)],
@@ -66,12 +73,16 @@ export function qemuArgs(input: QemuInput): string[] {
     ...['-global', 'virtio-mmio.force-legacy=off', '-device', 'virtio-serial-device'],
     ...['-chardev', socket('control', firstSocket + 1), '-device', 'virtserialport,chardev=control,name=sandglass.control'],
     ...['-chardev', socket('carrier', firstSocket + 2), '-device', 'virtserialport,chardev=carrier,name=sandglass.mux'],
-    ...readonlyDisk('image'),
-    ...readonlyDisk('top'),
+    ...(input.egress
+      ? ['-chardev', socket('egress', firstSocket + SOCKETS), '-device', 'virtserialport,chardev=egress,name=sandglass.egress']
+      : []),
+    ...readonlyDisk('image', FILES.image),
+    ...readonlyDisk('top', FILES.top),
     ...sessionDisk(input),
-    ...(input.bridged ? network(firstSocket + SOCKETS, input.id) : []),
-    ...shares(input, firstSocket + SOCKETS + (input.bridged ? 1 : 0)),
-    ...(input.restore ? ['-incoming', `fd:${SNAPSHOT}`] : []),
+    ...input.packages.flatMap((name, i) => readonlyDisk(`package-${name}`, FIRST_PACKAGE + i)),
+    ...(input.bridged ? network(afterSockets, input.id) : []),
+    ...shares(input, afterSockets + (input.bridged ? 1 : 0)),
+    ...(input.restore ? ['-incoming', `fd:${snapshot}`] : []),
     ...input.extraArgs,
   ]
 }
@@ -116,26 +127,34 @@ function cpu({ accel, arch, nestedVirt }: QemuInput): string {
 }
 
 function kernelArgs(input: QemuInput): string {
-  const { arch, accel, tscKhz, layers, memoryMb, modules, readAhead } = input
+  const { arch, accel, tscKhz, layers, memoryMb, modules, packages, readAhead } = input
   // On a busy host the kernel cannot calibrate the clock of an emulated processor, and would wait for ever.
   const clock = accel === 'tcg' && tscKhz > 0 ? [`tsc_early_khz=${tscKhz}`, 'tsc=reliable', 'no_timer_check'] : []
   // An emulated processor does not speculate, so mitigations have no use, and they are expensive: each system call would flush the emulated TLB.
   const plain = accel === 'tcg' ? ['mitigations=off'] : []
   const initArgs = ['--layers', layers, '--tmp-mb', Math.floor(memoryMb / 2), ...(readAhead ? ['--read-ahead'] : [])]
+  const shown = packages.length > 0 ? ['--packages', packages.join(',')] : []
   const load = modules.length > 0 ? ['--load', modules.join(',')] : []
   // panic=-1: a kernel panic ends the machine. cryptomgr.notests: the self tests of ciphers take a third of the boot. The arguments after -- are
   // for the guest's first process.
-  return [`console=${consoleOf(arch)}`, 'quiet panic=-1 cryptomgr.notests', ...clock, ...plain, '--', ...initArgs, ...load].join(
-    ' ',
-  )
+  return [
+    `console=${consoleOf(arch)}`,
+    'quiet panic=-1 cryptomgr.notests',
+    ...clock,
+    ...plain,
+    '--',
+    ...initArgs,
+    ...shown,
+    ...load,
+  ].join(' ')
 }
 
 function socket(id: string, fd: number): string {
   return `socket,id=${id},fd=${fd},server=on,wait=off`
 }
 
-function readonlyDisk(name: 'image' | 'top'): string[] {
-  const fd = FILES[name]
+/** The name is also its serial number, of which the guest sees 20 characters. */
+function readonlyDisk(name: string, fd: number): string[] {
   const file = {
     driver: 'file',
     filename: `/dev/fdset/${fd}`,

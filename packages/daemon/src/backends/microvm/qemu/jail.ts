@@ -4,6 +4,7 @@ import { mkdir, readFile, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { launcherBeside } from '../../launcher/program.ts'
 import type { VmJob } from '../../launcher/schema.ts'
+import { isInitialMap } from '../../machine/mapped-ids.ts'
 import type { MicrovmPaths } from '../paths.ts'
 import { startSupervised } from './launcher.ts'
 import { killAndWait, waitForExit } from './processes.ts'
@@ -36,15 +37,16 @@ export const QEMU_RLIMITS = [
 export function jailIds(): JailIds | null {
   if (process.getuid?.() !== 0) return null
   const map = readFileSync('/proc/self/uid_map', 'utf8')
-  if (/^\s*0\s+0\s+4294967295\s*$/.test(map)) return ROOTS_IDS
+  if (isInitialMap(map)) return ROOTS_IDS
   const runs = map
     .trim()
     .split('\n')
     .map(line => line.trim().split(/\s+/).map(Number))
     .filter(([inside = 0]) => inside > 0)
   const [first = 0, , size = 0] = runs.toSorted((a, b) => (b[2] ?? 0) - (a[2] ?? 0))[0] ?? []
-  const left = size % SMALL_BLOCK
-  return left < MIN_IDS ? null : { first: first + size - left, count: left, isRoots: false }
+  // The last id is the egress process's.
+  const left = (size % SMALL_BLOCK) - 1
+  return left < MIN_IDS ? null : { first: first + size - 1 - left, count: left, isRoots: false }
 }
 
 export function jailOf(paths: MicrovmPaths, qemu: string, id: number, withKvm: boolean): VmJob['jail'] {
@@ -66,6 +68,7 @@ export async function jailProblem(paths: MicrovmPaths, runnerPath: string, qemu:
     argv: [qemu, '--version'],
     files: [],
     sockets: [],
+    egress_socket: null,
     bridge: '',
     share_socket: '',
     log,

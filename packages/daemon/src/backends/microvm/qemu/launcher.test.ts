@@ -13,6 +13,7 @@ const job: VmJob = {
   argv: [],
   files: [],
   sockets: [],
+  egress_socket: null,
   bridge: '',
   share_socket: '',
   log: '',

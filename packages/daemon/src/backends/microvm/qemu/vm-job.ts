@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import type { HostMount } from '../../backend.ts'
 import type { VmJob } from '../../launcher/schema.ts'
+import { egressSocket } from '../../machine/egress-endpoint.ts'
 import type { MicrovmPaths, Sockets } from '../paths.ts'
 import type { Host } from '../probe.ts'
 import type { Shape } from '../snapshots/snapshots.ts'
@@ -37,6 +38,7 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
   return {
     argv: qemuArgs({
       ...shape,
+      packages: shape.packages.map(({ name }) => name),
       qemu: host.qemu,
       arch: process.arch,
       id: input.id,
@@ -55,9 +57,11 @@ export function vmJob(host: Host, paths: MicrovmPaths, input: VmInput): VmJob {
       { path: join(paths.disks, shape.imageDisk), write: false },
       { path: join(paths.disks, shape.overlayDisk), write: false },
       { path: input.disk, write: true },
+      ...shape.packages.map(({ disk }) => ({ path: join(paths.disks, disk), write: false })),
       ...(snapshot === null ? [] : [{ path: snapshot, write: false }]),
     ],
     sockets: [sockets.monitor, sockets.control, sockets.carrier],
+    egress_socket: shape.egress ? egressSocket(paths.dataDir, sockets.egress) : null,
     bridge: input.bridge,
     shares: jailId === null || mounts.length === 0 ? undefined : sharesJob(host, paths, shareProto, mounts, jailId),
     share_socket: sockets.share,

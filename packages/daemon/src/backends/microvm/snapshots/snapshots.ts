@@ -14,6 +14,7 @@ import type { SnapshotJob } from '../../launcher/schema.ts'
 import { isAlive } from '../../machine/process-state.ts'
 import { WAITING_LINE } from '../boot/guest-console.ts'
 import { temporaryName, UNUSED_MS } from '../cached-files.ts'
+import type { PackageDisk } from '../disks/package-disks.ts'
 import { type DiskFormat, diskFile, type SessionDisks } from '../disks/session-disk.ts'
 import type { SpareSpace } from '../disks/spare-space.ts'
 import type { MicrovmPaths } from '../paths.ts'
@@ -43,11 +44,13 @@ export interface Shape {
   /** Modification times of the disks: the same image may get another layout, and a snapshot has cached the positions of its files. */
   readonly disksMadeMs: readonly number[]
   readonly layers: number
+  readonly packages: readonly PackageDisk[]
   readonly memoryMb: number
   readonly vcpus: number
   readonly diskMb: number
   readonly diskFormat: DiskFormat
   readonly nestedVirt: boolean
+  readonly egress: boolean
   /** Module sets in addition to the base set. */
   readonly modules: readonly string[]
   readonly extraArgs: readonly string[]
@@ -132,8 +135,9 @@ export class Snapshots {
 
   async #make(host: Host, shape: Shape, key: string): Promise<void> {
     if (this.#isClosed || existsSync(this.#file(key))) return
-    // The image may have been removed since the request.
-    if (!existsSync(join(this.#paths.disks, shape.imageDisk)) || !existsSync(join(this.#paths.disks, shape.overlayDisk))) return
+    // The image or a package may have been removed since the request.
+    const disks = [shape.imageDisk, shape.overlayDisk, ...shape.packages.map(({ disk }) => disk)]
+    if (disks.some(name => !existsSync(join(this.#paths.disks, name)))) return
     // A snapshot is at most as large as the machine's memory.
     const maxBytes = guestMemoryMb(shape.memoryMb) * 1024 * 1024
     await this.#space.require('a snapshot', maxBytes)
@@ -146,6 +150,7 @@ export class Snapshots {
       monitor: join(folder, 'm'),
       control: join(folder, 'c'),
       carrier: join(folder, 'r'),
+      egress: join(folder, 'e'),
       share: join(folder, 's'),
     }
     let started: Supervised | null = null

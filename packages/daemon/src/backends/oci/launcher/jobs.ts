@@ -1,14 +1,16 @@
 // Builds the jobs of `launcher oci`: prepare, start, end and sweep.
+
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { RUNNER_PATH, SANDBOX_HOME, WORKSPACE } from '@sandglass/contract/tables'
 import type { MachineSpec } from '../../backend.ts'
 import { type CgroupLayout, daemonCgroupFiles, groupsOf, leftGroups, mountsOf, RUNTIME_GROUP } from '../../cgroups/layout.ts'
 import type { SeccompProfile } from '../../isolation/seccomp.ts'
 import type { Bind, DiskFolder, Layer, OciJob, Preparation, RuntimePlan } from '../../launcher/schema.ts'
+import { egressSocket } from '../../machine/egress-endpoint.ts'
 import { runnerConfig } from '../../machine/runner-config.ts'
 import { SANDBOX_ID } from '../../rootfs/image-users.ts'
-import { RUNNER_PATH } from '../../rootfs/sandbox-paths.ts'
 import type { OciPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
 import type { MachineRecord, MachineState } from '../record.ts'
@@ -19,7 +21,7 @@ import { ociBundle } from '../runtime/bundle.ts'
 import { processLimit, runtimeProfile } from '../runtime/profile.ts'
 import { type IdRange, outsideId } from '../users/id-ranges.ts'
 
-/** gVisor is started in the machine's cgroups, writes to the session's disk itself, and may make one socket on the host: the runner's. */
+/** gVisor is started in the machine's cgroups, writes to the session's disk itself, and may make sockets on the host: the runner's. */
 const RUNSC = ['--ignore-cgroups', '--network=none', '--overlay2=none', '--host-uds=create', '--oci-seccomp']
 
 /** File on the session's disk. It is new at every start, as after a boot. */
@@ -83,6 +85,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): OciJob
     users: profile.users,
     ids,
     memoryMb: spec.memoryMb,
+    isBuild: spec.isBuild ?? false,
     cgroupsPath: ownGroup,
     seccomp: inRunner === null ? input.seccomp : null,
     compiledSeccomp: inRunner === null ? input.compiledSeccomp : null,
@@ -96,10 +99,11 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): OciJob
       folder: paths.session(spec.id),
       record,
       socket: paths.socket(spec.id),
+      egress_socket: spec.egress ? egressSocket(paths.dataDir, paths.egressSocket(spec.id)) : null,
       socket_folder: profile.socketFolder,
       bundle,
       config: {
-        ...runnerConfig(spec, record.token, input.rootfs.user),
+        ...runnerConfig(spec, record, input.rootfs.user),
         loopback: profile.loopback,
         ...(inRunner === null ? {} : { seccomp: inRunner.toString('base64') }),
         ...(host.rootless ? { processes: processLimit(host, spec) } : {}),
@@ -116,7 +120,7 @@ export function startJob(host: Host, paths: OciPaths, input: StartInput): OciJob
           { path: 'etc/hostname', content: `${spec.name}\n` },
           { path: BOOT_ID, content: `${randomUUID()}\n` },
         ],
-        binds: diskBinds(spec.readonlyRootfs),
+        binds: diskBinds(spec.readonlyRootfs, spec.isBuild),
       },
       rootfs: host.stage,
       layers,
@@ -206,6 +210,7 @@ export function endJob(
       records: join(paths.runtimeRoot, id),
       folder: paths.session(id),
       socket: paths.socket(id),
+      egress_socket: paths.egressSocket(id),
       socket_folder: paths.socketFolder(id),
       state,
       groups: host.cgroups === null || record === null ? [] : leftGroups(host.cgroups, paths.cgroupParent, record.group),
@@ -238,7 +243,13 @@ export function savedFiles(paths: OciPaths, id: string): string {
 
 function layersOf(host: Host, paths: OciPaths, input: StartInput): Layer[] {
   const runner = { source: dirname(input.runnerFile), target: dirname(RUNNER_PATH), recursive: false, writable: false }
-  return [...input.rootfs.layers, runner].map((layer, i) => ({
+  const packages = input.spec.packages.map(({ folder, target }) => ({
+    source: folder,
+    target,
+    recursive: false,
+    writable: false,
+  }))
+  return [...input.rootfs.layers, runner, ...packages].map((layer, i) => ({
     source: layer.source,
     target: layer.target,
     recursive: layer.recursive,
@@ -262,10 +273,13 @@ function diskFolders(ids: readonly IdRange[], layers: number, readonlyRootfs: bo
   ]
 }
 
-function diskBinds(readonlyRootfs: boolean): Bind[] {
+function diskBinds(readonlyRootfs: boolean, isBuild = false): Bind[] {
+  const ofSession = [
+    { path: 'workspace', target: WORKSPACE, readonly: false, saved: true },
+    { path: 'home', target: SANDBOX_HOME, readonly: false, saved: true },
+  ]
   return [
-    { path: 'workspace', target: '/workspace', readonly: false, saved: true },
-    { path: 'home', target: '/home/sandbox', readonly: false, saved: true },
+    ...(isBuild ? [] : ofSession),
     { path: 'etc/hosts', target: '/etc/hosts', readonly: readonlyRootfs, saved: false },
     { path: 'etc/hostname', target: '/etc/hostname', readonly: readonlyRootfs, saved: false },
   ]

@@ -6,17 +6,13 @@ import { LIMITS } from '@sandglass/contract/tables'
 import { type DiskPolicy, reservedBytes } from '../../../data-dir/disk-policy.ts'
 import { LayerFolders, type Unpacked, type UnpackLimits } from '../../../layers/layer-folders.ts'
 import { openLayer } from '../../../layers/layer-tar.ts'
-import type { ImageLayer, LayeredImage, RootImage } from '../../backend.ts'
+import type { ImageLayer, LayeredImage, MachineRoot, TrustedCa } from '../../backend.ts'
 import { PromisedSpace } from '../../disk/promised-space.ts'
 import { unsupported } from '../../machine/refusals.ts'
+import type { FoundPaths } from '../../rootfs/found-paths.ts'
 import { type HostRootfs, type Layer, prepareHost } from '../../rootfs/host-image.ts'
-import {
-  type FoundPaths,
-  INSPECTED_PATHS,
-  OVERLAY_LAYERS,
-  overlayLayerPrefix,
-  prepareOverlayLayer,
-} from '../../rootfs/overlay-layer.ts'
+import { OVERLAY_LAYERS, overlayLayerPrefix, prepareOverlayLayer } from '../../rootfs/overlay-layer.ts'
+import { isOutdated, plainName, variantName } from '../../rootfs/trust/variants.ts'
 import type { Launcher } from '../launcher/launcher.ts'
 import type { OciPaths } from '../paths.ts'
 import type { Host } from '../probe.ts'
@@ -44,6 +40,14 @@ const INSPECT_DEADLINE_MS = 20_000
 /** Images were checked against these limits when they entered the store, except for folders that a tar only implies. */
 const STORED = { maxBytes: Number.MAX_SAFE_INTEGER, maxEntries: LIMITS.image_entries.max }
 const LAYERS = 'layers'
+/** Prefix of the keys of root filesystems for steps of image builds. */
+const BUILD_KEY = 'build '
+
+interface LayeredRoot {
+  readonly image: LayeredImage
+  readonly trust: TrustedCa | null
+  readonly isBuild: boolean
+}
 
 export class RootImages {
   readonly #paths: OciPaths
@@ -51,10 +55,10 @@ export class RootImages {
   readonly #folders: LayerFolders
   readonly #rootless: boolean
   readonly #disk: DiskPolicy
-  /** By image id. Concurrent starts from one image share the work. */
+  /** By image id, with the mark of the certificate authority. Concurrent starts from one image share the work. */
   readonly #ready = new Map<string, Promise<Rootfs>>()
-  #hostRoot: HostRootfs | null = null
-  #hostFreshUntil = 0
+  /** By mark of the certificate authority, '' for none. */
+  readonly #hosts = new Map<string, { readonly root: HostRootfs; readonly freshUntil: number }>()
 
   constructor(paths: OciPaths, launcher: Launcher, rootless: boolean, disk: DiskPolicy) {
     this.#paths = paths
@@ -71,39 +75,47 @@ export class RootImages {
     for (const dir of [OVERLAY_LAYERS, LAYERS]) await mkdir(join(this.#paths.images, dir), { recursive: true, mode: 0o700 })
     for (const name of await readdir(join(this.#paths.images, OVERLAY_LAYERS)))
       if (name.endsWith('.new')) await rm(join(this.#paths.images, OVERLAY_LAYERS, name), { recursive: true, force: true })
-    this.#hostRoot = await prepareHost(this.#paths.images)
-    return this.#hostRoot.name
+    return (await this.#makeHost(null, 0)).name
   }
 
   /** Makes an image ready to start from. */
-  async prepare(host: Host, image: RootImage, signal: AbortSignal): Promise<void> {
-    if (image.kind === 'layers') await this.rootfs(host, image, signal)
-    else if (Date.now() >= this.#hostFreshUntil) {
-      this.#hostRoot = await prepareHost(this.#paths.images)
-      this.#hostFreshUntil = Date.now() + HOST_FRESH_MS
-    }
+  async prepare(host: Host, root: MachineRoot, signal: AbortSignal): Promise<void> {
+    if (root.image.kind === 'layers') await this.rootfs(host, root, signal)
+    else if (Date.now() >= (this.#hosts.get(variantName('', root.trust))?.freshUntil ?? 0))
+      await this.#makeHost(root.trust, HOST_FRESH_MS)
   }
 
-  async rootfs(host: Host, image: RootImage, signal: AbortSignal): Promise<Rootfs> {
-    if (image.kind === 'host') return { ...(this.#hostRoot ?? (await prepareHost(this.#paths.images))), user: 'sandbox' }
-    const making = this.#ready.get(image.id) ?? this.#make(host, image, signal)
-    this.#ready.set(image.id, making)
+  async rootfs(host: Host, { image, trust, isBuild = false }: MachineRoot, signal: AbortSignal): Promise<Rootfs> {
+    if (image.kind === 'host') {
+      const known = this.#hosts.get(variantName('', trust))?.root
+      return { ...(known ?? (await this.#makeHost(trust, HOST_FRESH_MS))), user: 'sandbox' }
+    }
+    const key = `${isBuild ? BUILD_KEY : ''}${variantName(image.id, trust)}`
+    const making = this.#ready.get(key) ?? this.#make(host, { image, trust, isBuild }, signal)
+    this.#ready.set(key, making)
     try {
       return await making
     } catch (error) {
-      if (this.#ready.get(image.id) === making) this.#ready.delete(image.id)
+      if (this.#ready.get(key) === making) this.#ready.delete(key)
       throw error
     }
   }
 
-  async #make(host: Host, image: LayeredImage, signal: AbortSignal): Promise<Rootfs> {
+  async #makeHost(trust: TrustedCa | null, freshMs: number): Promise<HostRootfs> {
+    const root = await prepareHost(this.#paths.images, trust)
+    this.#hosts.set(variantName('', trust), { root, freshUntil: Date.now() + freshMs })
+    return root
+  }
+
+  async #make(host: Host, { image, trust, isBuild }: LayeredRoot, signal: AbortSignal): Promise<Rootfs> {
     if (!host.privateLayers)
       throw unsupported(
         `the image ${image.reference}: this kernel gives this user no overlay mounts`,
         'run the daemon as root or on Linux 5.11 or later, or use --backend microvm',
       )
     for (const layer of image.layers) await this.#unpackMissing(image, layer, signal)
-    const overlay = await prepareOverlayLayer(join(this.#paths.images, OVERLAY_LAYERS), image.id, () => this.#inspect(image))
+    const dir = join(this.#paths.images, OVERLAY_LAYERS)
+    const overlay = await prepareOverlayLayer(dir, image, trust, paths => this.#inspect(image, paths), isBuild)
     const names = [`${OVERLAY_LAYERS}/${overlay.name}`, ...this.#layerNames(image)]
     const stack: Stack = { ...this.#stack(names), scratch: host.noWritableRoot === null ? this.#paths.empty : '' }
     return {
@@ -121,15 +133,25 @@ export class RootImages {
   }
 
   /** `used` are the names of root filesystems that machines were started from. */
-  async prune(kept: readonly LayeredImage[], arriving: ReadonlySet<string>, used: ReadonlySet<string>): Promise<void> {
+  async prune(
+    kept: readonly LayeredImage[],
+    arriving: ReadonlySet<string>,
+    used: ReadonlySet<string>,
+    trust: TrustedCa | undefined,
+  ): Promise<void> {
     const ids = new Set(kept.map(({ id }) => id))
-    for (const id of this.#ready.keys()) if (!ids.has(id)) this.#ready.delete(id)
+    for (const key of this.#ready.keys())
+      if (!ids.has(plainName(key.replace(BUILD_KEY, ''))) || isOutdated(key, trust)) this.#ready.delete(key)
+    for (const key of this.#hosts.keys()) if (isOutdated(key, trust)) this.#hosts.delete(key)
     await this.#folders.prune(new Set([...arriving, ...kept.flatMap(({ layers }) => layers.map(({ diffId }) => diffId))]))
     const prefixes = new Set(kept.map(({ id }) => overlayLayerPrefix(id)))
     for (const name of await readdir(join(this.#paths.images, OVERLAY_LAYERS))) {
-      if (used.has(name) || prefixes.has(name.slice(0, 32))) continue
+      if (used.has(name) || (prefixes.has(name.slice(0, 32)) && !isOutdated(name, trust))) continue
       await rm(join(this.#paths.images, OVERLAY_LAYERS, name), { recursive: true, force: true })
     }
+    for (const name of await readdir(this.#paths.images))
+      if (OUR_FOLDERS.test(name) && isOutdated(name, trust) && !used.has(name))
+        await rm(join(this.#paths.images, name), { recursive: true, force: true })
   }
 
   async #unpackMissing(image: LayeredImage, { diffId, blob, compression }: ImageLayer, signal: AbortSignal): Promise<void> {
@@ -152,17 +174,29 @@ export class RootImages {
     return { base: this.#paths.images, names, scratch: '', user_xattrs: this.#rootless }
   }
 
-  async #inspect(image: LayeredImage): Promise<FoundPaths> {
+  /** What an image has at these paths. */
+  async find(image: LayeredImage, paths: readonly string[], signal: AbortSignal): Promise<FoundPaths> {
+    for (const layer of image.layers) await this.#unpackMissing(image, layer, signal)
+    return await this.#inspect(image, paths)
+  }
+
+  /** The layers of an image as a mount. */
+  async stackOf(image: LayeredImage, signal: AbortSignal): Promise<Stack> {
+    for (const layer of image.layers) await this.#unpackMissing(image, layer, signal)
+    return this.#stack(this.#layerNames(image))
+  }
+
+  async #inspect(image: LayeredImage, paths: readonly string[]): Promise<FoundPaths> {
     const folder = join(this.#paths.run, 'inspect')
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    const job = { find: { stack: this.#stack(this.#layerNames(image)), folder, paths: INSPECTED_PATHS } }
+    const job = { find: { stack: this.#stack(this.#layerNames(image)), folder, paths } }
     // An image without layers has no files, and one folder cannot be mounted as an overlay.
     if (image.layers.length === 0) return {}
     return (await this.#launcher.run(job, AbortSignal.timeout(INSPECT_DEADLINE_MS))).found ?? {}
   }
 }
 
-const OUR_FOLDERS = /^(host|runner|launcher)-(v2-)?[0-9a-f]{16}(\.[0-9a-f]+\.new)?$/
+const OUR_FOLDERS = /^(host|runner|launcher)-(v2-)?[0-9a-f]{16}(-ca-[0-9a-f]{16})?(\.[0-9a-f]+\.new)?$/
 
 /** Removes host roots and programs of earlier states of the host and earlier versions, except `current` and those of existing machines. */
 export async function pruneOldFolders(
@@ -174,7 +208,8 @@ export async function pruneOldFolders(
   // A record of an earlier version does not name its runner.
   const keepsRunners = records.some(({ runner }) => runner === undefined)
   for (const name of await readdir(imagesDir)) {
-    if (!OUR_FOLDERS.test(name) || used.has(name) || (keepsRunners && name.startsWith('runner-'))) continue
+    if (!OUR_FOLDERS.test(name) || used.has(name) || used.has(plainName(name)) || (keepsRunners && name.startsWith('runner-')))
+      continue
     await rm(join(imagesDir, name), { recursive: true, force: true })
   }
 }

@@ -1,8 +1,8 @@
 // The config.json of an OCI bundle: namespaces, capabilities, mounts of virtual filesystems. The launcher mounts real files.
 
+import { DEFAULT_PATH, RUNNER_PATH } from '@sandglass/contract/tables'
 import { MASKED_PROC, READONLY_PROC } from '../../isolation/hidden-paths.ts'
 import type { SeccompProfile } from '../../isolation/seccomp.ts'
-import { RUNNER_PATH } from '../../rootfs/sandbox-paths.ts'
 import type { IdRange } from '../users/id-ranges.ts'
 import type { NamedRlimit } from './rlimits.ts'
 
@@ -17,6 +17,8 @@ export interface BundleInput {
   readonly users: string | null
   readonly ids: readonly IdRange[]
   readonly memoryMb: number
+  /** /tmp is a part of the image, and not in memory. */
+  readonly isBuild: boolean
   /** The cgroup that a runtime creates below the machine's; null for a runtime that is started inside the machine's cgroups. */
   readonly cgroupsPath: string | null
   /** Null when the runner installs the filter itself. */
@@ -55,7 +57,7 @@ export function ociBundle(input: BundleInput): object {
       user: { uid: 0, gid: 0 },
       cwd: '/',
       args: [RUNNER_PATH, ...input.args],
-      env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
+      env: [`PATH=${DEFAULT_PATH}`],
       noNewPrivileges: true,
       rlimits: input.rlimits,
       capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES, inheritable: [], ambient: [] },
@@ -98,7 +100,7 @@ function mounts(input: BundleInput): object[] {
     },
     tmpfs('/dev/shm', '64m', '1777', 'noexec'),
     // In memory, and counted towards the session's memory limit.
-    tmpfs('/tmp', `${Math.floor(input.memoryMb / 2)}m`, '1777'),
+    ...(input.isBuild ? [] : [tmpfs('/tmp', `${Math.floor(input.memoryMb / 2)}m`, '1777')]),
     tmpfs('/run', '16m', '755'),
   ]
 }

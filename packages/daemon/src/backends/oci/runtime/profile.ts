@@ -11,9 +11,9 @@ import { type IdRange, outsideId } from '../users/id-ranges.ts'
 import { type NamedRlimit, named, type Rlimit, rlimits } from './rlimits.ts'
 
 export interface RuntimeProfile {
-  /** Arguments of the runner: where its socket and its configuration are. */
+  /** Arguments of the runner: where its sockets and its configuration are. */
   readonly args: readonly string[]
-  /** Where the runner creates its socket; null for a runner that inherits it. */
+  /** Where the runner creates its sockets; null for a runner that inherits them. */
   readonly socketFolder: SocketFolder | null
   /** File of the user namespace that the runtime joins; null for a runtime that creates one. */
   readonly users: string | null
@@ -27,8 +27,9 @@ export interface RuntimeProfile {
   readonly options: readonly string[]
 }
 
-/** Name of the socket in its folder. */
+/** Names of the sockets in their folder. */
 const SOCKET_NAME = 's'
+const EGRESS_NAME = 'e'
 /** The runner counts as root of the sandbox, like everything else that runs as root there. With fewer processes it would run out of threads. */
 const LEAST_PROCESSES = 48
 
@@ -36,7 +37,8 @@ export function runtimeProfile(host: Host, paths: OciPaths, spec: MachineSpec, i
   const processes = processLimit(host, spec)
   if (host.kind !== 'runsc')
     return {
-      args: ['--listen-fd', '3', '--config-fd', '4'],
+      // A prepared runtime passes the third descriptor on before it is known whether its machine has egress. Without egress the runner closes it.
+      args: ['--listen-fd', '3', '--config-fd', '4', '--egress-fd', '5'],
       socketFolder: null,
       users: paths.users,
       // A rootless launcher has the user id of the daemon's user, so a process limit on it would count all processes of that user.
@@ -46,8 +48,17 @@ export function runtimeProfile(host: Host, paths: OciPaths, spec: MachineSpec, i
       options: [],
     }
   return {
-    args: ['--config-line', '--listen', `${SOCKET_FOLDER}/${SOCKET_NAME}`],
-    socketFolder: { path: paths.socketFolder(spec.id), name: SOCKET_NAME, target: SOCKET_FOLDER, owner: outsideId(ids, 0) },
+    args: [
+      ...['--config-line', '--listen', `${SOCKET_FOLDER}/${SOCKET_NAME}`],
+      ...(spec.egress ? ['--egress-listen', `${SOCKET_FOLDER}/${EGRESS_NAME}`] : []),
+    ],
+    socketFolder: {
+      path: paths.socketFolder(spec.id),
+      name: SOCKET_NAME,
+      egress_name: EGRESS_NAME,
+      target: SOCKET_FOLDER,
+      owner: outsideId(ids, 0),
+    },
     users: null,
     // On the host gVisor is a few processes, which hold the open files of everything that runs in it.
     inheritedRlimits: rlimits(host.openFiles, null),

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isOutsideOwnCgroups } from '../../cgroups/delegation.ts'
 import { launcherBeside } from '../../launcher/program.ts'
+import { isInitialMap } from '../../machine/mapped-ids.ts'
 import { isAlive } from '../../machine/process-state.ts'
 import { readStateSync } from '../record.ts'
 import { type Problem, subIdProblem } from './sub-ids.ts'
@@ -67,7 +68,7 @@ export function userNamespaceProblem(): Problem | null {
 
 /** True in any user namespace except the initial one, which maps every id to itself. */
 export function inUserNamespace(): boolean {
-  return !/^\s*0\s+0\s+4294967295\s*$/.test(readFileSync('/proc/self/uid_map', 'utf8'))
+  return !isInitialMap(readFileSync('/proc/self/uid_map', 'utf8'))
 }
 
 const SYSCTLS = [

@@ -1,5 +1,6 @@
 // User and group ids. Every session has its own range, so that root in one sandbox has no rights on the host or in another sandbox.
 import { createHash } from 'node:crypto'
+import { mappedIds } from '../../machine/mapped-ids.ts'
 
 /** One line of an id map: `size` ids that begin at `inside` in the sandbox and at `outside` on the host. */
 export interface IdRange {
@@ -32,11 +33,9 @@ export function fullPool(): IdPool {
  * 1022, and 65534, which programs expect to be nobody.
  */
 export function mappedPool(uidMap: string, gidMap: string): IdPool {
-  const [uids, gids] = [largestRun(uidMap), largestRun(gidMap)]
-  const first = Math.max(uids.first, gids.first)
-  const end = Math.min(uids.first + uids.size, gids.first + gids.size)
+  const { first, end } = mappedIds(uidMap, gidMap)
   return {
-    slots: Math.max(0, Math.floor((end - first) / SMALL_BLOCK)),
+    slots: Math.floor((end - first) / SMALL_BLOCK),
     ranges: slot => {
       const base = first + slot * SMALL_BLOCK
       return [
@@ -45,17 +44,6 @@ export function mappedPool(uidMap: string, gidMap: string): IdPool {
       ]
     },
   }
-}
-
-/** The longest range in a map as in /proc/self/uid_map, without id 0, which is the daemon's own. */
-function largestRun(map: string): { first: number; size: number } {
-  let best = { first: 1, size: 0 }
-  for (const line of map.trim().split('\n')) {
-    const [inside = 0, , size = 0] = line.trim().split(/\s+/).map(Number)
-    const run = inside === 0 ? { first: 1, size: size - 1 } : { first: inside, size }
-    if (run.size > best.size) best = run
-  }
-  return best
 }
 
 /** Assigns each session a slot that no other session of this data folder has. */

@@ -9,6 +9,11 @@ export interface Plan {
   readonly bases: readonly string[]
   /** The file with each reference replaced by the name at the same index. */
   dockerfile(names: readonly string[]): string
+  /** The instructions up to the end of the target, as they are written. */
+  readonly instructions: readonly Instruction[]
+  readonly escapeCharacter: Dockerfile['escapeCharacter']
+  /** The file name in error messages. */
+  readonly name: string
 }
 
 export interface PlanOptions {
@@ -28,6 +33,7 @@ export function planBuild({ escapeCharacter, instructions }: Dockerfile, options
   const values = new Map(Object.entries(PREDEFINED_ARGS))
   const bases: string[] = []
   const stages: string[] = []
+  const kept: Instruction[] = []
   const pieces: Piece[] = escapeCharacter === '\\' ? [] : [`# escape=${escapeCharacter}\n`]
   const baseOf = (reference: string): Piece => {
     if (!bases.includes(reference)) bases.push(reference)
@@ -37,12 +43,14 @@ export function planBuild({ escapeCharacter, instructions }: Dockerfile, options
     const { word, rest } = instruction
     if (word === 'FROM') {
       if (isReached(stages, options.target)) break
+      kept.push(instruction)
       const { image, stage } = readFrom(name, instruction, values)
       const isOther = image !== 'scratch' && !stages.includes(image.toLowerCase())
       pieces.push('FROM ', isOther ? baseOf(image) : image, stage === undefined ? '\n' : ` AS ${stage}\n`)
       stages.push((stage ?? '').toLowerCase())
       continue
     }
+    kept.push(instruction)
     if (stages.length === 0) {
       if (word !== 'ARG')
         throw invalidInstruction(name, instruction.line, `has ${word}, but only ARG may come before the first FROM`)
@@ -63,6 +71,9 @@ export function planBuild({ escapeCharacter, instructions }: Dockerfile, options
     throw invalidInstruction(name, 1, `begins a file that has no stage ${options.target}`, 'name a stage of the Dockerfile')
   return {
     bases,
+    instructions: kept,
+    escapeCharacter,
+    name,
     dockerfile: names => pieces.map(piece => (typeof piece === 'string' ? piece : (names[piece.base] ?? ''))).join(''),
   }
 }
@@ -74,7 +85,7 @@ function isReached(stages: readonly string[], target: string | undefined): boole
   return at >= 0 || (/^\d+$/.test(target) && Number(target) < stages.length)
 }
 
-function readFrom(
+export function readFrom(
   name: string,
   { line, rest }: Instruction,
   values: ReadonlyMap<string, string>,
