@@ -135,6 +135,7 @@ test('every call that the contract marks as creating sends an idempotency key', 
   await client.createSession()
   await client.session('x').shells.create('other')
   await client.session('x').processes.start(['true'])
+  await client.tasks.create({ prompt: 'hello' })
   const creating = (Object.keys(ROUTES) as RouteName[]).filter(name => 'creates' in ROUTES[name])
   expect(server.requests.map(r => r.headers['idempotency-key'] !== undefined)).toEqual(creating.map(() => true))
 })
@@ -200,7 +201,7 @@ test('the value of a secret is sent in the body, and listing secrets reads every
       })
   })
   const { secrets } = connect(server.url)
-  expect(await secrets.put('agent.claude', 'hush_hush')).toEqual({ name: 'agent.claude', createdAt: 't1', updatedAt: 't2' })
+  expect(await secrets.set('agent.claude', 'hush_hush')).toEqual({ name: 'agent.claude', createdAt: 't1', updatedAt: 't2' })
   expect((await secrets.list()).map(s => s.name)).toEqual(['agent.claude', 'agent.claude'])
   await secrets.remove('agent.claude')
   expect(server.requests.map(r => [r.method, r.url, r.text])).toEqual([

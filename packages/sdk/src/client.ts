@@ -1,21 +1,43 @@
+import { Agents } from './agents.ts'
+import { Approvals } from './approvals.ts'
+import { CertificateAuthority } from './certificate-authority.ts'
+import { Contexts } from './contexts.ts'
 import { Images } from './images.ts'
+import { Policies } from './policies.ts'
 import { Secrets } from './secrets.ts'
 import { Session } from './session/session.ts'
+import { Tasks } from './tasks.ts'
 import { toCamel } from './transport/case.ts'
+import { collect, PAGE_SIZE, paged } from './transport/pages.ts'
 import { follow } from './transport/resume-events.ts'
 import { type ClientOptions, createTransport, newIdempotencyKey, type Transport } from './transport/transport.ts'
+import { Uploads } from './uploads.ts'
 import type { Cancel, Query, Reply, SessionEvent, SessionFilter, SessionInfo, SessionOptions, SessionPage } from './wire-types.ts'
 
 /** A client of the daemon. */
 export class SandboxClient {
   readonly images: Images
+  readonly policies: Policies
   readonly secrets: Secrets
+  readonly approvals: Approvals
+  readonly ca: CertificateAuthority
+  readonly agents: Agents
+  readonly uploads: Uploads
+  readonly tasks: Tasks
+  readonly contexts: Contexts
   readonly #transport: Transport
 
   constructor(options: ClientOptions) {
     this.#transport = createTransport(options)
     this.images = new Images(this.#transport)
+    this.policies = new Policies(this.#transport)
     this.secrets = new Secrets(this.#transport)
+    this.approvals = new Approvals(this.#transport)
+    this.ca = new CertificateAuthority(this.#transport)
+    this.agents = new Agents(this.#transport)
+    this.uploads = new Uploads(this.#transport)
+    this.tasks = new Tasks(this.#transport)
+    this.contexts = new Contexts(this.#transport)
   }
 
   /** Resolves once the session runs. A lost request is repeated under the same idempotency key, so that one call creates one session. */
@@ -36,20 +58,13 @@ export class SandboxClient {
   }
 
   /** All sessions that match. */
-  async listSessions(filter: SessionFilter & Cancel = {}): Promise<SessionInfo[]> {
-    const found: SessionInfo[] = []
-    for await (const info of this.sessions(filter)) found.push(info)
-    return found
+  listSessions(filter: SessionFilter & Cancel = {}): Promise<SessionInfo[]> {
+    return collect(this.sessions(filter))
   }
 
   /** All sessions that match, fetched one page at a time. */
-  async *sessions({ signal, ...filter }: SessionFilter & Cancel = {}): AsyncGenerator<SessionInfo, void, undefined> {
-    let cursor: string | undefined
-    do {
-      const page = await this.sessionPage({ ...filter, limit: 200, cursor, signal })
-      yield* page.items
-      cursor = page.nextCursor ?? undefined
-    } while (cursor !== undefined)
+  sessions(filter: SessionFilter & Cancel = {}): AsyncGenerator<SessionInfo, void, undefined> {
+    return paged(cursor => this.sessionPage({ ...filter, limit: PAGE_SIZE, cursor }))
   }
 
   /** One page, with the total and the cursor of the next page. */

@@ -1,11 +1,13 @@
 import { SandglassError } from '@sandglass/contract/tables'
 import type { BodySource } from './transport/body.ts'
 import { toCamel } from './transport/case.ts'
+import { download } from './transport/download.ts'
 import { unreachable } from './transport/errors.ts'
+import { collect, PAGE_SIZE, paged } from './transport/pages.ts'
 import { bodyOf, streamError } from './transport/resume-events.ts'
 import { readEvents } from './transport/sse.ts'
 import type { ResponseLike, Transport } from './transport/transport.ts'
-import type { BuildResult, BuildStep, Cancel, ImageInfo, ImageProgress, ImageRemoved, Query } from './wire-types.ts'
+import type { BuildHash, BuildResult, BuildStep, Cancel, ImageInfo, ImageProgress, ImageRemoved, Query } from './wire-types.ts'
 
 /** `onProgress` gets the progress of each layer, several times a second. */
 export type ImageOptions = { onProgress?: (layer: ImageProgress) => void } & Cancel
@@ -18,6 +20,8 @@ export type BuildOptions = NonNullable<Query<'buildImage'>> & {
   /** Called with the output of the steps, in whole lines. */
   onOutput?: (text: string) => void
 } & ImageOptions
+
+export type HashOptions = NonNullable<Query<'hashImage'>> & Pick<BuildOptions, 'buildArgs'> & Cancel
 
 /** The images in the store of the daemon. */
 export class Images {
@@ -44,21 +48,24 @@ export class Images {
   /** Builds an image from a Dockerfile. `body` is a tar with the Dockerfile and its files. A recent result of the same content is reused. */
   async build(body: BodySource, options: BuildOptions = {}): Promise<BuildResult> {
     const { buildArgs, onStep, onOutput, onProgress, signal, ...query } = options
-    const headers = { ...STREAM, 'content-type': 'application/x-tar', ...(buildArgs ? { 'x-build-args': ascii(buildArgs) } : {}) }
+    const headers = { ...STREAM, ...buildHeaders(buildArgs) }
     const response = await this.#transport.open('buildImage', { query, raw: body, headers, signal })
     return (await this.#finish(response, { progress: onProgress, step: onStep, output: onOutput }, signal)) as BuildResult
   }
 
+  /** The content hash that a build of these files would have, and the image that was built from the same content. Nothing is built. */
+  hash(body: BodySource, { buildArgs, signal, ...query }: HashOptions = {}): Promise<BuildHash> {
+    return this.#transport.json('hashImage', { query, raw: body, headers: buildHeaders(buildArgs), signal })
+  }
+
+  /** An image as a tar that `importArchive` and `docker load` read. `ref` becomes its name in the archive, unless it is an id. */
+  save(ref: string, { signal }: Cancel = {}): Promise<ReadableStream<Uint8Array>> {
+    return download(this.#transport, 'imageArchive', { params: { ref }, signal })
+  }
+
   /** All images in the store, newest first. */
-  async list({ signal }: Cancel = {}): Promise<ImageInfo[]> {
-    const found: ImageInfo[] = []
-    let cursor: string | undefined
-    do {
-      const page = await this.#transport.json('listImages', { query: { limit: 200, cursor }, signal })
-      found.push(...page.items)
-      cursor = page.nextCursor ?? undefined
-    } while (cursor !== undefined)
-    return found
+  list({ signal }: Cancel = {}): Promise<ImageInfo[]> {
+    return collect(paged(cursor => this.#transport.json('listImages', { query: { limit: PAGE_SIZE, cursor }, signal })))
   }
 
   /** Finds an image by reference, by id, or by 12 or more characters of its id. */
@@ -93,6 +100,11 @@ type Listeners = {
   step?: BuildOptions['onStep']
   output?: BuildOptions['onOutput']
 }
+
+const buildHeaders = (buildArgs: Record<string, string> | undefined) => ({
+  'content-type': 'application/x-tar',
+  ...(buildArgs ? { 'x-build-args': ascii(buildArgs) } : {}),
+})
 
 /** JSON with non-ASCII characters escaped, as a header needs it. */
 const ascii = (value: unknown) =>

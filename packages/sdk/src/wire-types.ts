@@ -1,6 +1,6 @@
 // Names for the types that are generated from the contract.
 import type { RouteName } from '@sandglass/contract/tables'
-import type { Bodies, Queries, Replies } from './generated/shapes.ts'
+import type { Bodies, ContextFile, Queries, Replies } from './generated/shapes.ts'
 
 export type Reply<Name extends RouteName> = Replies[Name]
 export type Body<Name extends RouteName> = Name extends keyof Bodies ? Bodies[Name] : undefined
@@ -14,13 +14,49 @@ export type SessionFilter = Omit<Query<'listSessions'>, 'limit' | 'offset' | 'cu
 export type ResizeOptions = Body<'resizeSession'> & Cancel
 export type SessionEvent = Reply<'sessionEvents'>
 export type SessionStats = Reply<'sessionStats'>
+export type StartOptions = Body<'startSession'> & Cancel
 export type SecretInfo = Reply<'putSecret'>
+export type SecretOptions = Options<'putSecret', 'value'>
+export type PolicyInfo = Reply<'putPolicy'>
+/** The rules of a policy. A list that is absent is empty and allows nothing. */
+export type PolicyOptions = Body<'putPolicy'>
+export type PolicyCheck = Reply<'checkPolicy'>
+export type SessionPolicies = Body<'setSessionPolicies'>
+export type NetworkEntry = Reply<'networkLog'>
+export type NetworkLogOptions = Query<'networkLog'>
+export type ApprovalInfo = Reply<'allowApproval'>
+export type ApprovalFilter = Omit<Query<'listApprovals'>, 'limit' | 'offset' | 'cursor'>
+export type ApprovalAnswer = Body<'allowApproval'>
+export type CaInfo = Reply<'getCa'>
 export type ImageInfo = Reply<'getImage'>
 export type ImageProgress = Extract<Reply<'pullImage'>, { phase: string }>
 export type BuildStep = Extract<Reply<'buildImage'>, { instruction: string }>
 export type BuildResult = Extract<Reply<'buildImage'>, { cached: boolean; image: unknown }>
+export type BuildHash = Reply<'hashImage'>
 export type ImageRemoved = Reply<'deleteImage'>
 export type Port = Reply<'listPorts'>['items'][number]
+
+export type AgentInfo = Reply<'listAgents'>['items'][number]
+export type InstallProgress = Reply<'installAgent'>
+export type InstallOptions = Body<'installAgent'> & { onProgress?: (progress: InstallProgress) => void } & Cancel
+export type AgentScreen = Reply<'prepareAgent'>
+export type AgentScreenOptions = Body<'prepareAgent'> & Cancel
+export type UploadInfo = Reply<'createUpload'>
+export type TaskInfo = Reply<'getTask'>
+export type TaskOptions = Body<'createTask'>
+export type TaskPage = Reply<'listTasks'>
+export type TaskFilter = Omit<Query<'listTasks'>, 'limit' | 'offset' | 'cursor'>
+export type TaskEvent = Reply<'taskEvents'>
+export type TaskEventsOptions = Query<'taskEvents'> & {
+  /** Only the events after the one with this id. */
+  after?: number
+} & Cancel
+export type TaskResult = Reply<'taskResult'>
+export type TokenUsage = TaskResult['usage']
+export type ContextInfo = Reply<'getContext'>
+export type ContextPage = Reply<'listContexts'>
+export type ContextReply = ContextFile['replies'][number]
+export type { ContextFile }
 
 export type ExecOptions = Options<'exec', 'cmd'> & Cancel
 export type ExecStreamOptions = ExecOptions & {

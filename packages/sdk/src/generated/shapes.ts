@@ -28,8 +28,16 @@ export type Replies = {
     memoryMb: number
     diskMb: number
     pidsLimit: number
-    /** network of the sandbox: none has loopback only; bridge adds an interface on a bridge, on docker and microvm if allow_bridge is set */
-    network: 'none' | 'bridge'
+    /** network of the sandbox: none has loopback only; allowlist reaches what the policies allow; nat reaches every public host on ports 80 and 443; bridge adds an interface on a bridge, which no policy controls, on docker and microvm if allow_bridge is set */
+    network: 'none' | 'allowlist' | 'nat' | 'bridge'
+    policies: string[]
+    policyMode: 'enforce' | 'observe' | 'ask' | null
+    /** names of the masked secrets */
+    secrets: string[]
+    /** coding agents that the session has the programs of */
+    agents: ('claude' | 'codex' | 'opencode')[]
+    /** what will not work as the session is set up, for people */
+    warnings: string[]
     readonlyRootfs: boolean
     /** OCI runtime of the spec; null for the configured one */
     runtime: string | null
@@ -450,7 +458,28 @@ export type Replies = {
   } | {
     items: Replies['getImage'][]
   }
+  hashImage: {
+    /** digest of everything that decides the result of the build, in hex */
+    hash: string
+    /** the image that was built from the same content; null if there is none */
+    imageId: string | null
+    builtAt: string | null
+  }
+  imageArchive: unknown
   putSecret: {
+    /** masked: the value replaces its surrogate; aws: requests are signed again with the real key */
+    kind: 'masked' | 'aws'
+    env: string | null
+    /** hosts that may receive the value, with an optional path: api.example.com, *.example.com, example.com/api/* */
+    scopes: string[]
+    /** headers in which the surrogate is replaced; * and ? are wildcards */
+    headers: string[]
+    /** also replace the surrogate in the query of the URL */
+    query: boolean
+    /** also replace the surrogate in request bodies */
+    body: boolean
+    /** leave a header that holds another credential than the surrogate; otherwise it is removed */
+    allowForeignCredentials: boolean
     name: string
     /** UTC time, ISO 8601 with milliseconds */
     createdAt: string
@@ -465,6 +494,519 @@ export type Replies = {
     nextCursor: string | null
   }
   deleteSecret: Replies['deleteShell']
+  rotateSecret: Replies['putSecret']
+  putPolicy: {
+    name: string
+    policy: {
+      /** for people */
+      description?: string
+      /** requests outside the policy: enforce refuses them, observe allows and records them, ask holds them until a person answers */
+      mode?: 'enforce' | 'observe' | 'ask'
+      /** other policies whose rules belong to this one */
+      include: string[]
+      /** hosts that may be reached with every method and path, on port 80, 443 and those of `ports`, or on the given port alone */
+      domains: string[]
+      /** hosts with the paths and methods that are allowed */
+      urlPrefixes: {
+        /** host name; * and ? are wildcards */
+        host: string
+        /** path without query, decoded; * and ? are wildcards, without one it must match exactly; empty: every path */
+        path: string
+        /** allowed methods; empty: all */
+        methods: string[]
+        /** kinds of GraphQL operations that are allowed; requests with any other operation, or with none, are refused */
+        graphql?: {
+          queries: boolean
+          mutations: boolean
+          subscriptions: boolean
+        }
+      }[]
+      /** host:port that may be reached with any protocol; nothing of it is inspected */
+      tcp: string[]
+      /** ports for HTTP and TLS in addition to 80 and 443: of the hosts in this policy, with network nat of all hosts */
+      ports: number[]
+      /** host names that may resolve to a private or loopback address, and IP addresses that may be used; link-local and cloud metadata addresses have to be listed as addresses. They need a rule, too */
+      private: string[]
+      /** hosts whose TLS is not opened: only the host name is checked, and no secret is inserted; they need a rule for all paths and methods, too */
+      passThrough: string[]
+    }
+    /** true for a ready-made policy, which cannot be changed */
+    builtIn: boolean
+    createdAt: string | null
+    updatedAt: string | null
+  }
+  listPolicies: {
+    items: Replies['putPolicy'][]
+    total: number
+    limit: number
+    offset: number
+    nextCursor: string | null
+  }
+  getPolicy: Replies['putPolicy']
+  deletePolicy: Replies['deleteShell']
+  checkPolicy: {
+    allowed: boolean
+    /** rule that allows it; null for none */
+    rule: string | null
+    /** why it is allowed or refused, for people */
+    reason: string
+  }
+  setSessionPolicies: Replies['createSession']
+  suggestPolicy: {
+    /** for people */
+    description?: string
+    /** requests outside the policy: enforce refuses them, observe allows and records them, ask holds them until a person answers */
+    mode?: 'enforce' | 'observe' | 'ask'
+    /** other policies whose rules belong to this one */
+    include: string[]
+    /** hosts that may be reached with every method and path, on port 80, 443 and those of `ports`, or on the given port alone */
+    domains: string[]
+    /** hosts with the paths and methods that are allowed */
+    urlPrefixes: {
+      /** host name; * and ? are wildcards */
+      host: string
+      /** path without query, decoded; * and ? are wildcards, without one it must match exactly; empty: every path */
+      path: string
+      /** allowed methods; empty: all */
+      methods: string[]
+      /** kinds of GraphQL operations that are allowed; requests with any other operation, or with none, are refused */
+      graphql?: {
+        queries: boolean
+        mutations: boolean
+        subscriptions: boolean
+      }
+    }[]
+    /** host:port that may be reached with any protocol; nothing of it is inspected */
+    tcp: string[]
+    /** ports for HTTP and TLS in addition to 80 and 443: of the hosts in this policy, with network nat of all hosts */
+    ports: number[]
+    /** host names that may resolve to a private or loopback address, and IP addresses that may be used; link-local and cloud metadata addresses have to be listed as addresses. They need a rule, too */
+    private: string[]
+    /** hosts whose TLS is not opened: only the host name is checked, and no secret is inserted; they need a rule for all paths and methods, too */
+    passThrough: string[]
+  }
+  networkLog: {
+    /** rises by one with every entry of the session */
+    id: number
+    /** UTC time, ISO 8601 with milliseconds */
+    at: string
+    /** start: the session began; dns: a name was asked for; request: an HTTP request; connection: a TCP or pass-through connection; stripped: a credential was removed from a request; error: a failure that is no decision */
+    type: 'start' | 'dns' | 'request' | 'connection' | 'stripped' | 'error'
+    decision: 'allowed' | 'blocked' | 'error' | null
+    method: string | null
+    /** without user information; values of masked secrets are replaced */
+    url: string | null
+    host: string | null
+    port: number | null
+    /** status of the reply */
+    status: number | null
+    /** rule of the policy that decided */
+    rule: string | null
+    reason: string | null
+    bytesSent: number | null
+    bytesReceived: number | null
+    durationMs: number | null
+    /** secrets that were inserted */
+    masked: number
+    tags: string[]
+  }
+  networkLogFile: unknown
+  listApprovals: {
+    items: {
+      id: string
+      sessionId: string
+      sessionName: string
+      status: 'pending' | 'allowed' | 'denied' | 'expired'
+      /** null for a TCP connection */
+      method: string | null
+      /** without query */
+      url: string
+      host: string
+      port: number
+      /** how far the answer reaches; null while there is none */
+      scope: 'once' | 'session' | 'policy' | null
+      /** requests that wait for the answer */
+      requests: number
+      /** UTC time, ISO 8601 with milliseconds */
+      requestedAt: string
+      /** when the request is refused if nobody has answered */
+      expiresAt: string
+      answeredAt: string | null
+    }[]
+    total: number
+    limit: number
+    offset: number
+    nextCursor: string | null
+  }
+  approvalEvents: {
+    id: string
+    sessionId: string
+    sessionName: string
+    status: 'pending' | 'allowed' | 'denied' | 'expired'
+    /** null for a TCP connection */
+    method: string | null
+    /** without query */
+    url: string
+    host: string
+    port: number
+    /** how far the answer reaches; null while there is none */
+    scope: 'once' | 'session' | 'policy' | null
+    /** requests that wait for the answer */
+    requests: number
+    /** UTC time, ISO 8601 with milliseconds */
+    requestedAt: string
+    /** when the request is refused if nobody has answered */
+    expiresAt: string
+    answeredAt: string | null
+  }
+  allowApproval: Replies['approvalEvents']
+  denyApproval: Replies['approvalEvents']
+  listAgents: {
+    items: {
+      /** coding agent */
+      agent: 'claude' | 'codex' | 'opencode'
+      title: string
+      /** version that new sessions get */
+      version: string
+      /** version that this release of Sandglass is tested with */
+      pinnedVersion: string
+      /** newest first */
+      installed: {
+        version: string
+        /** SHA-256 of the files */
+        digest: string
+        bytes: number
+        /** UTC time, ISO 8601 with milliseconds */
+        installedAt: string
+      }[]
+      /** whether one of its secrets exists */
+      hasKey: boolean
+      /** names of the secrets that it can use, first choice first */
+      secrets: string[]
+    }[]
+  }
+  installAgent: {
+    step: 'download' | 'unpack' | 'done'
+    /** coding agent */
+    agent: 'claude' | 'codex' | 'opencode'
+    version: string
+    bytes: number
+    totalBytes: number | null
+  }
+  deleteAgent: Replies['deleteShell']
+  prepareAgent: {
+    /** program and arguments that show the agent on a terminal */
+    argv: string[]
+    env: Record<string, string>
+  }
+  createUpload: {
+    id: string
+    bytes: number
+    sha256: string
+    /** UTC time, ISO 8601 with milliseconds */
+    expiresAt: string
+  }
+  createTask: {
+    items: {
+      id: string
+      /** the first task of the same request: attempts and agents side by side */
+      groupId: string
+      /** 1 for the first of its group */
+      attempt: number
+      agent: 'claude' | 'codex' | 'opencode'
+      agentVersion: string | null
+      context: string
+      sessionId: string | null
+      sessionName: string | null
+      status: 'queued' | 'running' | 'done'
+      outcome: 'SUCCESS' | 'TIMEOUT' | 'PROMPT_TOO_LONG' | 'SESSION_CORRUPTED' | 'CONTAINER_FAILED' | null
+      /** why the task has its outcome */
+      reason: 'completed' | 'timeout' | 'stopped' | 'prompt_too_long' | 'bad_request' | 'auth' | 'rate_limited' | 'overloaded' | 'model_unreachable' | 'budget' | 'max_turns' | 'out_of_memory' | 'disk_full' | 'crashed' | 'no_result' | 'start_failed' | 'machine_lost' | null
+      /** for people; null for a success */
+      errorMessage: string | null
+      /** true: one more try with a recovery prompt, in a new conversation, can work */
+      isRecoverable: boolean
+      prompt: string
+      model: string | null
+      /** the agent's own id of the conversation */
+      agentSessionId: string | null
+      /** conversation of the agent that the task has resumed */
+      resumedFrom: string | null
+      responseText: string | null
+      /** tokens */
+      usage: {
+        inputTokens: number
+        outputTokens: number
+        cacheCreationInputTokens: number
+        cacheReadInputTokens: number
+      }
+      /** null if neither the agent nor the price table knows */
+      totalCostUsd: number | null
+      numTurns: number
+      exitCode: number | null
+      checkExitCode: number | null
+      /** runs of the agent so far, with retries and the recovery */
+      tries: number
+      /** number of events so far */
+      events: number
+      timeoutSec: number
+      maxTurns: number | null
+      maxCostUsd: number | null
+      hasPatch: boolean
+      branch: string | null
+      labels: Record<string, string>
+      /** UTC time, ISO 8601 with milliseconds */
+      createdAt: string
+      startedAt: string | null
+      /** when the agent is ended */
+      deadlineAt: string | null
+      endedAt: string | null
+      durationMs: number | null
+    }[]
+  }
+  listTasks: {
+    items: {
+      id: string
+      /** the first task of the same request: attempts and agents side by side */
+      groupId: string
+      /** 1 for the first of its group */
+      attempt: number
+      agent: 'claude' | 'codex' | 'opencode'
+      agentVersion: string | null
+      context: string
+      sessionId: string | null
+      sessionName: string | null
+      status: 'queued' | 'running' | 'done'
+      outcome: 'SUCCESS' | 'TIMEOUT' | 'PROMPT_TOO_LONG' | 'SESSION_CORRUPTED' | 'CONTAINER_FAILED' | null
+      /** why the task has its outcome */
+      reason: 'completed' | 'timeout' | 'stopped' | 'prompt_too_long' | 'bad_request' | 'auth' | 'rate_limited' | 'overloaded' | 'model_unreachable' | 'budget' | 'max_turns' | 'out_of_memory' | 'disk_full' | 'crashed' | 'no_result' | 'start_failed' | 'machine_lost' | null
+      /** for people; null for a success */
+      errorMessage: string | null
+      /** true: one more try with a recovery prompt, in a new conversation, can work */
+      isRecoverable: boolean
+      prompt: string
+      model: string | null
+      /** the agent's own id of the conversation */
+      agentSessionId: string | null
+      /** conversation of the agent that the task has resumed */
+      resumedFrom: string | null
+      responseText: string | null
+      /** tokens */
+      usage: {
+        inputTokens: number
+        outputTokens: number
+        cacheCreationInputTokens: number
+        cacheReadInputTokens: number
+      }
+      /** null if neither the agent nor the price table knows */
+      totalCostUsd: number | null
+      numTurns: number
+      exitCode: number | null
+      checkExitCode: number | null
+      /** runs of the agent so far, with retries and the recovery */
+      tries: number
+      /** number of events so far */
+      events: number
+      timeoutSec: number
+      maxTurns: number | null
+      maxCostUsd: number | null
+      hasPatch: boolean
+      branch: string | null
+      labels: Record<string, string>
+      /** UTC time, ISO 8601 with milliseconds */
+      createdAt: string
+      startedAt: string | null
+      /** when the agent is ended */
+      deadlineAt: string | null
+      endedAt: string | null
+      durationMs: number | null
+    }[]
+    total: number
+    limit: number
+    offset: number
+    nextCursor: string | null
+  }
+  getTask: {
+    id: string
+    /** the first task of the same request: attempts and agents side by side */
+    groupId: string
+    /** 1 for the first of its group */
+    attempt: number
+    agent: 'claude' | 'codex' | 'opencode'
+    agentVersion: string | null
+    context: string
+    sessionId: string | null
+    sessionName: string | null
+    status: 'queued' | 'running' | 'done'
+    outcome: 'SUCCESS' | 'TIMEOUT' | 'PROMPT_TOO_LONG' | 'SESSION_CORRUPTED' | 'CONTAINER_FAILED' | null
+    /** why the task has its outcome */
+    reason: 'completed' | 'timeout' | 'stopped' | 'prompt_too_long' | 'bad_request' | 'auth' | 'rate_limited' | 'overloaded' | 'model_unreachable' | 'budget' | 'max_turns' | 'out_of_memory' | 'disk_full' | 'crashed' | 'no_result' | 'start_failed' | 'machine_lost' | null
+    /** for people; null for a success */
+    errorMessage: string | null
+    /** true: one more try with a recovery prompt, in a new conversation, can work */
+    isRecoverable: boolean
+    prompt: string
+    model: string | null
+    /** the agent's own id of the conversation */
+    agentSessionId: string | null
+    /** conversation of the agent that the task has resumed */
+    resumedFrom: string | null
+    responseText: string | null
+    /** tokens */
+    usage: {
+      inputTokens: number
+      outputTokens: number
+      cacheCreationInputTokens: number
+      cacheReadInputTokens: number
+    }
+    /** null if neither the agent nor the price table knows */
+    totalCostUsd: number | null
+    numTurns: number
+    exitCode: number | null
+    checkExitCode: number | null
+    /** runs of the agent so far, with retries and the recovery */
+    tries: number
+    /** number of events so far */
+    events: number
+    timeoutSec: number
+    maxTurns: number | null
+    maxCostUsd: number | null
+    hasPatch: boolean
+    branch: string | null
+    labels: Record<string, string>
+    /** UTC time, ISO 8601 with milliseconds */
+    createdAt: string
+    startedAt: string | null
+    /** when the agent is ended */
+    deadlineAt: string | null
+    endedAt: string | null
+    durationMs: number | null
+  }
+  taskEvents: {
+    /** rises by one with every event of the task */
+    id: number
+    /** UTC time, ISO 8601 with milliseconds */
+    at: string
+    /** status: Sandglass changed the state of the task; init: the agent has begun; text: it said something; tool_use and tool_result: it used a tool; usage: tokens of a turn; result: it is done; error: it reported a failure; other: any other line */
+    type: 'status' | 'init' | 'text' | 'tool_use' | 'tool_result' | 'usage' | 'result' | 'error' | 'other'
+    agentSessionId?: string
+    model?: string
+    /** of text, result, error and status */
+    text?: string
+    isThinking?: boolean
+    toolUseId?: string
+    /** the tool use of the agent that started a sub-agent */
+    parentToolUseId?: string
+    /** name of the tool */
+    name?: string
+    /** input of the tool */
+    input?: unknown
+    /** what the tool gave back */
+    content?: string
+    isError?: boolean
+    /** tokens */
+    usage?: {
+      inputTokens: number
+      outputTokens: number
+      cacheCreationInputTokens: number
+      cacheReadInputTokens: number
+    }
+    totalCostUsd?: number
+    numTurns?: number
+    durationMs?: number
+    /** of status: preparing, installing, running, retrying, recovering, checking, checked, warning, done */
+    status?: string
+    /** true: the line was too long, and its end is missing */
+    truncated?: boolean
+    /** the agent's own line, on the first event of the line */
+    raw?: string
+  }
+  taskResult: {
+    taskId: string
+    outcome: 'SUCCESS' | 'TIMEOUT' | 'PROMPT_TOO_LONG' | 'SESSION_CORRUPTED' | 'CONTAINER_FAILED'
+    reason: 'completed' | 'timeout' | 'stopped' | 'prompt_too_long' | 'bad_request' | 'auth' | 'rate_limited' | 'overloaded' | 'model_unreachable' | 'budget' | 'max_turns' | 'out_of_memory' | 'disk_full' | 'crashed' | 'no_result' | 'start_failed' | 'machine_lost'
+    errorMessage: string | null
+    /** the agent's own session id */
+    sessionId: string | null
+    responseText: string
+    durationMs: number
+    totalCostUsd: number | null
+    numTurns: number
+    isError: boolean
+    /** tokens */
+    usage: {
+      inputTokens: number
+      outputTokens: number
+      cacheCreationInputTokens: number
+      cacheReadInputTokens: number
+    }
+    exitCode: number | null
+    checkExitCode: number | null
+  }
+  taskPatch: unknown
+  taskBundle: unknown
+  taskStderr: unknown
+  stopTask: Replies['getTask']
+  deleteTask: Replies['deleteShell']
+  listContexts: {
+    items: {
+      id: string
+      /** name of its folder below contexts/ in the data folder */
+      folder: string
+      /** its session; null before the first task and after the session was removed */
+      sessionId: string | null
+      /** model of its tasks unless they name another; the last one that a task named */
+      model: string | null
+      /** agents that have worked in it */
+      agents: ('claude' | 'codex' | 'opencode')[]
+      replies: number
+      totalCostUsd: number
+      maxCostUsd: number | null
+      runningTask: string | null
+      /** UTC time, ISO 8601 with milliseconds */
+      createdAt: string
+      /** UTC time, ISO 8601 with milliseconds */
+      updatedAt: string
+    }[]
+    total: number
+    limit: number
+    offset: number
+    nextCursor: string | null
+  }
+  getContext: {
+    id: string
+    /** name of its folder below contexts/ in the data folder */
+    folder: string
+    /** its session; null before the first task and after the session was removed */
+    sessionId: string | null
+    /** model of its tasks unless they name another; the last one that a task named */
+    model: string | null
+    /** agents that have worked in it */
+    agents: ('claude' | 'codex' | 'opencode')[]
+    replies: number
+    totalCostUsd: number
+    maxCostUsd: number | null
+    runningTask: string | null
+    /** UTC time, ISO 8601 with milliseconds */
+    createdAt: string
+    /** UTC time, ISO 8601 with milliseconds */
+    updatedAt: string
+  }
+  contextFile: unknown
+  contextState: unknown
+  contextNetworkLog: unknown
+  deleteContext: Replies['deleteShell']
+  getCa: {
+    /** PEM */
+    certificate: string
+    /** SHA-256 of the certificate, in hex */
+    fingerprint: string
+    /** UTC time, ISO 8601 with milliseconds */
+    createdAt: string
+    /** UTC time, ISO 8601 with milliseconds */
+    expiresAt: string
+  }
+  rotateCa: Replies['getCa']
   events: {
     id: number
     sessionId: string
@@ -510,8 +1052,16 @@ export type Bodies = {
     diskMb?: number
     /** processes and threads in a session; the runner's own come on top */
     pidsLimit?: number
-    /** network of the sandbox: none has loopback only; bridge adds an interface on a bridge, on docker and microvm if allow_bridge is set */
-    network?: 'none' | 'bridge'
+    /** network of the sandbox: none has loopback only; allowlist reaches what the policies allow; nat reaches every public host on ports 80 and 443; bridge adds an interface on a bridge, which no policy controls, on docker and microvm if allow_bridge is set */
+    network?: 'none' | 'allowlist' | 'nat' | 'bridge'
+    /** policy that says what the session may reach, stored or ready-made; implies network allowlist */
+    policies?: string[]
+    /** mode of the session, instead of that of its policies */
+    policyMode?: 'enforce' | 'observe' | 'ask'
+    /** secret that the session may use: it sees a surrogate, and the real value is inserted on the way to the host */
+    secrets?: string[]
+    /** coding agent whose program the session gets, below /opt/sandglass; its policy and its key come with it */
+    agents?: ('claude' | 'codex' | 'opencode')[]
     /** read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. false lets root in the sandbox read files in the host’s /usr that only root may read */
     readonlyRootfs?: boolean
     /** OCI runtime: crun, runc or one of backends.oci.runtimes; for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the default of the engine */
@@ -546,6 +1096,14 @@ export type Bodies = {
     labels?: Record<string, string>
     /** false creates the session stopped */
     start?: boolean
+  }
+  startSession: {
+    /** network of the sandbox: none has loopback only; allowlist reaches what the policies allow; nat reaches every public host on ports 80 and 443; bridge adds an interface on a bridge, which no policy controls, on docker and microvm if allow_bridge is set */
+    network?: 'none' | 'allowlist' | 'nat' | 'bridge'
+    policies?: string[]
+    policyMode?: 'enforce' | 'observe' | 'ask' | null
+    secrets?: string[]
+    agents?: ('claude' | 'codex' | 'opencode')[]
   }
   renewSession: {
     /** new ttl; null: none (persistent sessions only); unchanged when absent */
@@ -682,8 +1240,186 @@ export type Bodies = {
     reference: string
   }
   putSecret: {
-    /** the secret; it is never shown again */
+    /** the secret; it is never shown again. Of kind aws: a JSON object with access_key_id, secret_access_key and session_token */
     value: string
+    /** settings for a well-known service; given settings override them */
+    preset?: 'github' | 'gitlab' | 'npm' | 'pypi' | 'anthropic' | 'openai' | 'aws'
+    /** masked: the value replaces its surrogate; aws: requests are signed again with the real key */
+    kind?: 'masked' | 'aws'
+    /** variable that has the surrogate in the sandbox */
+    env?: string
+    /** hosts that may receive the value, with an optional path: api.example.com, *.example.com, example.com/api/* */
+    scopes?: string[]
+    /** headers in which the surrogate is replaced; * and ? are wildcards */
+    headers?: string[]
+    /** also replace the surrogate in the query of the URL */
+    query?: boolean
+    /** also replace the surrogate in request bodies */
+    body?: boolean
+    /** leave a header that holds another credential than the surrogate; otherwise it is removed */
+    allowForeignCredentials?: boolean
+  }
+  rotateSecret: {
+    /** the secret; it is never shown again. Of kind aws: a JSON object with access_key_id, secret_access_key and session_token */
+    value: string
+  }
+  putPolicy: {
+    /** for people */
+    description?: string
+    /** requests outside the policy: enforce refuses them, observe allows and records them, ask holds them until a person answers */
+    mode?: 'enforce' | 'observe' | 'ask'
+    /** other policies whose rules belong to this one */
+    include?: string[]
+    /** hosts that may be reached with every method and path, on port 80, 443 and those of `ports`, or on the given port alone */
+    domains?: string[]
+    /** hosts with the paths and methods that are allowed */
+    urlPrefixes?: {
+      /** host name; * and ? are wildcards */
+      host: string
+      /** path without query, decoded; * and ? are wildcards, without one it must match exactly; empty: every path */
+      path?: string
+      /** allowed methods; empty: all */
+      methods?: string[]
+      /** kinds of GraphQL operations that are allowed; requests with any other operation, or with none, are refused */
+      graphql?: {
+        queries?: boolean
+        mutations?: boolean
+        subscriptions?: boolean
+      }
+    }[]
+    /** host:port that may be reached with any protocol; nothing of it is inspected */
+    tcp?: string[]
+    /** ports for HTTP and TLS in addition to 80 and 443: of the hosts in this policy, with network nat of all hosts */
+    ports?: number[]
+    /** host names that may resolve to a private or loopback address, and IP addresses that may be used; link-local and cloud metadata addresses have to be listed as addresses. They need a rule, too */
+    private?: string[]
+    /** hosts whose TLS is not opened: only the host name is checked, and no secret is inserted; they need a rule for all paths and methods, too */
+    passThrough?: string[]
+  }
+  checkPolicy: {
+    /** URL: http, https, ws, wss, or tcp://host:port */
+    url: string
+    method?: string
+  }
+  setSessionPolicies: {
+    /** policies of the session */
+    policies?: string[]
+    /** mode of the session; null: that of its policies */
+    policyMode?: 'enforce' | 'observe' | 'ask' | null
+  }
+  allowApproval: {
+    /** once: this request; session: this host in this session; policy: also in the policy */
+    scope?: 'once' | 'session' | 'policy'
+    /** policy that gets the rule; when absent, the only one of the session that can be changed */
+    policy?: string
+  }
+  denyApproval: Bodies['allowApproval']
+  installAgent: {
+    /** version that new sessions get from now on; latest asks the registry; when absent the pinned one */
+    version?: 'latest' | string
+  }
+  prepareAgent: {
+    model?: string
+    /** the agent's own id of a conversation to go on with */
+    resume?: string
+    baseUrl?: string
+  }
+  createTask: {
+    /** what the agent is asked to do */
+    prompt: string
+    /** coding agent; default_agent when absent */
+    agent?: 'claude' | 'codex' | 'opencode'
+    /** conversation that the task continues; a new one when absent */
+    context?: string
+    /** running session to work in, in place of one that the context owns */
+    session?: string
+    /** model; that of the context when absent, else the default of the agent */
+    model?: string
+    /** false starts a new conversation of the agent in the context */
+    resume?: boolean
+    /** conversation of the agent to resume; when absent, the last one of the context */
+    agentSessionId?: string
+    /** prompt of one more try in a new conversation, if this one has become too long or damaged */
+    recoveryPrompt?: string
+    image?: string
+    /** technology of the sandbox; auto picks the first of oci, docker and microvm that works on this host */
+    backend?: 'auto' | 'oci' | 'docker' | 'microvm'
+    /** cpu cores of a session */
+    cpuCores?: number
+    /** memory of a session in MiB, with no swap */
+    memoryMb?: number
+    /** disk of a session in MiB */
+    diskMb?: number
+    mounts?: {
+      /** host folder */
+      source: string
+      /** path in the sandbox */
+      target: string
+      /** false makes it writable, on backends that can map the owner of its files */
+      readonly?: boolean
+    }[]
+    /** files to put into the session first */
+    files?: {
+      /** path in the sandbox; a relative one starts at /workspace */
+      path: string
+      text?: string
+      upload?: string
+      mode?: string
+    }[]
+    /** git repository to work on; the changes are returned as a patch and a bundle */
+    repository?: {
+      /** a git bundle; its HEAD is checked out in /workspace */
+      upload: string
+      /** branch for the commits of the agent; sandglass/<task id> when absent */
+      branch?: string
+    }
+    /** environment variables */
+    env?: Record<string, string>
+    /** policies besides the agent's own */
+    policies?: string[]
+    /** secrets besides the agent's key */
+    secrets?: string[]
+    /** address of a gateway in place of the model's own API; its host joins the policy, and the agent's secret needs it as a scope */
+    baseUrl?: string
+    /** MCP servers that the agent may use */
+    mcp?: Record<string, {
+      /** address of a server over HTTP; its host joins the policy */
+      url?: string
+      /** program in the sandbox and its arguments */
+      command?: string[]
+      /** environment variables */
+      env?: Record<string, string>
+      /** secret whose surrogate is sent as bearer token to url; command has it in the variable of the secret */
+      secret?: string
+    }>
+    /** true: the agent's configuration files in the repository take effect; otherwise they are ignored */
+    trustRepoConfig?: boolean
+    /** true: web search and fetch tools of the model provider, which go around the policy */
+    allowWebTools?: boolean
+    /** seconds after which the agent of a task is ended */
+    timeoutSec?: number
+    /** turns of the agent in one task */
+    maxTurns?: number
+    /** the task ends when it has cost this much */
+    maxCostUsd?: number
+    /** no further task of the context starts when all have cost this much */
+    contextMaxCostUsd?: number
+    /** how often the prompt is run, each in a session of its own */
+    attempts?: number
+    /** run the prompt with each of these agents */
+    agents?: ('claude' | 'codex' | 'opencode')[]
+    /** retries of a task after an outcome that it names */
+    retries?: number
+    /** outcomes and reasons that are retried; when absent rate_limited, overloaded and model_unreachable */
+    retryOn?: ('SUCCESS' | 'TIMEOUT' | 'PROMPT_TOO_LONG' | 'SESSION_CORRUPTED' | 'CONTAINER_FAILED' | 'completed' | 'timeout' | 'stopped' | 'prompt_too_long' | 'bad_request' | 'auth' | 'rate_limited' | 'overloaded' | 'model_unreachable' | 'budget' | 'max_turns' | 'out_of_memory' | 'disk_full' | 'crashed' | 'no_result' | 'start_failed' | 'machine_lost')[]
+    /** command line run in the session afterwards; its exit code is shown */
+    check?: string
+    /** when the context has a running task: wait (the default) or refuse */
+    onBusy?: 'wait' | 'refuse'
+    /** true: the session keeps running after the task */
+    keepSession?: boolean
+    /** your own labels, for filtering lists */
+    labels?: Record<string, string>
   }
 }
 
@@ -803,10 +1539,14 @@ export type Queries = {
     dockerfile?: string
     /** path in the context of a Dockerfile whose instructions are built on top, without a context; several images can share an overlay */
     overlay?: string
+    /** true: a last layer has an entrypoint that sets IS_SANDBOX=1 and trusts the certificate authority of the sandbox; when absent, builds with an overlay have it */
+    entrypoint?: boolean
     /** stage to build; the last one when absent */
     target?: string
     /** maximum age of a cached result; images.max_image_age_seconds when absent */
     maxAgeSeconds?: number
+    /** what runs the steps: docker (a Docker engine), session (sandboxes), or auto (the engine if one answers, otherwise sandboxes); images.builder when absent */
+    builder?: 'auto' | 'session' | 'docker'
     /** true: build every step, without the cache */
     noCache?: boolean
   }
@@ -814,5 +1554,80 @@ export type Queries = {
     /** name of the image, for an archive with one image; replaces the name in the archive */
     reference?: string
   }
+  hashImage: {
+    /** path of the Dockerfile in the context; Dockerfile when absent */
+    dockerfile?: string
+    /** stage to build; the last one when absent */
+    target?: string
+  }
   listSecrets: Queries['listImages']
+  listPolicies: Queries['listImages']
+  networkLog: {
+    /** keep the stream open for new entries */
+    follow?: boolean
+    /** only entries that were refused or failed */
+    blocked?: boolean
+    /** only the last entries */
+    tail?: number
+  }
+  listApprovals: {
+    status?: 'pending' | 'allowed' | 'denied' | 'expired'
+    session?: string
+    limit?: number
+    offset?: number
+    cursor?: string
+  }
+  listTasks: {
+    status?: 'queued' | 'running' | 'done'
+    /** the caller's own key of a conversation, a job or a run */
+    context?: string
+    group?: string
+    limit?: number
+    offset?: number
+    cursor?: string
+  }
+  taskEvents: {
+    /** also the agent's own lines */
+    raw?: boolean
+    /** only the last events */
+    tail?: number
+    /** false ends the stream after the events so far; when absent it ends with the task */
+    follow?: boolean
+  }
+  listContexts: {
+    limit?: number
+    offset?: number
+    cursor?: string
+  }
+}
+
+/** context.json of a context. */
+export type ContextFile = {
+  executionContextId: string
+  model: string | null
+  replies: {
+    taskId: string
+    agent: 'claude' | 'codex' | 'opencode'
+    /** the agent's own session id, by which a later task resumes it */
+    sessionId: string | null
+    /** UTC time, ISO 8601 with milliseconds */
+    timestamp: string
+    durationMs: number
+    totalCostUsd: number
+    numTurns: number
+    isError: boolean
+    outcome: string | null
+    usage: {
+      inputTokens: number
+      outputTokens: number
+      cacheCreationInputTokens: number
+      cacheReadInputTokens: number
+    }
+    requestText: string
+    responseText: string
+    /** lines of the agent, parsed */
+    events: unknown[]
+    /** true: only the first events are here; the task has all */
+    eventsTruncated: boolean
+  }[]
 }

@@ -2,9 +2,10 @@
 import { SandglassError } from '@sandglass/contract/tables'
 import type { BodySource } from '../transport/body.ts'
 import { toCamel } from '../transport/case.ts'
+import { explainedBody } from '../transport/download.ts'
 import { unreachable } from '../transport/errors.ts'
-import { bodyOf, follow } from '../transport/resume-events.ts'
-import type { ResponseLike, Transport } from '../transport/transport.ts'
+import { follow } from '../transport/resume-events.ts'
+import type { Transport } from '../transport/transport.ts'
 import type { Body, Cancel, FileInfo, Query, Reply, WatchEvent, WriteOptions } from '../wire-types.ts'
 
 type Given<Name extends 'fsStat' | 'fsList' | 'fsSearch' | 'fsWatch' | 'getFile' | 'putArchive' | 'getArchive'> = Omit<
@@ -73,7 +74,7 @@ export class SessionFiles {
       headers,
       signal,
     })
-    return explainedBody(this.#transport, this.#id, response, signal)
+    return explainedBody(response, signal, error => loss(this.#transport, this.#id, error))
   }
 
   /** Unpacks a tar archive into a directory. With `atomic` the directory must not exist, and appears when everything is unpacked. */
@@ -88,7 +89,7 @@ export class SessionFiles {
    */
   async getArchive(path: string, { signal, ...query }: Given<'getArchive'> = {}): Promise<ReadableStream<Uint8Array>> {
     const response = await this.#transport.open('getArchive', { params: { id: this.#id }, query: { path, ...query }, signal })
-    return explainedBody(this.#transport, this.#id, response, signal)
+    return explainedBody(response, signal, error => loss(this.#transport, this.#id, error))
   }
 }
 
@@ -97,27 +98,7 @@ function rangeHeader(offset = 0, length?: number): Record<string, string> {
   return { range: `bytes=${offset}-${length === undefined ? '' : offset + length - 1}` }
 }
 
-/** The body of a file. A reply that has begun can only be broken off: the reader gets the reason from the state of the session. */
-function explainedBody(
-  transport: Transport,
-  id: string,
-  response: ResponseLike,
-  signal: AbortSignal | undefined,
-): ReadableStream<Uint8Array> {
-  const reader = bodyOf(response).getReader()
-  const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-    try {
-      const { done, value } = await reader.read()
-      if (done) controller.close()
-      else controller.enqueue(value)
-    } catch (error) {
-      controller.error(signal?.aborted ? signal.reason : await loss(transport, id, error))
-    }
-  }
-  return new ReadableStream({ pull, cancel: reason => reader.cancel(reason) }, { highWaterMark: 0 })
-}
-
-/** The daemon stores the new state of the session before it breaks off the reply. */
+/** Why a reply broke off, from the state of the session: the daemon stores it before it breaks off the reply. */
 async function loss(transport: Transport, id: string, cause: unknown): Promise<unknown> {
   const lost = unreachable(transport.options.address, cause)
   const session = await transport.json('getSession', { params: { id } }).catch(() => undefined) // the daemon does not answer: that is the reason

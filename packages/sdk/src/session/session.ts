@@ -1,5 +1,5 @@
 // One session: exec, files, lifecycle.
-import { DEFAULT_SHELL, SandglassError } from '@sandglass/contract/tables'
+import { type AgentName, DEFAULT_SHELL, SandglassError } from '@sandglass/contract/tables'
 import { base64FromBytes, bytesFromBase64 } from '../transport/base64.ts'
 import { toCamel } from '../transport/case.ts'
 import { withSession } from '../transport/errors.ts'
@@ -7,6 +7,8 @@ import { follow } from '../transport/resume-events.ts'
 import { type ByteSocket, openSocket } from '../transport/socket.ts'
 import type { Transport } from '../transport/transport.ts'
 import type {
+  AgentScreen,
+  AgentScreenOptions,
   Cancel,
   ExecOptions,
   ExecResult,
@@ -16,6 +18,7 @@ import type {
   SessionEvent,
   SessionInfo,
   SessionStats,
+  StartOptions,
   TerminalSize,
   WriteOptions,
 } from '../wire-types.ts'
@@ -24,6 +27,7 @@ import { ExecStream } from './exec-stream.ts'
 import { untilExit } from './exit.ts'
 import { SessionFiles } from './files.ts'
 import type { Forward, ForwardOptions } from './forward.ts'
+import { SessionNetwork } from './network.ts'
 import { SessionProcesses } from './processes.ts'
 import { SessionShells } from './shells.ts'
 
@@ -33,6 +37,7 @@ const INLINE_BYTES = 256 * 1024
 /** One sandbox. `info` is its state in the last reply; `refresh` and every lifecycle call update it. */
 export class Session {
   readonly files: SessionFiles
+  readonly network: SessionNetwork
   readonly processes: SessionProcesses
   readonly shells: SessionShells
   readonly #transport: Transport
@@ -45,6 +50,7 @@ export class Session {
     this.#info = typeof from === 'string' ? undefined : from
     this.#ref = typeof from === 'string' ? from : from.id
     this.files = new SessionFiles(transport, this.#ref)
+    this.network = new SessionNetwork(transport, this.#ref, info => this.#learn(info))
     this.processes = new SessionProcesses(transport, this.#ref)
     this.shells = new SessionShells(transport, this.#ref)
   }
@@ -128,6 +134,11 @@ export class Session {
     return attach(this.#transport, 'attachShell', { params: { id: this.#ref, name }, query: size, signal })
   }
 
+  /** Writes the configuration of an agent into the session. Start what it returns as a process with a terminal to see the agent's own screen. */
+  prepareAgent(agent: AgentName, { signal, ...options }: AgentScreenOptions = {}): Promise<AgentScreen> {
+    return this.#transport.json('prepareAgent', { params: { id: this.#ref, agent }, body: options, signal })
+  }
+
   async ports({ signal }: Cancel = {}): Promise<Port[]> {
     return (await this.#transport.json('listPorts', { params: { id: this.#ref }, signal })).items
   }
@@ -188,7 +199,9 @@ export class Session {
     return () => unsubscribed.abort()
   }
 
-  start = (options: Cancel = {}) => this.#change('startSession', options)
+  /** Starts a stopped or failed session. Network, policies and secrets that are given replace those of the session. */
+  start = async ({ signal, ...changes }: StartOptions = {}) =>
+    this.#learn(await this.#transport.json('startSession', { params: { id: this.#ref }, body: changes, signal }))
   /** Ends all processes and keeps the files: of a persistent session until it is removed, of an ephemeral one until `info.keptUntil`. */
   stop = (options: Cancel = {}) => this.#change('stopSession', options)
   pause = (options: Cancel = {}) => this.#change('pauseSession', options)
@@ -217,7 +230,7 @@ export class Session {
   }
 
   async #change(
-    route: 'startSession' | 'stopSession' | 'pauseSession' | 'resumeSession' | 'terminateSession' | 'getSession',
+    route: 'stopSession' | 'pauseSession' | 'resumeSession' | 'terminateSession' | 'getSession',
     { signal }: Cancel,
   ): Promise<SessionInfo> {
     return this.#learn(await this.#transport.json(route, { params: { id: this.#ref }, signal }))

@@ -24,6 +24,19 @@ test("the user's own keys are left alone", () => {
   })
 })
 
+test('the names in a map of shapes are left alone, and the fields of its shapes are converted', () => {
+  const mcp = { my_server: { envName: 'A_B', env: { camelCase: 'x' } }, env: { envName: 'C' } }
+  expect(toSnake({ mcp })).toEqual({
+    mcp: { my_server: { env_name: 'A_B', env: { camelCase: 'x' } }, env: { env_name: 'C' } },
+  })
+  expect(toCamel(toSnake({ mcp }))).toEqual({ mcp })
+})
+
+test('the lines of an agent keep their keys', () => {
+  const events = [{ session_id: 's', tool_use: { input_json: 1 } }]
+  expect(toCamel({ request_text: 'x', events })).toEqual({ requestText: 'x', events })
+})
+
 test('a reply cannot reach a prototype', () => {
   const value = toCamel(JSON.parse('{"__proto__":{"is_admin":true},"a_b":1}')) as Record<string, unknown>
   expect(value.isAdmin).toBeUndefined()

@@ -90,12 +90,19 @@ export function createTransport(given: ClientOptions): Transport {
 
 /** Path and query of a call. */
 export function routeUrl(name: RouteName, params: CallOptions<RouteName>['params'] = {}, query: object = {}): string {
-  const path = PATHS[name].path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(params[key])))
+  const path = PATHS[name].path.replace(/\{(\w+)\}/g, (_, key: string) => pathSegment(String(params[key])))
   const search = new URLSearchParams()
   for (const [key, value] of Object.entries(toSnake(query) as Record<string, unknown>)) {
     if (value !== undefined) search.set(key, String(value))
   }
   return search.size > 0 ? `${path}?${search}` : path
+}
+
+/** SECURITY: a URL drops the segments `.` and `..`, written in any way, so that the request would go to another path. */
+function pathSegment(text: string): string {
+  if (text === '.' || text === '..' || /\p{Cs}/u.test(text))
+    throw new SandglassError('INVALID_REQUEST', { issue: `${JSON.stringify(text)} cannot be part of an address` })
+  return encodeURIComponent(text)
 }
 
 /** 128 random bits. crypto.randomUUID is absent in a page that came over plain HTTP from another machine. */
