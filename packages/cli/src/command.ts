@@ -3,6 +3,9 @@ import type { SessionEvent } from '@sandglass/contract/tables'
 import type { SandboxClient } from '@sandglass/sdk'
 import type { Settings } from './daemon/settings.ts'
 
+/** What completion offers for an argument or for the value of a flag. */
+export type Noun = 'session' | 'image' | 'policy' | 'secret' | 'approval' | 'task' | 'context' | 'agent' | 'file'
+
 export type Flag = {
   type: 'string' | 'boolean'
   /** One letter. A flag whose name is this letter has no long form. */
@@ -14,14 +17,14 @@ export type Flag = {
   choices?: readonly string[]
   /** Values that completion offers; others are allowed. */
   suggested?: readonly string[] | undefined
-  /** The value is the name of an image, for completion. */
-  isImage?: boolean
+  /** What the value names, for completion. */
+  names?: Noun | undefined
   /** The value is a path on this machine, for completion. */
   isPath?: boolean
   /** The flag is on by default, so help and completion show --no-NAME. */
   isOn?: boolean
-  /** The action (first argument) that the flag belongs to; it is unknown with other actions. */
-  only?: string
+  /** The actions (first argument) that the flag belongs to; it is unknown with other actions. */
+  only?: string | readonly string[]
   /** The flag of the same command that this one is another spelling of; only one of them may be given. */
   aliasOf?: string
   about: string
@@ -34,12 +37,14 @@ export type Command = {
   /** Text below the usage. Paragraphs are wrapped; lines that begin with a space are kept as they are. */
   about?: string
   options: Readonly<Record<string, Flag>>
+  /** The flags of one of its forms, where the same letter means something else in another form; `options` has those of all for help. */
+  optionsFor?(argv: readonly string[]): Readonly<Record<string, Flag>>
   /** The kind of its arguments, for completion: one session, several, a session and its processes, endpoints of a copy, or these actions. */
   completes?: 'session' | 'sessions' | 'processes' | 'endpoints' | readonly string[]
   /** The event that the command causes; completion offers the sessions whose state allows it. */
   event?: SessionEvent
-  /** The actions in `completes` that take one image or several. */
-  imagesAfter?: Readonly<Record<string, 'one' | 'many'>>
+  /** What the arguments after each action in `completes` name; `...` says that the last one may be repeated. */
+  namesAfter?: Readonly<Record<string, readonly (Noun | `${Noun}...`)[]>>
   /** The command changes something, always or with these actions. It then notes if the daemon runs with an older configuration. */
   changes?: true | readonly string[]
   /** Returns the exit code; undefined is 0. */

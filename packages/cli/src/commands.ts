@@ -28,9 +28,20 @@ const GROUPED = {
     ports: () => import('./commands/inside/ports.ts'),
     forward: () => import('./commands/inside/forward.ts'),
   },
-  'Images and secrets': {
-    image: () => import('./commands/image/image.ts'),
+  Agents: {
+    task: () => import('./commands/task/task.ts'),
+    context: () => import('./commands/context/context.ts'),
+    agent: () => import('./commands/agent/agent.ts'),
+  },
+  'Network and secrets': {
+    network: () => import('./commands/network/network.ts'),
+    policy: () => import('./commands/policy/policy.ts'),
+    approval: () => import('./commands/approval/approval.ts'),
     secret: () => import('./commands/secret/secret.ts'),
+    ca: () => import('./commands/network/ca.ts'),
+  },
+  Images: {
+    image: () => import('./commands/image/image.ts'),
   },
   'Daemon and host': {
     serve: () => import('./commands/daemon/serve.ts'),
@@ -47,7 +58,9 @@ const GROUPED = {
 const COMMANDS = {
   ...GROUPED.Sessions,
   ...GROUPED['Inside a session'],
-  ...GROUPED['Images and secrets'],
+  ...GROUPED.Agents,
+  ...GROUPED['Network and secrets'],
+  ...GROUPED.Images,
   ...GROUPED['Daemon and host'],
 }
 

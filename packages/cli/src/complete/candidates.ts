@@ -1,6 +1,6 @@
-// Candidates that the daemon knows: sessions, images, processes and files in sessions.
-import { SESSION_LIFECYCLE, type SessionEvent } from '@sandglass/contract/tables'
-import { SandboxClient } from '@sandglass/sdk'
+// Candidates that the daemon knows: sessions, images, policies, secrets, approvals, tasks, contexts, processes and files in sessions.
+import { AGENT_FACTS, AGENTS, SESSION_LIFECYCLE, type SessionEvent } from '@sandglass/contract/tables'
+import { type Cancel, SandboxClient } from '@sandglass/sdk'
 import { unixFetch } from '@sandglass/sdk/node'
 import type { Context } from '../command.ts'
 import { shortName } from '../commands/image/short-name.ts'
@@ -15,6 +15,7 @@ export type Candidate = { word: string; about?: string }
 const TIMEOUT_MS = 1000
 const MAX_ENTRIES = 1000
 const MAX_ABOUT = 60
+const MAX_TASKS = 100
 
 type Asker = Pick<Context, 'settings'>
 
@@ -25,21 +26,50 @@ export async function sessionNames(asker: Asker, event?: SessionEvent): Promise<
   return fitting.map(({ name }) => name)
 }
 
-/** The names of the images in the store, as `image ls` shows them. */
-export async function imageNames(asker: Asker): Promise<string[]> {
-  const found = await ask(asker, (client, signal) => client.images.list({ signal }))
-  return (found ?? []).flatMap(({ references }) => references.map(shortName))
+/** What the daemon knows of each noun. */
+const NAMED: Readonly<Record<string, (client: SandboxClient, cancel: Cancel) => Promise<Candidate[]>>> = {
+  session: async (client, cancel) => (await client.listSessions(cancel)).map(({ name }) => ({ word: name })),
+  // As `image ls` shows them.
+  image: async ({ images }, cancel) =>
+    (await images.list(cancel)).flatMap(({ references }) => references.map(name => ({ word: shortName(name) }))),
+  policy: async ({ policies }, cancel) =>
+    (await policies.list(cancel)).map(({ name, policy }) => ({ word: name, about: aboutText(policy.description ?? '') })),
+  secret: async ({ secrets }, cancel) => (await secrets.list(cancel)).map(({ name }) => ({ word: name })),
+  // SECURITY: the sandbox chose method and URL, and the shell shows them.
+  approval: async ({ approvals }, cancel) =>
+    (await approvals.list({ status: 'pending', ...cancel })).map(({ id, sessionName, method, url }) => ({
+      word: id,
+      about: aboutText(`${sessionName} ${method ?? 'TCP'} ${url}`),
+    })),
+  task: async ({ tasks }, cancel) => [
+    { word: 'last', about: 'the newest task' },
+    ...(await tasks.page({ limit: MAX_TASKS, ...cancel })).items.map(({ id, agent, prompt }) => ({
+      word: id,
+      about: aboutText(`${agent} ${prompt}`),
+    })),
+  ],
+  // An id that a shell would take apart, or that is not safe to show, is not offered.
+  context: async ({ contexts }, cancel) =>
+    (await contexts.page({ limit: MAX_TASKS, ...cancel })).items
+      .filter(({ id }) => /^[\w./:@-]+$/.test(id))
+      .map(({ id, agents }) => ({ word: id, about: agents.join(', ') })),
+  agent: async () => AGENTS.map(agent => ({ word: agent, about: AGENT_FACTS[agent].title })),
+}
+
+/** The names that a noun can have; none for an unknown noun. */
+export async function namesOf(noun: string, asker: Asker): Promise<Candidate[]> {
+  const list = NAMED[noun]
+  return list === undefined ? [] : ((await ask(asker, (client, signal) => list(client, { signal }))) ?? [])
 }
 
 /** The running processes of a session, by tag or else by pid, with their command lines. */
 export async function processNames(session: string, asker: Asker): Promise<Candidate[]> {
   const found = await ask(asker, (client, signal) => client.session(session).processes.table({ signal }))
   // SECURITY: a process chooses its command line, and the shell shows it.
-  return (found ?? []).map(({ pid, tag, command }) => ({
-    word: tag ?? String(pid),
-    about: printable(command).slice(0, MAX_ABOUT),
-  }))
+  return (found ?? []).map(({ pid, tag, command }) => ({ word: tag ?? String(pid), about: aboutText(command) }))
 }
+
+const aboutText = (text: string) => printable(text).slice(0, MAX_ABOUT)
 
 /** An endpoint of a copy: files of this machine, NAME: of a session, or files in that session. */
 export async function endpoints(current: string, asker: Asker): Promise<Candidates> {

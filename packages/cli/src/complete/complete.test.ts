@@ -9,8 +9,20 @@ import { complete } from './complete.ts'
 const SESSIONS = ['running', 'paused', 'stopped', 'failed'].map(status => ({ name: `is-${status}`, status }))
 const IMAGES = [{ references: ['docker.io/library/debian:12', 'docker.io/me/app:1.0'] }, { references: [] }]
 
+const POLICIES = ['npm', 'mine'].map(name => ({ name, policy: { description: `for ${name}` } }))
+const SECRETS = [{ name: 'token' }, { name: 'agent.claude' }]
+const APPROVALS = [
+  { id: 'appr_0123456789abcdef', session_name: 'box', method: 'GET', url: 'https://example.com/\u001b[2J', status: 'pending' },
+]
+const LISTS: Readonly<Record<string, unknown>> = {
+  '/v1/images': IMAGES,
+  '/v1/policies': POLICIES,
+  '/v1/secrets': SECRETS,
+  '/v1/approvals': APPROVALS,
+}
+
 const server = createServer((request, reply) => {
-  const items = request.url?.startsWith('/v1/images') ? IMAGES : SESSIONS
+  const items = LISTS[request.url?.split('?')[0] ?? ''] ?? SESSIONS
   reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ items, next_cursor: null }))
 })
 let folder: string
@@ -24,7 +36,9 @@ afterAll(async () => {
   await rm(folder, { recursive: true })
 })
 
-async function candidates(...words: string[]): Promise<string[]> {
+const candidates = async (...words: string[]) => (await printed(...words)).map(line => line.split('\t')[0] ?? '')
+
+async function printed(...words: string[]): Promise<string[]> {
   const lines: string[] = []
   const settings = {
     address: { socketPath: join(folder, 'socket') },
@@ -35,7 +49,7 @@ async function candidates(...words: string[]): Promise<string[]> {
   }
   const context: Partial<Context> = { settings: async () => settings, print: line => void lines.push(line) }
   await complete(words, context as Context)
-  return lines.map(line => line.trimEnd().split('\t')[0] ?? '')
+  return lines.map(line => line.trimEnd())
 }
 
 test('a command that changes sessions offers those whose state allows it', async () => {
@@ -55,6 +69,28 @@ test('images are offered where a command takes an image', async () => {
   expect(await candidates('image', 'rm', '-f', 'debian:12', '')).toEqual(['me/app:1.0'])
   expect(await candidates('image', 'pull', '')).toEqual([])
   expect(await candidates('image', 'r')).toEqual(['rm'])
+})
+
+test('policies, secrets and approvals are offered where a command takes them', async () => {
+  expect(await candidates('new', '--policy', '')).toEqual(['npm', 'mine'])
+  expect(await candidates('start', '--secret=to')).toEqual(['--secret=token'])
+  expect(await candidates('policy', 'show', 'n')).toEqual(['npm'])
+  expect(await candidates('policy', 'set', 'mine', '')).toEqual([':files'])
+  expect(await candidates('policy', 'rm', 'npm', '')).toEqual(['mine'])
+  expect(await candidates('policy', 'check', 'npm', '')).toEqual([])
+  expect(await candidates('policy', 'suggest', 'is-r')).toEqual(['is-running'])
+  expect(await candidates('policy', 'use', 'is-r')).toEqual(['is-running'])
+  expect(await candidates('policy', 'use', 'is-running', 'npm', '')).toEqual(['mine'])
+  expect(await candidates('policy', 'use', 'is-running', '--mode', 'as')).toEqual(['ask'])
+  expect(await candidates('secret', 'rotate', '')).toEqual(['token', 'agent.claude'])
+  expect(await candidates('secret', 'set', 'token', '--preset', 'git')).toEqual(['github', 'gitlab'])
+  expect(await candidates('approval', 'allow', '')).toEqual(['appr_0123456789abcdef'])
+  expect(await candidates('approval', 'allow', 'appr_0123456789abcdef', '--policy', '')).toEqual(['npm', 'mine'])
+  expect(await candidates('network', 'is-f')).toEqual(['is-failed'])
+})
+
+test('what a sandbox asked for is explained without control characters', async () => {
+  expect(await printed('approval', 'deny', '')).toEqual(['appr_0123456789abcdef\tbox GET https://example.com/\\x1b[2J'])
 })
 
 test('a single dash offers the flags', async () => {

@@ -3,7 +3,7 @@
 import type { Command, Context, Flag } from '../command.ts'
 import { COMMAND_NAMES, GLOBAL_FLAGS, isCommand, loadCommand } from '../commands.ts'
 import { optionsOf, splitCommand } from '../parser/parse.ts'
-import { type Candidate, type Candidates, endpoints, imageNames, processNames, sessionNames } from './candidates.ts'
+import { type Candidate, type Candidates, endpoints, namesOf, processNames, sessionNames } from './candidates.ts'
 
 export async function complete(words: readonly string[], context: Context): Promise<number> {
   const { words: found, hasFiles } = await candidates(words, context)
@@ -34,16 +34,14 @@ async function candidates(words: readonly string[], context: Context): Promise<C
 }
 
 async function argument(
-  { completes, event, imagesAfter }: Command,
+  { completes, event, namesAfter }: Command,
   earlier: readonly string[],
   current: string,
   context: Context,
 ): Promise<Candidates> {
-  const images = imagesAfter?.[earlier[0] ?? '']
-  if (images !== undefined) {
-    const known = images === 'many' || earlier.length === 1 ? await imageNames(context) : []
-    return unused(known, earlier, current)
-  }
+  const [action = '', ...given] = earlier
+  const nouns = namesAfter?.[action]
+  if (nouns !== undefined) return nounAt(nouns, given, current, context)
   if (completes === undefined) return { words: [] }
   if (completes === 'endpoints') return endpoints(current, context)
   const [session] = earlier
@@ -57,6 +55,23 @@ async function argument(
   const isOnce = completes !== 'sessions'
   if (isOnce && earlier.length > 0) return { words: [] }
   return unused(typeof completes === 'string' ? await sessionNames(context, event) : completes, earlier, current)
+}
+
+/** What the next argument after these names: that of its place, or the last one, if it may be repeated. */
+async function nounAt(
+  nouns: readonly string[],
+  given: readonly string[],
+  current: string,
+  context: Context,
+): Promise<Candidates> {
+  const last = nouns.at(-1) ?? ''
+  const noun = nouns[given.length] ?? (last.endsWith('...') ? last : '')
+  if (noun === 'file') return { words: [], hasFiles: true }
+  const known = await namesOf(noun.replace('...', ''), context)
+  return matching(
+    known.filter(({ word }) => !given.includes(word)),
+    current,
+  )
 }
 
 async function commandNames(current: string): Promise<Candidates> {
@@ -74,7 +89,8 @@ function flagNames(options: Command['options'], current: string): Candidates {
 
 async function flagValues(flag: Flag | undefined, current: string, context: Context): Promise<Candidates> {
   if (flag?.isPath) return { words: [], hasFiles: true }
-  return unused(flag?.isImage ? await imageNames(context) : (flag?.choices ?? flag?.suggested ?? []), [], current)
+  if (flag?.names !== undefined) return matching(await namesOf(flag.names, context), current)
+  return unused(flag?.choices ?? flag?.suggested ?? [], [], current)
 }
 
 const unused = (known: readonly string[], earlier: readonly string[], current: string): Candidates =>

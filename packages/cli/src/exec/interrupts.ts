@@ -14,6 +14,11 @@ export type EarlyExit = {
 export async function exitEarly(code: number, { message, cleanUp }: EarlyExit, context: Context): Promise<void> {
   if (message !== undefined) context.say(`sandglass: ${message}\n`)
   await cleanUp?.().catch(context.report)
+  exitNow(code)
+}
+
+/** For a person who has pressed Ctrl-C once more: what runs inside goes on. */
+export function exitNow(code: number): never {
   process.exit(code)
 }
 

@@ -2,7 +2,7 @@
 
 export type SessionFlag = {
   field: string
-  kind: 'text' | 'number' | 'seconds' | 'megabytes' | 'boolean' | 'map' | 'mount'
+  kind: 'text' | 'number' | 'seconds' | 'megabytes' | 'boolean' | 'map' | 'list' | 'mount'
   value: string
   choices?: readonly string[]
   /** The word none stands for null. */
@@ -18,7 +18,11 @@ export const SESSION_FLAGS: Readonly<Record<string, SessionFlag>> = {
   'memory-mb': { field: 'memory_mb', kind: 'megabytes', value: 'SIZE', about: 'memory of a session in MiB, with no swap, 256 to 8192 or the configured limits.max_memory_mb' },
   'disk-mb': { field: 'disk_mb', kind: 'megabytes', value: 'SIZE', about: 'disk of a session in MiB, 1024 to 51200 or the configured limits.max_disk_mb' },
   'pids-limit': { field: 'pids_limit', kind: 'number', value: 'N', about: "processes and threads in a session; the runner's own come on top, 64 to 32768 or the configured limits.max_pids" },
-  'network': { field: 'network', kind: 'text', value: 'TEXT', choices: ['none', 'bridge'], about: 'network of the sandbox: none has loopback only; bridge adds an interface on a bridge, on docker and microvm if allow_bridge is set' },
+  'network': { field: 'network', kind: 'text', value: 'TEXT', choices: ['none', 'allowlist', 'nat', 'bridge'], about: 'network of the sandbox: none has loopback only; allowlist reaches what the policies allow; nat reaches every public host on ports 80 and 443; bridge adds an interface on a bridge, which no policy controls, on docker and microvm if allow_bridge is set' },
+  'policy': { field: 'policies', kind: 'list', value: 'NAME', about: 'policy that says what the session may reach, stored or ready-made; implies network allowlist' },
+  'policy-mode': { field: 'policy_mode', kind: 'text', value: 'TEXT', choices: ['enforce', 'observe', 'ask'], about: 'mode of the session, instead of that of its policies' },
+  'secret': { field: 'secrets', kind: 'list', value: 'NAME', about: 'secret that the session may use: it sees a surrogate, and the real value is inserted on the way to the host' },
+  'agent': { field: 'agents', kind: 'list', value: 'NAME', about: 'coding agent whose program the session gets, below /opt/sandglass; its policy and its key come with it' },
   'readonly-rootfs': { field: 'readonly_rootfs', kind: 'boolean', value: '', about: 'read-only root filesystem; /workspace, /tmp and /home/sandbox stay writable. false lets root in the sandbox read files in the host’s /usr that only root may read' },
   'runtime': { field: 'runtime', kind: 'text', value: 'TEXT', about: 'OCI runtime: crun, runc or one of backends.oci.runtimes; for docker one of backends.docker.runtimes; when absent backends.oci.runtime, or the default of the engine' },
   'nested-virt': { field: 'nested_virt', kind: 'boolean', value: '', about: 'hardware virtualisation in the sandbox; microvm only. On a host without it, a session with backend microvm is created without it, and any other is refused' },

@@ -23,7 +23,9 @@ export const printableLines = (value: string): string =>
     .join('\n')
 
 /** JSON that is safe to print and has the same meaning. */
-export const printableJson = (value: unknown, indent?: number): string =>
-  JSON.stringify(value, null, indent).replace(UNSAFE_IN_JSON, unicode)
+export const printableJson = (value: unknown, indent?: number): string => escapeUnsafe(JSON.stringify(value, null, indent))
+
+/** Escapes unsafe characters in a text that has them only in double quotes, in JSON or YAML. */
+export const escapeUnsafe = (text: string): string => text.replace(UNSAFE_IN_JSON, unicode)
 
 const unicode = (char: string) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`

@@ -6,13 +6,14 @@ import { printable, printableJson, printableLines } from './printable.ts'
 
 export type ReportOptions = { isDebug: boolean; isJson: boolean }
 
-/** Prints an error as one line and the next step, or as the contract's JSON, and returns the exit code. */
+/** Prints an error, as a rule in one line, and the next step, or as the contract's JSON, and returns the exit code. */
 export function report(error: unknown, { isDebug, isJson }: ReportOptions): number {
   const stream = process.stderr
   const known = knownError(error)
   if (isJson) stream.write(`${printableJson({ error: known.toWire() })}\n`)
   else {
-    stream.write(`${styleText('red', 'sandglass:', { stream })} ${printable(known.message)}\n`)
+    const lines = error instanceof UsageError ? [error.message, ...error.more] : [known.message]
+    for (const line of lines) stream.write(`${styleText('red', 'sandglass:', { stream })} ${printable(line)}\n`)
     if (known.hint) stream.write(`  ${styleText('dim', 'next:', { stream })} ${printable(known.hint)}\n`)
     if (known.requestId && known.is('INTERNAL')) stream.write(`  request: ${printable(known.requestId)}\n`)
   }
@@ -23,7 +24,7 @@ export function report(error: unknown, { isDebug, isJson }: ReportOptions): numb
 function knownError(error: unknown): SandglassError {
   if (error instanceof SandglassError) return error
   if (error instanceof UsageError)
-    return new SandglassError('USAGE', { issue: error.message, next: error.next }, { cause: error })
+    return new SandglassError('USAGE', { issue: [error.message, ...error.more].join('; '), next: error.next }, { cause: error })
   return unexpected(error)
 }
 

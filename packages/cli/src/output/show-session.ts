@@ -1,8 +1,9 @@
 // Shows sessions: one, a table, or JSON.
+import { FINAL_STATES } from '@sandglass/contract/tables'
 import { type SessionInfo, type SessionOptions, toSnake } from '@sandglass/sdk'
 import type { Context } from '../command.ts'
-import { fromNow } from '../parser/duration.ts'
-import { printableJson } from './printable.ts'
+import { fromNow, shortDuration } from '../parser/duration.ts'
+import { printable, printableJson } from './printable.ts'
 import { table, tableWidth } from './table.ts'
 import { resultWidth } from './wrap.ts'
 
@@ -29,6 +30,11 @@ export function noteDifferences(
     say('note: created without nested virtualisation, which this host does not provide; `sandglass doctor` says why\n')
 }
 
+/** Prints what will not work as the session is set up. */
+export function noteWarnings({ warnings }: SessionInfo, { say }: Context): void {
+  for (const warning of warnings) say(`warning: ${printable(warning)}\n`)
+}
+
 /** Prints name and state of changed sessions, or what `line` returns for each. */
 export function showState(
   infos: readonly SessionInfo[],
@@ -53,28 +59,58 @@ function shortExpiry(info: SessionInfo): string {
   return verb === '' || verb === EXPIRY.end ? fromNow(at) : `${verb} ${fromNow(at)}`
 }
 
+/** The policies, or else the network, and the mode if requests outside the policies are not refused. */
+function networkText({ network, policies, policyMode }: SessionInfo): string {
+  const text = network === 'allowlist' ? policies.join(', ') || network : network
+  return policyMode === null || policyMode === 'enforce' ? text : `${text} (${policyMode})`
+}
+
+/** The agent that works in the session, or else those that it has. */
+const agentText = ({ agent, agents }: SessionInfo): string => agent ?? (agents.join(', ') || '-')
+
+/** What is left of timeout_sec, which counts from the creation. */
+export function timeoutText({ createdAt, timeoutSec, status }: SessionInfo, now = Date.now()): string {
+  if (timeoutSec === null || FINAL_STATES.includes(status)) return '-'
+  return `${shortDuration(Math.max(0, Date.parse(createdAt) + timeoutSec * 1000 - now))} left`
+}
+
 const COLUMNS: Readonly<Record<string, (info: SessionInfo) => string>> = {
   ID: ({ id }) => id,
   NAME: ({ name }) => name,
   STATUS: ({ status }) => status,
+  AGENT: agentText,
   BACKEND: ({ backend }) => backend,
+  NETWORK: networkText,
   IMAGE: ({ image }) => image,
   CREATED: ({ createdAt }) => fromNow(createdAt),
   EXPIRES: shortExpiry,
+  TIMEOUT: timeoutText,
 }
 
-/** On a narrow terminal the ids are left out first, since a name is enough to use a session, then the backends; then images are shortened. */
+/** Columns that a narrow terminal leaves out, the first one first: a name is enough to use a session. */
+const OPTIONAL = ['ID', 'BACKEND', 'NETWORK']
+
+/** Columns that the table leaves out if they are empty for every session. */
+const IS_EMPTY: Readonly<Record<string, (info: SessionInfo) => boolean>> = {
+  NETWORK: ({ network }) => network === 'none',
+  AGENT: info => agentText(info) === '-',
+  TIMEOUT: info => timeoutText(info) === '-',
+}
+
+/** On a narrow terminal columns are left out, then images are shortened. */
 export function sessionTable(infos: readonly SessionInfo[], stream: NodeJS.WriteStream): string {
   const available = resultWidth(stream)
-  for (const left of [[], ['ID'], ['ID', 'BACKEND']]) {
-    const { head, rows } = columns(infos, left)
+  const unused = Object.keys(IS_EMPTY).filter(name => infos.every(info => IS_EMPTY[name]?.(info)))
+  for (let count = 0; count <= OPTIONAL.length; count++) {
+    const { head, rows } = columns(infos, [...unused, ...OPTIONAL.slice(0, count)])
     if (tableWidth(head, rows) <= available) return table(head, rows, stream)
   }
-  const { head, rows } = columns(infos, ['ID', 'BACKEND'])
+  const leftOut = [...unused, ...OPTIONAL]
+  const { head, rows } = columns(infos, leftOut)
   const longest = Math.max(...infos.map(({ image }) => image.length))
   const width = Math.max(MIN_IMAGE, longest - (tableWidth(head, rows) - available))
   const short = infos.map(info => ({ ...info, image: ending(info.image, width) }))
-  return table(head, columns(short, ['ID', 'BACKEND']).rows, stream)
+  return table(head, columns(short, leftOut).rows, stream)
 }
 
 function columns(infos: readonly SessionInfo[], leftOut: readonly string[]): { head: string[]; rows: string[][] } {

@@ -9,19 +9,29 @@ const GAP = 2
 /** No column is made narrower than this to fit the terminal. */
 const MIN_COLUMN = 12
 
-/** Columns as wide as their widest cell, two spaces apart. Cells are made safe to print. On a narrow terminal, cells are wrapped. */
-export function table(head: readonly string[], rows: readonly (readonly string[])[], stream: NodeJS.WriteStream): string {
+/**
+ * Columns as wide as their widest cell, two spaces apart. Cells are made safe to print. On a narrow terminal, cells are wrapped. `below` has
+ * a text for each row, which is printed under it.
+ */
+export function table(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  stream: NodeJS.WriteStream,
+  below: readonly string[] = [],
+): string {
   const cells = rows.map(row => row.map(printable))
   const widths = fitted(columnWidths(head, cells), resultWidth(stream))
-  const lines = cells.flatMap(row => {
+  const lines = cells.flatMap((row, number) => {
     const parts = row.map((cell, i) => cut(cell, widths[i] ?? 0))
     const height = Math.max(...parts.map(part => part.length))
-    return Array.from({ length: height }, (_, i) =>
+    const under = below[number] === undefined ? [] : [`${' '.repeat(GAP)}${printable(below[number])}`]
+    const own = Array.from({ length: height }, (_, i) =>
       joined(
         parts.map(part => part[i] ?? ''),
         widths,
       ),
     )
+    return [...own, ...under]
   })
   return `${[styleText('bold', joined(head, widths), { stream }), ...lines].join('\n')}\n`
 }

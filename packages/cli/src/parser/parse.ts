@@ -14,10 +14,12 @@ export function splitCommand(argv: readonly string[]): { name: string | undefine
   return { name: undefined, rest: [...argv] }
 }
 
-/** The flags of a command in this call: those of its action, and those of no particular action. */
-export function optionsOf({ options, completes }: Command, argv: readonly string[]): Command['options'] {
+/** The flags of a command in this call: those of its form or action, and those of no particular action. */
+export function optionsOf(command: Command, argv: readonly string[]): Command['options'] {
+  const { completes } = command
+  const options = command.optionsFor?.(argv) ?? command.options
   const action = Array.isArray(completes) ? argv.find(word => completes.includes(word)) : undefined
-  const isTaken = (only: string | undefined) => only === undefined || only === action
+  const isTaken = (only: Flag['only']) => only === undefined || [only].flat().some(name => name === action)
   return Object.fromEntries(Object.entries(options).filter(([, { only }]) => isTaken(only)))
 }
 
@@ -46,10 +48,12 @@ function requireChoices(given: Input['flags'], known: Readonly<Record<string, Fl
     const wrong = texts(given[name]).find(value => choices?.includes(value) === false)
     if (choices === undefined || wrong === undefined) continue
     const meant = suggestion(wrong.toLowerCase(), choices)
-    const all = [choices.slice(0, -1).join(', '), choices.at(-1)].join(' or ')
-    throw usage(`--${name} must be ${all}, not ${wrong}${meant ? `; did you mean ${meant}?` : ''}`)
+    throw usage(`--${name} must be ${choiceText(choices)}, not ${wrong}${meant ? `; did you mean ${meant}?` : ''}`)
   }
 }
+
+/** `a, b or c` */
+export const choiceText = (choices: readonly string[]): string => [choices.slice(0, -1).join(', '), choices.at(-1)].join(' or ')
 
 /** Sets the flag that an alias stands for. The alias stays, so that messages can name what was written. */
 function withAliases(given: Input['flags'], known: Readonly<Record<string, Flag>>): Input['flags'] {
@@ -71,10 +75,13 @@ export function writtenFlag(flag: string, given: Input['flags'], known: Readonly
 export class UsageError extends Error {
   override readonly name = 'UsageError'
   readonly next: string | undefined
+  /** Further mistakes, each printed on a line of its own. */
+  readonly more: readonly string[]
 
-  constructor(issue: string, next?: string) {
+  constructor(issue: string, next?: string, more: readonly string[] = []) {
     super(issue)
     this.next = next
+    this.more = more
   }
 }
 
@@ -132,7 +139,7 @@ function usageError(error: unknown, argv: readonly string[], known: Readonly<Rec
   if (signal) return usage(`unknown flag ${signal}; a signal is written -s ${signal.slice(1)}`)
   const meant = suggestion(unknown, Object.entries(known).flatMap(spellings))
   // In exec and run, the flags of the program are easily written in front of --.
-  const example = known.command ? 'exec NAME -- ls -la' : known['copy-in'] ? 'run -- ls -la' : undefined
+  const example = known.command ? 'exec NAME -- ls -la' : known['copy-in'] && !known.prompt ? 'run -- ls -la' : undefined
   if (!meant && example) return usage(`unknown flag ${unknown}; write -- before a program and its flags: ${example}`)
   return usage(`unknown flag ${unknown}${meant ? `; did you mean ${meant}?` : ''}`)
 }

@@ -1,9 +1,10 @@
 // The flags of `new` and `run`, and the session that they describe.
 import { resolve } from 'node:path'
-import { LIMITS, parseMegabytes } from '@sandglass/contract/tables'
+import { isFiltered, LIMITS, NETWORKS, parseMegabytes } from '@sandglass/contract/tables'
 import { camelName, type SessionOptions } from '@sandglass/sdk'
-import type { Flag, Values } from '../command.ts'
+import type { Flag, Noun, Values } from '../command.ts'
 import { SESSION_FLAGS, type SessionFlag } from '../generated/session-flags.ts'
+import { AGENT_FLAG, agentNames } from './agent-names.ts'
 import { NONE, parseDuration, shortDuration } from './duration.ts'
 import { texts, usage, writtenFlag } from './parse.ts'
 
@@ -14,7 +15,16 @@ const ABOUT: Readonly<Record<string, string>> = {
   name: 'name of the session, unique among sessions that have not ended; generated when absent',
   image: 'image to start from; default_image of the configuration when absent',
   backend: 'how the session is isolated; auto takes the first of oci, docker and microvm that this host can run',
-  network: 'none: loopback only; bridge: a real network interface, on docker and microvm, if the configuration has allow_bridge',
+  network:
+    'none: loopback only; allowlist: what the policies allow; nat: every public host on ports 80 and 443; bridge: a real network interface that no policy controls, on docker and microvm, if the configuration has allow_bridge',
+  policy:
+    'what the session may reach: a policy of yours or a ready-made one, such as npm (`sandglass policy ls`); may be repeated; implies --network allowlist',
+  'policy-mode':
+    'for requests outside the policies: enforce refuses them, observe allows and records them, ask holds them until you answer (`sandglass approval`)',
+  secret:
+    'secret that the session may use (`sandglass secret set`): programs see a surrogate, the real value is inserted on the way to its host; may be repeated',
+  agent:
+    'coding agent that the session gets: claude, codex or opencode; its policy comes with it, and its key as a masked secret; may be repeated',
   runtime:
     'OCI runtime: crun, runc or a name from backends.oci.runtimes; with docker, a name from backends.docker.runtimes; when absent the default of the backend',
   'nested-virt':
@@ -33,6 +43,9 @@ const ABOUT: Readonly<Record<string, string>> = {
 
 /** Values that completion offers, where others are possible. */
 const SUGGESTED: Readonly<Record<string, readonly string[]>> = { runtime: ['crun', 'runc'] }
+
+/** Flags whose values completion asks the daemon for. */
+const NAMES: Readonly<Record<string, Noun>> = { image: 'image', policy: 'policy', secret: 'secret' }
 
 /** Help for flags that are on by default: what --no-NAME does. */
 const TURNED_OFF: Readonly<Record<string, string>> = {
@@ -74,8 +87,9 @@ function optionOf(name: string, { kind, value, choices, about }: SessionFlag): F
     const off = TURNED_OFF[name]
     return { type: 'boolean', isOn: off !== undefined, about: off ?? ABOUT[name] ?? about }
   }
+  if (name === 'agent') return { ...AGENT_FLAG, about: ABOUT.agent ?? about }
   const unit = kind === 'megabytes' ? '; also with a unit, like 2g' : ''
-  const multiple = kind === 'map' || kind === 'mount'
+  const multiple = kind === 'map' || kind === 'list' || kind === 'mount'
   const suggested = SUGGESTED[name]
   const isPath = kind === 'mount'
   return {
@@ -85,13 +99,14 @@ function optionOf(name: string, { kind, value, choices, about }: SessionFlag): F
     choices,
     suggested,
     isPath,
-    isImage: name === 'image',
+    names: NAMES[name],
     about: ABOUT[name] ?? about + unit,
   }
 }
 
 /** The session that the flags describe. The daemon checks the ranges. */
 export function specFromFlags(flags: Values): SessionOptions {
+  requireFilter(flags)
   const spec: Record<string, unknown> = {}
   for (const [name, { field, kind, isNullable }] of Object.entries(SESSION_FLAGS)) {
     const given = flags[name]
@@ -100,11 +115,20 @@ export function specFromFlags(flags: Values): SessionOptions {
     const isNone = isNullable && texts(given).at(-1) === NONE
     spec[camelName(field)] = typeof given === 'boolean' ? given : isNone ? null : fieldFrom(written, kind, texts(given))
   }
+  if (flags.agent !== undefined) spec.agents = agentNames(flags.agent)
   return spec
+}
+
+/** A network that no policy controls has no policies. */
+function requireFilter({ network, policy, 'policy-mode': mode }: Values): void {
+  const unfiltered = NETWORKS.find(known => known === network && !isFiltered(known))
+  const flag = texts(policy).length > 0 ? 'policy' : mode === undefined ? undefined : 'policy-mode'
+  if (unfiltered !== undefined && flag !== undefined) throw usage(`--network ${unfiltered} and --${flag} exclude each other`)
 }
 
 function fieldFrom(flag: string, kind: SessionFlag['kind'], given: readonly string[]): unknown {
   if (kind === 'map') return mapFrom(flag, given)
+  if (kind === 'list') return given
   return kind === 'mount' ? given.map(text => mountFrom(flag, text)) : valueFrom(flag, kind, String(given.at(-1)))
 }
 

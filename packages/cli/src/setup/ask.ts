@@ -14,6 +14,21 @@ export async function ask(question: string): Promise<string> {
   }
 }
 
+/** Asks a question that may lose its meaning before the answer: `over` then ends it. `ended` is the end of the input. */
+export async function askUnless(question: string, over: AbortSignal): Promise<{ text: string } | 'aborted' | 'ended'> {
+  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  const ended = new Promise<'ended'>(resolve => lines.once('close', () => resolve('ended')))
+  lines.once('SIGINT', giveUp)
+  try {
+    return await Promise.race([lines.question(question, { signal: over }).then(text => ({ text: text.trim() })), ended])
+  } catch (error) {
+    if (over.aborted) return 'aborted'
+    throw error
+  } finally {
+    lines.close()
+  }
+}
+
 /** Asks a question without echo. */
 export async function askSecret(question: string): Promise<string> {
   // SECURITY: readline in terminal mode writes its echo to its output, which is discarded here. The question is printed after the terminal's

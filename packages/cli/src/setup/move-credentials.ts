@@ -20,7 +20,7 @@ export async function moveCredentials(context: Context, { path, document }: Conf
   if (context.env.SANDGLASS_URL)
     throw usage('init stores keys in the local daemon, but SANDGLASS_URL selects a remote one', 'unset SANDGLASS_URL')
   const { secrets } = await context.connect()
-  for (const [key, value] of found) await secrets.put(CREDENTIALS[key], value)
+  for (const [key, value] of found) await secrets.set(CREDENTIALS[key], value)
   writePrivate(path, withoutKeys(readConfigFile(path) ?? '', topKeys(found)))
   for (const key of found.keys()) context.say(`moved ${key} into the secret store, as ${CREDENTIALS[key]}\n`)
   await noteOutdated(context)

@@ -10,6 +10,7 @@ import { fromNow, parseDuration, shortDuration } from '../../parser/duration.ts'
 import { text, texts, usage } from '../../parser/parse.ts'
 import { buildContext } from './build-context.ts'
 import { BuildLines } from './build-lines.ts'
+import { BUILDERS } from './builders.ts'
 import { shortId } from './short-name.ts'
 
 export async function run(input: Input, context: Context): Promise<number> {
@@ -31,6 +32,8 @@ export async function run(input: Input, context: Context): Promise<number> {
       dockerfile: files.dockerfile,
       overlay: files.overlay,
       target: text(flags.target),
+      builder: BUILDERS.find(name => name === flags.builder),
+      entrypoint: flags.entrypoint === true ? true : undefined,
       noCache: flags['no-cache'] === true ? true : undefined,
       maxAgeSeconds: ageFrom(text(flags['max-age'])),
       buildArgs,
@@ -63,7 +66,7 @@ function showOutput(error: unknown): void {
 }
 
 /** The value of NAME alone is taken from the environment, so that it is not on the command line. */
-function argsFrom(given: readonly string[], env: Environment): Record<string, string> {
+export function argsFrom(given: readonly string[], env: Environment): Record<string, string> {
   const args: Record<string, string> = {}
   for (const one of given) {
     const at = one.indexOf('=')

@@ -1,14 +1,28 @@
 // Reads the value of a secret without showing it.
-import { LIMITS } from '@sandglass/contract/tables'
+import { LIMITS, type SecretKind } from '@sandglass/contract/tables'
 import { usage } from '../../parser/parse.ts'
 import { askSecret } from '../../setup/ask.ts'
+import { AWS_PARTS, awsValue } from './aws-value.ts'
 
 /** Reads the value from a prompt without echo, or from stdin. SECURITY: never from argv, which every user of the machine can read. */
-export async function readSecretValue(name: string): Promise<string> {
-  const value = process.stdin.isTTY ? await askSecret(`Value of ${name}: `) : textOf(await piped()).replace(/\r?\n$/, '')
+export async function readSecretValue(name: string, kind: SecretKind): Promise<string> {
+  if (kind === 'aws') return awsValue(process.stdin.isTTY ? await askAwsParts() : await pipedText())
+  const value = process.stdin.isTTY ? await askSecret(`Value of ${name}: `) : await pipedText()
   if (value === '') throw usage('the value is empty: nothing was stored', `printf %s "$KEY" | sandglass secret set ${name}`)
   return value
 }
+
+/** A prompt reads one line, so that each part is asked for by itself. */
+async function askAwsParts(): Promise<string> {
+  const lines: string[] = []
+  for (const [field, { question }] of Object.entries(AWS_PARTS)) {
+    const answer = await askSecret(question)
+    if (answer !== '') lines.push(`${field}=${answer}`)
+  }
+  return lines.join('\n')
+}
+
+const pipedText = async () => textOf(await piped()).replace(/\r?\n$/, '')
 
 async function piped(): Promise<Buffer> {
   const pieces: Buffer[] = []

@@ -1,82 +1,64 @@
-// `sandglass secret set`, `ls` and `rm`.
-import { LIMITS, SECRET_NAME } from '@sandglass/contract/tables'
-import { SandglassError } from '@sandglass/sdk'
-import type { Command, Context, Input } from '../../command.ts'
-import { toJson } from '../../output/show-session.ts'
-import { table } from '../../output/table.ts'
-import { fromNow } from '../../parser/duration.ts'
-import { noArguments, usage } from '../../parser/parse.ts'
-import { confirm } from '../../setup/ask.ts'
-import { readSecretValue } from './secret-value.ts'
+// `sandglass secret`: the flags of its actions, and their files.
+import { SECRET_KINDS, SECRET_PRESETS } from '@sandglass/contract/tables'
+import type { Command } from '../../command.ts'
+import { type Actions, runAction } from '../../parser/actions.ts'
+
+const ACTIONS: Actions = {
+  set: () => import('./set.ts'),
+  rotate: () => import('./rotate.ts'),
+  ls: () => import('./ls.ts'),
+  rm: () => import('./rm.ts'),
+}
 
 export const command: Command = {
-  summary: 'Store, list and remove secrets, encrypted',
-  usage: ['set NAME', 'ls', 'rm NAME... [-f]'],
-  about: `set asks for the value without showing it, or reads it from stdin and drops one newline at the end. A stored value is never shown.`,
-  options: { force: { type: 'boolean', short: 'f', about: 'rm: do not ask, and ignore secrets that do not exist' } },
-  completes: ['set', 'ls', 'rm'],
-  changes: ['set', 'rm'],
-  run(input, context) {
-    const [action = '', ...args] = input.args
-    // SECURITY: an argument in the wrong place may be a value, so no message here repeats an argument.
-    if (!Object.hasOwn(ACTIONS, action)) throw usage('secret has the actions set, ls and rm')
-    return ACTIONS[action as keyof typeof ACTIONS]({ ...input, args }, context)
+  summary: 'Store, rotate, list and remove secrets, encrypted',
+  usage: ['set NAME [--preset PRESET] [--scope HOST]... [FLAGS]', 'rotate NAME', 'ls', 'rm NAME... [-f]'],
+  about: `A value is asked for without being shown, or read from stdin without the newline at its end. A stored value is never shown.
+
+set replaces a secret of the same name with its settings. A session can use a secret that has a scope: \`sandglass new --secret NAME\`.
+Programs in it see a surrogate, and the real value is inserted on the way to a host of its scope. A preset has the settings for a
+well-known service; flags override them.
+
+rotate replaces the value and keeps the settings. Running sessions use the new value at once.
+
+Of kind aws, the value is a JSON object with access_key_id, secret_access_key and session_token, lines like AWS_ACCESS_KEY_ID=KEY, or a
+section of ~/.aws/credentials; a prompt asks for each part.`,
+  options: {
+    preset: { type: 'string', only: 'set', choices: SECRET_PRESETS, about: 'set: settings for a well-known service' },
+    scope: {
+      type: 'string',
+      only: 'set',
+      multiple: true,
+      value: 'HOST',
+      about:
+        'set: host that may receive the value, with a path if wanted: api.example.com, *.example.com, example.com/api/*; may be repeated',
+    },
+    header: {
+      type: 'string',
+      only: 'set',
+      multiple: true,
+      value: 'NAME',
+      about: 'set: header in which the surrogate is replaced, such as authorization; * and ? are wildcards; may be repeated',
+    },
+    env: { type: 'string', only: 'set', value: 'VARIABLE', about: 'set: variable that has the surrogate in the session' },
+    query: { type: 'boolean', only: 'set', about: 'set: also replace the surrogate in the query of the URL' },
+    body: { type: 'boolean', only: 'set', about: 'set: also replace the surrogate in request bodies' },
+    kind: {
+      type: 'string',
+      only: 'set',
+      choices: SECRET_KINDS,
+      about: 'set: masked: the value replaces its surrogate; aws: requests are signed again with the real key',
+    },
+    'allow-foreign-credentials': {
+      type: 'boolean',
+      only: 'set',
+      about: 'set: leave a header that holds another credential than the surrogate; otherwise it is removed',
+    },
+    force: { type: 'boolean', short: 'f', only: 'rm', about: 'rm: do not ask, and ignore secrets that do not exist' },
   },
-}
-
-const ACTIONS = { set, ls, rm }
-
-async function set({ args, rest }: Input, { connect, json, print, say }: Context): Promise<number> {
-  const [name, ...others] = named([...args, ...(rest ?? [])])
-  if (others.length > 0 || name === undefined)
-    throw usage('set takes one NAME; the value comes from a prompt or from stdin, never from the command line')
-  const value = await readSecretValue(name)
-  const stored = await (await connect()).secrets.put(name, value)
-  if (json) print(toJson(stored))
-  else say(`stored ${name}\n`)
-  return 0
-}
-
-async function ls(input: Input, { connect, json, print, say }: Context): Promise<number> {
-  noArguments(input)
-  const found = await (await connect()).secrets.list()
-  const rows = found.map(s => [s.name, fromNow(s.createdAt), fromNow(s.updatedAt)])
-  if (json) print(toJson(found))
-  else if (found.length > 0) print(table(['NAME', 'CREATED', 'UPDATED'], rows, process.stdout))
-  else say('no secrets; `sandglass secret set NAME` stores one\n')
-  return 0
-}
-
-async function rm({ flags, args, rest }: Input, { connect, json, print, say }: Context): Promise<number> {
-  const names = named([...args, ...(rest ?? [])])
-  if (names.length === 0) throw usage('NAME is missing')
-  if (!flags.force) {
-    if (!process.stdin.isTTY) throw usage('rm asks for confirmation, and there is no terminal: pass -f')
-    if (
-      !(await confirm(
-        `Remove ${names.length === 1 ? `the secret ${names[0]}` : `${names.length} secrets (${names.join(', ')})`}?`,
-      ))
-    ) {
-      say('nothing was removed\n')
-      return 0
-    }
-  }
-  const { secrets } = await connect()
-  const removed: string[] = []
-  for (const name of names) {
-    try {
-      await secrets.remove(name)
-      removed.push(name)
-      if (!json) print(`${name}\n`)
-    } catch (error) {
-      if (!flags.force || !(error instanceof SandglassError) || !error.is('SECRET_NOT_FOUND')) throw error
-    }
-  }
-  if (json) print(toJson({ removed }))
-  return 0
-}
-
-function named(names: readonly string[]): readonly string[] {
-  if (names.every(name => SECRET_NAME.test(name))) return names
-  throw usage(`NAME has 1 to ${LIMITS.secret_name.max} characters of a-z, A-Z, 0-9, ., _ and -, and begins with a letter`)
+  completes: Object.keys(ACTIONS),
+  namesAfter: { set: ['secret'], rotate: ['secret'], rm: ['secret...'] },
+  changes: ['set', 'rotate', 'rm'],
+  // SECURITY: an argument in the wrong place may be a value, so no message of an action repeats an argument.
+  run: runAction('secret', ACTIONS),
 }

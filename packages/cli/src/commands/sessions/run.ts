@@ -1,25 +1,46 @@
-import { type SandboxClient, SandglassError, type Session, type SessionOptions } from '@sandglass/sdk'
-import type { Command, Context, Input } from '../../command.ts'
-import { commandExitCode, INTERRUPTED, TERMINATED } from '../../exec/exit-codes.ts'
-import { type EarlyExit, exitEarly } from '../../exec/interrupts.ts'
-import { noteNoTerminal } from '../../exec/notes.ts'
-import { PROCESS_FLAGS, processSettings } from '../../exec/process-flags.ts'
-import { runProcess } from '../../exec/run-process.ts'
-import { printable } from '../../output/printable.ts'
-import { createWithProgress } from '../../output/show-progress.ts'
-import { noteDifferences } from '../../output/show-session.ts'
-import { usage } from '../../parser/parse.ts'
-import { SESSION_OPTIONS, specFromFlags } from '../../parser/spec-from-flags.ts'
-import { requireTerminal } from '../../terminal/attach-terminal.ts'
+import type { AgentName } from '@sandglass/contract/tables'
+import type { Session } from '@sandglass/sdk'
+import type { Command, Context, Flag, Input, Values } from '../../command.ts'
+import { GLOBAL_FLAGS } from '../../commands.ts'
+import { PROCESS_FLAGS } from '../../exec/process-flags.ts'
+import { agentNames } from '../../parser/agent-names.ts'
+import { text, usage } from '../../parser/parse.ts'
+import { SESSION_OPTIONS } from '../../parser/spec-from-flags.ts'
+import { readPrompt } from '../../task-run/prompt.ts'
+import { TASK_FLAGS } from '../../task-run/task-flags.ts'
+import { runProgram, temporarySpec } from './run-program.ts'
 
-/** If this process is killed, nothing holds the lease of its session, and the session ends after this time. */
-const TTL_SECONDS = 60
+const { start: _, agent: _agent, ...sessionOptions } = SESSION_OPTIONS
 
-const { start: _, ...sessionOptions } = SESSION_OPTIONS
+const PROGRAM_FLAGS: Readonly<Record<string, Flag>> = {
+  'copy-in': {
+    type: 'boolean',
+    about: 'first copy the current folder into /workspace; the program runs only if every file could be read',
+  },
+  keep: { type: 'boolean', about: 'keep the session at the end' },
+  rm: { type: 'boolean', about: 'remove the session at the end (the default)' },
+  ...PROCESS_FLAGS,
+  tty: { ...PROCESS_FLAGS.tty, about: 'run the program on a terminal (with -a, -t is --timeout)' },
+  ...sessionOptions,
+  env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable' },
+}
+
+/** With -a, before it is known whether there is a prompt. */
+const AGENT_FLAGS: Readonly<Record<string, Flag>> = {
+  ...PROGRAM_FLAGS,
+  tty: { type: 'boolean', about: PROGRAM_FLAGS.tty?.about ?? '' },
+  ...TASK_FLAGS,
+}
+
+const taskOnly = Object.entries(TASK_FLAGS).filter(([name]) => PROGRAM_FLAGS[name] === undefined)
 
 export const command: Command = {
-  summary: 'Run one command in a temporary session',
-  usage: ['[IMAGE] [FLAGS] -- PROGRAM [ARGUMENT]...'],
+  summary: 'Run one command, or a coding agent, in a session of its own',
+  usage: [
+    '[IMAGE] [FLAGS] -- PROGRAM [ARGUMENT]...',
+    '-a AGENT -p PROMPT [-t DURATION] [--repo PATH] [FLAGS]',
+    '-a AGENT [FLAGS]',
+  ],
   about: `Creates a session, runs the program in it, removes the session, and exits with the program's exit code. With --keep the session
 stays, and its name is printed on stderr.
 
@@ -27,114 +48,80 @@ stdin is passed on if it is a pipe or a file. Ctrl-C interrupts the program; the
 killed, the session ends by itself a minute later.
 
 Exit code: that of the program; 128+n if signal n ended it (137 at the memory limit); 124 after --timeout; 127 if the program does not
-exist, 126 if it cannot be executed; 125 if Sandglass failed.`,
+exist, 126 if it cannot be executed; 125 if Sandglass failed.
+
+With -a or -p, a task: the agent works on the prompt in a session that has its program, its policy and its key as a masked secret. What it
+says is printed on stdout, what it does on stderr; --json prints one line for each event, and the task as the last line. Without -a, the
+agent is default_agent of the configuration. \`sandglass task\` shows tasks again later. Ctrl-C stops the agent, a second one leaves at once.
+
+With --repo, the agent works on what is committed in that repository. Its commits become the branch sandglass/TASK of the repository;
+nothing is checked out, and no other branch changes.
+
+Exit code of a task: 0 for a success (whose --check passed), 124 after --timeout, 1 for any other outcome, 130 after Ctrl-C, 125 if Sandglass
+failed. Of several attempts or agents, one success is enough.
+
+With -a and without a prompt, the agent's own screen opens on the terminal, with the current folder if --copy-in is given.`,
   options: {
-    'copy-in': {
-      type: 'boolean',
-      about: 'first copy the current folder into /workspace; the program runs only if every file could be read',
-    },
-    keep: { type: 'boolean', about: 'keep the session at the end' },
-    rm: { type: 'boolean', about: 'remove the session at the end (the default)' },
-    ...PROCESS_FLAGS,
-    ...sessionOptions,
-    env: { type: 'string', short: 'e', multiple: true, value: 'NAME=VALUE', about: 'environment variable' },
+    ...Object.fromEntries(taskOnly.map(([name, flag]): [string, Flag] => [name, { ...flag, about: `with -a: ${flag.about}` }])),
+    agent: TASK_FLAGS.agent as Flag,
+    ...PROGRAM_FLAGS,
   },
+  optionsFor: argv => (isTask(argv) || hasTaskFlag(argv) ? AGENT_FLAGS : PROGRAM_FLAGS),
   changes: true,
   async run(input, context) {
-    const { flags, rest } = input
-    const spec = specOf(input)
+    const { flags, rest, args } = input
+    if (isTask(input.argv)) {
+      const prompt = await readPrompt(text(flags.prompt), args)
+      if (prompt === undefined) return runScreen(input, context)
+      requireFlags(flags, TASK_FLAGS, 'does not belong to a prompt')
+      return (await import('../../task-run/run-task.ts')).runTask(input, prompt, context)
+    }
+    requireFlags(flags, PROGRAM_FLAGS, 'needs an agent or a prompt (-a, -p)')
+    const spec = temporarySpec(input)
     if (rest === undefined || rest.length === 0)
-      throw usage(`no program to run: write it after --, as in sandglass run -- ${input.args[0] ?? 'ls'}`)
-    if (flags.keep && flags.rm) throw usage('give either --keep or --rm, not both')
-    if (flags.tty && context.json) throw usage('--json cannot be combined with -t')
-    if (flags.tty) requireTerminal()
-    const { hasStdin, ...settings } = processSettings(flags)
-    const stdin = hasStdin || settings.tty !== undefined
-    return commandExitCode(async () => {
-      const client = await context.connect()
-      if (spec.image !== undefined) await (await import('../image/pull.ts')).pullIfMissing(client, spec.image, context)
-      await using created = await createTemporary(client, spec, flags.keep === true, context)
-      const { session, earlyExit, release } = created
-      noteDifferences(session.info, spec, context)
-      if (flags['copy-in']) await copyIn(session, context)
-      if (!stdin) noteNoTerminal(rest, context)
-      const options = { ...settings, stdin, name: flags.keep ? spec.name : null, earlyExit, onAttached: release }
-      return await runProcess(session, [...rest], options, context)
-    }, context)
+      throw usage(`no program to run: write it after --, as in sandglass run -- ${args[0] ?? 'ls'}`)
+    return runProgram(spec, async () => ({ argv: rest }), flags, context)
   },
 }
 
-function specOf({ args, flags }: Input): SessionOptions & { name: string } {
-  const [image, ...more] = args
-  if (more.length > 0) {
-    // `run debian:12 ls` and `run ls -la` mean different things: an image has a tag, a registry or a digest in its name.
-    const isImage = image === 'host' || /^[^./][^ ]*[:/@]/.test(image ?? '')
-    const program = isImage ? `${image} -- ${more.join(' ')}` : `-- ${[image, ...more].join(' ')}`
-    throw usage(`write -- in front of the program: sandglass run ${program}`)
+/** Flags of a task that the screen has as well. */
+const SCREEN_FLAGS = { agent: true, model: true, 'base-url': true }
+
+/** The agent's own screen, in a session that is removed afterwards. */
+async function runScreen({ flags, rest = [] }: Input, context: Context): Promise<number> {
+  const agent = screenAgent(flags)
+  requireFlags(flags, { ...PROGRAM_FLAGS, ...SCREEN_FLAGS }, 'needs a prompt (-p)')
+  const spec = { ...temporarySpec({ args: [], flags }), agents: [agent] }
+  const programIn = async (session: Session) => {
+    const { argv, env } = await session.prepareAgent(agent, { model: text(flags.model), baseUrl: text(flags['base-url']) })
+    return { argv: [...argv, ...rest], env }
   }
-  const spec = specFromFlags(flags)
-  if (image !== undefined && spec.image !== undefined) throw usage('the image is given twice')
-  if (flags.keep !== true && spec.ttlSeconds === undefined) spec.ttlSeconds = TTL_SECONDS
-  return { ...spec, ...(image === undefined ? {} : { image }), name: spec.name ?? generatedName() }
+  const code = await runProgram(spec, programIn, { ...flags, tty: true }, context)
+  if (!flags.keep) context.say('the session was removed with its files; with --keep it stays\n')
+  return code
 }
 
-/** The name is chosen here, so that the session can be removed if this process is interrupted while the session is created. */
-const generatedName = () => `run-${crypto.randomUUID().slice(0, 8)}`
-
-type TemporarySession = AsyncDisposable & {
-  session: Session
-  /** Absent for a session that is kept, where the program is killed and the session stays. */
-  earlyExit: EarlyExit | undefined
-  /** Leaves signals to the program. */
-  release: () => void
+/** The agent whose screen is asked for. Throws if there is no terminal for it. */
+function screenAgent(flags: Values): AgentName {
+  const [agent, ...more] = agentNames(flags.agent)
+  if (agent === undefined) throw usage('the prompt is missing: give it with -p')
+  if (more.length > 0) throw usage('several agents need a prompt: give it with -p')
+  if (!process.stdin.isTTY || !process.stdout.isTTY)
+    throw usage('the prompt is missing, and there is no terminal for the screen of the agent: give the prompt with -p')
+  return agent
 }
 
-/** Creates a session that is removed at the end, also after a failure or a signal, unless `isKept`. */
-async function createTemporary(
-  client: SandboxClient,
-  spec: SessionOptions & { name: string },
-  isKept: boolean,
-  context: Context,
-): Promise<TemporarySession> {
-  const shown = printable(spec.name)
-  const remove = () => client.session(spec.name).destroy({ purge: true }).catch(unlessGone)
-  const effect = 'ends it'
-  const early: EarlyExit = isKept
-    ? { effect, message: `interrupted; the session ${shown} stays` }
-    : { effect, message: `removing ${shown}`, cleanUp: remove }
-  const onInterrupt = () => void exitEarly(INTERRUPTED, early, context)
-  const onTerminate = () => void exitEarly(TERMINATED, early, context)
-  process.once('SIGINT', onInterrupt).once('SIGTERM', onTerminate)
-  const release = () => void process.off('SIGINT', onInterrupt).off('SIGTERM', onTerminate)
-  try {
-    const session = await createWithProgress(client, spec, context)
-    const end = async () => {
-      release()
-      if (isKept) context.say(`kept the session ${shown}\n`)
-      else await remove().catch(context.report) // the exit code stays the program's
-    }
-    return { session, earlyExit: isKept ? undefined : early, release, [Symbol.asyncDispose]: end }
-  } catch (error) {
-    release()
-    throw error
-  }
+/** Throws for a flag that would have no effect in this form of the command. */
+function requireFlags(flags: Values, known: Readonly<Record<string, unknown>>, issue: string): void {
+  const other = Object.keys(flags).find(name => known[name] === undefined && !Object.hasOwn(GLOBAL_FLAGS, name))
+  if (other !== undefined) throw usage(`--${other} ${issue}${other === 'keep' ? '; --keep-session keeps the session' : ''}`)
 }
 
-/** The session was removed by someone else, or was not created yet at the interrupt; then its ttl ends it. */
-function unlessGone(error: unknown): void {
-  if (!(error instanceof SandglassError) || !error.is('SESSION_NOT_FOUND')) throw error
-}
+/** Whether -a or -p is among the words before --. */
+const isTask = (argv: readonly string[]): boolean => ownWords(argv).some(word => /^(-[ap]|--(agent|prompt)(=.*)?$)/s.test(word))
 
-async function copyIn(session: Session, context: Context): Promise<void> {
-  const [{ copyToSandbox }, { Omissions }, { Progress }] = await Promise.all([
-    import('../../copy/to-sandbox.ts'),
-    import('../../copy/omissions.ts'),
-    import('../../copy/progress.ts'),
-  ])
-  using progress = new Progress({ isQuiet: context.quiet })
-  const omissions = new Omissions(progress, context)
-  const { onLeftOut, onUnreadable } = omissions
-  const target = { session, name: session.name, path: '/workspace' }
-  await copyToSandbox('./.', target, { progress, user: {}, onLeftOut, onUnreadable, onSkip: undefined })
-  omissions.requireNoneUnreadable()
-}
+/** A flag of a task without -a and -p is parsed as one, so that the error says what it needs. */
+const hasTaskFlag = (argv: readonly string[]): boolean =>
+  ownWords(argv).some(word => taskOnly.some(([name]) => new RegExp(`^--(no-)?${name}(=|$)`).test(word)))
+
+const ownWords = (argv: readonly string[]) => (argv.includes('--') ? argv.slice(0, argv.indexOf('--')) : argv)

@@ -1,0 +1,3 @@
+// What may run the steps of a build.
+
+export const BUILDERS = ['auto', 'session', 'docker'] as const
