@@ -3,6 +3,7 @@
 import { setMaxListeners } from 'node:events'
 import { cpus, loadavg, release } from 'node:os'
 import { parseArgs } from 'node:util'
+import { egress } from './egress.ts'
 import { exec } from './exec.ts'
 import { files } from './files.ts'
 import { memory } from './memory.ts'
@@ -11,9 +12,10 @@ import { pull } from './pull.ts'
 import { start } from './start.ts'
 import type { Benchmark, Case } from './support/benchmark.ts'
 import { table } from './support/table.ts'
+import { task } from './task.ts'
 import { throughput } from './throughput.ts'
 
-const BENCHMARKS: Readonly<Record<string, Benchmark>> = { start, exec, throughput, files, memory, pull, microvm }
+const BENCHMARKS: Readonly<Record<string, Benchmark>> = { start, exec, throughput, files, memory, pull, microvm, egress, task }
 
 process.exitCode = await main(process.argv.slice(2))
 

@@ -14,12 +14,14 @@ import { until } from './until.ts'
 /** The first start may build the runner. */
 const START_DEADLINE_MS = 60_000
 const RUNTIMES = ['crun', 'runc']
+const CONFIG_FILE = 'config.yaml'
 
 export interface Sandglass extends AsyncDisposable {
   readonly client: SandboxClient
   /** The daemon's process. */
   readonly pid: number
   readonly dataDir: string
+  readonly configFile: string
   /** The first process of a session's machine, as its folder names it. */
   machinePid(sessionId: string): Promise<number>
 }
@@ -47,6 +49,7 @@ export async function startSandglass(options: { runtime?: string; config?: objec
       client,
       pid: child.pid ?? 0,
       dataDir: join(folder, 'data'),
+      configFile: join(folder, CONFIG_FILE),
       machinePid: async id => JSON.parse(await readFile(join(folder, 'data/sessions', id, 'state.json'), 'utf8')).pid,
       [Symbol.asyncDispose]: () => stopSandglass(child, client, folder),
     }
@@ -76,7 +79,7 @@ export async function installedRuntimes(): Promise<string[]> {
 }
 
 async function launch(folder: string, config: object): Promise<ChildProcess> {
-  const file = join(folder, 'config.yaml')
+  const file = join(folder, CONFIG_FILE)
   // JSON is YAML.
   await writeFile(file, JSON.stringify(config), { mode: 0o600 })
   const main = fileURLToPath(import.meta.resolve('@sandglass/daemon/main'))
