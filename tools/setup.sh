@@ -68,7 +68,7 @@ major() {
   echo "${version%%.*}"
 }
 
-# Each line: what to look for in PATH, the package that has it.
+# Each line: what to look for in PATH or as a folder, the package that has it.
 RUN_PACKAGES='crun|runc crun
 go golang-go
 newuidmap uidmap
@@ -84,6 +84,9 @@ mandoc mandoc
 script bsdutils
 tar tar
 curl curl
+wget wget
+mitmdump mitmproxy
+mariadb mariadb-client-core
 busybox busybox-static
 dockerd docker.io
 debootstrap debootstrap
@@ -105,7 +108,13 @@ TEST_PACKAGES+='
 /usr/bin/python3|/usr/local/bin/python3 python3
 /usr/bin/node|/usr/local/bin/node nodejs
 /usr/bin/go|/usr/local/bin/go golang-go
-/usr/bin/gcc|/usr/local/bin/gcc gcc libc6-dev'
+/usr/bin/gcc|/usr/local/bin/gcc gcc libc6-dev
+/usr/bin/npm|/usr/local/bin/npm npm
+/usr/bin/pip3|/usr/local/bin/pip3 python3-pip
+/usr/lib/python3/dist-packages/requests python3-requests
+/usr/lib/python3/dist-packages/aiohttp python3-aiohttp
+/usr/lib/python3/dist-packages/grpc python3-grpcio
+/usr/lib/python3/dist-packages/websockets python3-websockets'
 case $(uname -m) in
   aarch64) TEST_PACKAGES+=$'\nqemu-system-aarch64 qemu-system-arm' ;;
   *) TEST_PACKAGES+=$'\nqemu-system-x86_64 qemu-system-x86' ;;
@@ -135,7 +144,7 @@ missing_packages() {
   while read -r commands package; do
     found=''
     for name in ${commands//|/ }; do
-      command -v "$name" >/dev/null && found=yes
+      if command -v "$name" >/dev/null || [[ $name = /* && -d $name ]]; then found=yes; fi
     done
     if [ -z "$found" ] && [[ " $missing " != *" $package "* ]]; then missing="$missing $package"; fi
   done <<<"$table"

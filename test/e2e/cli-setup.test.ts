@@ -30,11 +30,33 @@ test('init writes a private file and keeps its other keys; config shows the orig
 test('keys without effect are neither asked for nor shown, and a file with them is still valid', async () => {
   const shown = (
     await Promise.all([['help', 'init'], ['help', 'new'], ['help', 'serve'], ['config']].map(args => cli.run(args)))
-  ).map(({ code, stdout }) => ({ code, names: stdout.match(/agent|sprites|template/gi) }))
+  ).map(({ code, stdout }) => ({ code, names: stdout.match(/sprites|template/gi) }))
   expect(shown).toEqual(Array(4).fill({ code: 0, names: null }))
-  const env = { SANDGLASS_CONFIG: join(cli.home, 'later.yaml') }
-  await writeFile(env.SANDGLASS_CONFIG, 'default_agent: codex\n', { mode: 0o600 })
-  expect((await cli.run(['config'], { env })).stdout).toMatch(/^default_agent +codex +file$/m)
+})
+
+test('init stores the key of the default agent with the hosts that may receive it, from stdin or a variable', async () => {
+  const env = { SANDGLASS_CONFIG: join(cli.home, 'agent.yaml'), MY_KEY: 'sk-from-variable' }
+  const config = ['init', '--agent', 'codex', '--data-dir', cli.dataDir]
+  const piped = await cli.run([...config, '--api-key', '-'], { env, input: 'sk-from-stdin\n' })
+  expect(piped).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('as the secret agent.codex') })
+  expect(await cli.run(['init', '--agent', 'claude', '--api-key', 'MY_KEY'], { env })).toMatchObject({ code: 0 })
+  expect(await readFile(env.SANDGLASS_CONFIG, 'utf8')).toBe(`data_dir: ${cli.dataDir}\ndefault_agent: claude\n`)
+  expect((await cli.run(['config'], { env })).stdout).toMatch(/^default_agent +claude +file$/m)
+  const stored = JSON.parse((await cli.run(['secret', 'ls', '--json'], { env })).stdout)
+  expect(stored).toMatchObject([
+    { name: 'agent.claude', env: 'ANTHROPIC_API_KEY', scopes: ['api.anthropic.com'], headers: ['x-api-key', 'authorization'] },
+    { name: 'agent.codex', env: 'OPENAI_API_KEY', scopes: ['api.openai.com'], headers: ['authorization'] },
+  ])
+  for (const wrong of ['sk-ant-secret', 'NO_SUCH_VARIABLE']) {
+    const refused = await cli.run(['init', '--api-key', wrong], { env })
+    expect(refused.code).toBe(2)
+    expect(refused.stderr).not.toContain(wrong)
+  }
+  expect(await cli.run(['init', '--agent', 'gpt'], { env })).toMatchObject({ code: 2 })
+  expect(await cli.run(['secret', 'set', 'agent.opencode'], { env, input: 'sk-0123456789' })).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/^stored agent.opencode$/m),
+  })
 })
 
 test('doctor prints what works, as text and as JSON', async () => {

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { connectLocal, type ImageBuildProgress, Sandbox } from '@sandglass/sdk/node'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { smallImage } from '../../packages/daemon/src/images/testing/build-daemon.fixture.ts'
 import { savedArchive } from '../../packages/daemon/src/images/testing/image.fixture.ts'
@@ -131,4 +132,28 @@ test('steps are shown on a terminal while they run', async () => {
   screen.line(`${resolve('sandglass')} image build ${join(cli.home, 'slow')} -t slow:1`)
   await screen.shows(/\[2\/2\] RUN echo first; sleep 1; echo second\s+first\s+second/)
   await screen.shows(/slow:1 {2}[0-9a-f]{12} .* in \d/)
+})
+
+test('ensureImage of the SDK builds from a folder without what .dockerignore names, and uses the result again', async () => {
+  put('own/Dockerfile.app', 'FROM small:1\nCOPY . /app\n')
+  put('own/files/.dockerignore', 'dropped\n')
+  for (const file of ['kept', 'dropped', 'sub/x']) put(`own/files/${file}`, file)
+  const sandbox = new Sandbox({ client: connectLocal({ dataDir: cli.dataDir, start: false }) })
+  const options = {
+    dockerfile: join(cli.home, 'own/Dockerfile.app'),
+    contextDir: join(cli.home, 'own/files'),
+    reference: 'own:1',
+  }
+  const steps: string[] = []
+  const onProgress = (progress: ImageBuildProgress) => {
+    if ('instruction' in progress && !progress.cached) steps.push(progress.instruction)
+  }
+  expect(await sandbox.ensureImage({ ...options, onProgress })).toBe('own:1')
+  expect(steps).toContain('COPY . /app')
+  expect(await filesIn('own:1')).toEqual(['.:', '.dockerignore', 'kept', 'sub', 'sub:', 'x'])
+  steps.length = 0
+  await sandbox.ensureImage({ ...options, onProgress })
+  expect(steps).toEqual([])
+  put('own/Dockerfile.app', 'FROM small:1\nRUN echo broken; exit 3\n')
+  await expect(sandbox.ensureImage(options)).rejects.toMatchObject({ name: 'ImageBuildError', code: 'IMAGE_BUILD_FAILED' })
 })

@@ -61,3 +61,42 @@ test.each(CASES)('the image $name runs on $backend as the user sandbox, who owns
   expect(stdout, stderr).toMatch(output)
   expect(await cli.run(['rm', '-f', session])).toMatchObject({ code: 0 })
 })
+
+test.each(['oci', 'microvm'] as const)(
+  'apt installs a package in a session on %s with the policy debian',
+  { timeout: 600_000 },
+  async backend => {
+    const session = `apt-${backend}`
+    const flags = ['--backend', backend, '--policy', 'debian', '--no-readonly-rootfs', '--memory', '1g', '--cpus', '2']
+    const made = await cli.run(['new', session, '--image', 'sandbox-runtime:base', ...flags])
+    expect(made, made.stderr).toMatchObject({ code: 0 })
+    // Without the lists of translations: under emulation they take minutes.
+    const apt = 'apt-get -o Acquire::Languages=none -o APT::Sandbox::User=root'
+    const script = `${apt} update -qq 2>&1 && ${apt} install -yqq --no-install-recommends hello 2>&1 && hello`
+    const { stdout, stderr } = await cli.run(['exec', session, '--user', 'root', '-c', script])
+    expect(stdout, stderr).toContain('Hello, world!')
+    expect(await cli.run(['rm', '-f', session])).toMatchObject({ code: 0 })
+  },
+)
+
+test('apt downloads a package in a session on docker with the policy debian', async () => {
+  const made = await cli.run([
+    'new',
+    'apt-docker',
+    '--image',
+    'sandbox-runtime:base',
+    '--backend',
+    'docker',
+    '--policy',
+    'debian',
+    '--memory',
+    '1g',
+  ])
+  expect(made, made.stderr).toMatchObject({ code: 0 })
+  const script = `mkdir -p lists/partial cache/archives/partial && cp /var/lib/dpkg/status . &&
+    options="-o Dir::State=/workspace -o Dir::State::status=/workspace/status -o Dir::Cache=/workspace/cache -o APT::Sandbox::User=sandbox" &&
+    apt-get $options update -qq 2>&1; apt-get $options download hello 2>&1; ls`
+  const { stdout, stderr } = await cli.run(['exec', 'apt-docker', '-c', script])
+  expect(stdout, stderr).toMatch(/hello_\S+\.deb/)
+  expect(await cli.run(['rm', '-f', 'apt-docker'])).toMatchObject({ code: 0 })
+})

@@ -6,6 +6,8 @@ export type Boundary = { files: string; may: string[]; because: string; typesOnl
 
 const CONTRACT = 'packages/contract/src'
 const DAEMON = 'packages/daemon/src'
+const LINK = 'packages/runner-link/src'
+const EGRESS = 'packages/egress/src'
 
 export const BOUNDARIES: Boundary[] = [
   {
@@ -44,7 +46,7 @@ export const BOUNDARIES: Boundary[] = [
     may: [
       `${DAEMON}/backends/`,
       `${DAEMON}/lib/`,
-      `${DAEMON}/runner-link/runner-socket.ts`,
+      `${LINK}/runner-socket.ts`,
       `${DAEMON}/layers/`,
       `${CONTRACT}/`,
       'node:',
@@ -61,7 +63,7 @@ export const BOUNDARIES: Boundary[] = [
       `${DAEMON}/data-dir/disk-policy.ts`,
       `${DAEMON}/lib/`,
       // The class of socket decides how a file's body is buffered on its way; it knows nothing of the protocol.
-      `${DAEMON}/runner-link/runner-socket.ts`,
+      `${LINK}/runner-socket.ts`,
       `${DAEMON}/layers/`,
       `${CONTRACT}/`,
       'node:',
@@ -76,7 +78,7 @@ export const BOUNDARIES: Boundary[] = [
       `${DAEMON}/data-dir/disk-policy.ts`,
       `${DAEMON}/lib/`,
       `${DAEMON}/layers/`,
-      `${DAEMON}/runner-link/`,
+      `${LINK}/`,
       `${CONTRACT}/`,
       'node:',
       'tar-stream',
@@ -91,8 +93,8 @@ export const BOUNDARIES: Boundary[] = [
     because: 'layers are bytes with a digest: what they are part of, and who starts from them, is known above',
   },
   {
-    files: `${DAEMON}/runner-link/`,
-    may: [`${DAEMON}/lib/`, `${CONTRACT}/`, 'node:'],
+    files: `${LINK}/`,
+    may: [`${CONTRACT}/`, 'node:'],
     because: 'the runner protocol is spoken over any byte stream and knows nothing of who asks',
   },
   {
@@ -102,14 +104,76 @@ export const BOUNDARIES: Boundary[] = [
   },
   {
     files: `${DAEMON}/secrets/`,
-    may: [`${DAEMON}/store/`, `${DAEMON}/data-dir/private-file.ts`, `${CONTRACT}/`, 'node:'],
+    may: [
+      `${DAEMON}/store/`,
+      `${DAEMON}/data-dir/private-file.ts`,
+      `${EGRESS}/session.ts`,
+      `${EGRESS}/secrets/surrogate.ts`,
+      `${CONTRACT}/`,
+      'node:',
+    ],
     because: 'what is sealed and opened stands on its rows and its key file, and knows nothing of who asks',
+  },
+  {
+    files: `${DAEMON}/policies/`,
+    may: [`${DAEMON}/store/`, `${EGRESS}/policy/policy.ts`, `${EGRESS}/session.ts`, `${CONTRACT}/`, 'node:'],
+    because: 'policies are rows and what they include; which session has them is known above',
+  },
+  {
+    files: `${DAEMON}/egress/`,
+    may: [
+      // The egress process runs where the sockets of machines are, as a user that machines do not have.
+      `${DAEMON}/backends/machine/egress-endpoint.ts`,
+      `${DAEMON}/backends/machine/process-state.ts`,
+      `${DAEMON}/data-dir/private-file.ts`,
+      `${DAEMON}/lib/`,
+      `${EGRESS}/control/`,
+      `${EGRESS}/session.ts`,
+      `${EGRESS}/tls/authority.ts`,
+      `${CONTRACT}/`,
+      'node:',
+      'prom-client',
+    ],
+    typesOnly: [`${DAEMON}/log.ts`],
+    because: 'the supervision of the egress process knows its protocol; what it is told about sessions is decided above',
+  },
+  {
+    files: `${DAEMON}/network-log/`,
+    may: [
+      `${DAEMON}/egress/folders.ts`,
+      `${DAEMON}/sessions/live.ts`,
+      `${DAEMON}/lib/`,
+      `${EGRESS}/policy/policy.ts`,
+      `${CONTRACT}/`,
+      'node:',
+    ],
+    typesOnly: [`${DAEMON}/sessions/context.ts`],
+    because: 'a network log is a file of a session, written by the egress process; the daemon reads it',
+  },
+  {
+    files: `${DAEMON}/approvals/`,
+    may: [
+      `${DAEMON}/policies/`,
+      `${DAEMON}/sessions/live.ts`,
+      `${DAEMON}/sessions/network/`,
+      `${DAEMON}/store/`,
+      `${EGRESS}/policy/policy.ts`,
+      `${CONTRACT}/`,
+      'node:',
+    ],
+    typesOnly: [`${DAEMON}/sessions/context.ts`, `${EGRESS}/control/messages.ts`],
+    because: 'an answer changes a session and a policy: approvals stand on both',
   },
   {
     files: `${DAEMON}/data-dir/disk-policy.ts`,
     may: [`${DAEMON}/config/allowed-unenforced.ts`],
     typesOnly: [`${CONTRACT}/`],
     because: 'sessions, images and backends share one disk: what divides it imports none of them',
+  },
+  {
+    files: `${EGRESS}/`,
+    may: [`${LINK}/`, `${CONTRACT}/`, 'node:', 'zod', '@peculiar/x509', 'reflect-metadata'],
+    because: 'the egress process runs apart from the daemon and outlives it: it shares the contract and the runner protocol',
   },
   {
     files: `${DAEMON}/lib/`,
@@ -128,21 +192,27 @@ export const BOUNDARIES: Boundary[] = [
       'tar-stream',
       'zod',
     ],
-    typesOnly: [`${DAEMON}/backends/backend.ts`, `${DAEMON}/log.ts`],
+    typesOnly: [`${DAEMON}/backends/backend.ts`, `${DAEMON}/backends/image-builds.ts`, `${DAEMON}/log.ts`],
     because: 'images come and go by themselves: sessions stand on them, never the other way',
   },
   {
     files: `${DAEMON}/sessions/`,
     may: [
+      `${DAEMON}/agents/packages/`,
       `${DAEMON}/backends/backend.ts`,
+      `${DAEMON}/backends/image-builds.ts`,
       `${DAEMON}/backends/isolation/open-files.ts`,
+      `${DAEMON}/backends/machine/egress-endpoint.ts`,
       `${DAEMON}/backends/machine/refusals.ts`,
       `${DAEMON}/config/allowed-unenforced.ts`,
       `${DAEMON}/data-dir/disk-policy.ts`,
+      `${DAEMON}/egress/`,
       `${DAEMON}/images/`,
       `${DAEMON}/lib/`,
-      `${DAEMON}/runner-link/`,
-      `${DAEMON}/secrets/encryption.ts`,
+      `${DAEMON}/policies/`,
+      `${LINK}/`,
+      `${DAEMON}/secrets/`,
+      `${EGRESS}/policy/policy.ts`,
       `${DAEMON}/store/`,
       `${DAEMON}/log.ts`,
       `${CONTRACT}/`,
@@ -151,16 +221,58 @@ export const BOUNDARIES: Boundary[] = [
       'prom-client',
       'zod',
     ],
-    typesOnly: [`${DAEMON}/data-dir/reserved-space.ts`],
+    typesOnly: [`${DAEMON}/data-dir/reserved-space.ts`, `${DAEMON}/approvals/held.ts`, `${EGRESS}/session.ts`],
     because: 'the verbs stand on the interface, the link and the store; http stands on them, never the other way',
+  },
+  {
+    files: `${DAEMON}/agents/packages/`,
+    may: [
+      `${DAEMON}/backends/rootfs/write-files.ts`,
+      `${DAEMON}/images/`,
+      `${DAEMON}/layers/tar-entries.ts`,
+      `${DAEMON}/lib/`,
+      `${DAEMON}/secrets/settings.ts`,
+      `${DAEMON}/store/`,
+      `${CONTRACT}/`,
+      'node:',
+      'zod',
+    ],
+    because: 'packages are folders with a digest: which session has them is known above',
+  },
+  {
+    files: `${DAEMON}/agents/adapters/`,
+    may: [`${CONTRACT}/`, 'node:', 'zod'],
+    because: 'an adapter knows its agent: how it is started and what it prints. What runs it is known above',
+  },
+  {
+    files: `${DAEMON}/tasks/`,
+    may: [
+      `${DAEMON}/agents/`,
+      `${DAEMON}/lib/`,
+      `${DAEMON}/network-log/`,
+      `${DAEMON}/policies/`,
+      `${DAEMON}/secrets/`,
+      `${DAEMON}/sessions/`,
+      `${DAEMON}/store/`,
+      `${CONTRACT}/`,
+      'node:',
+      'zod',
+    ],
+    because: 'tasks run agents in sessions: they stand on the verbs of sessions and know no backend and no http',
   },
   {
     files: `${DAEMON}/http/`,
     may: [
       `${DAEMON}/sessions/`,
+      `${DAEMON}/agents/packages/`,
+      `${DAEMON}/tasks/`,
+      `${DAEMON}/approvals/`,
       `${DAEMON}/images/`,
       `${DAEMON}/lib/`,
+      `${DAEMON}/network-log/`,
+      `${DAEMON}/policies/stored.ts`,
       `${DAEMON}/secrets/stored.ts`,
+      `${LINK}/backpressure.ts`,
       // A key that makes a request safe to repeat belongs to the request, and so does the row that remembers it.
       `${DAEMON}/store/idempotency.ts`,
       `${DAEMON}/data-dir/lock.ts`,
@@ -198,6 +310,12 @@ export const BOUNDARIES: Boundary[] = [
     files: 'examples/',
     may: ['packages/sdk/', 'node:'],
     because: 'an example shows what a user can do, and a user has the sdk',
+  },
+  {
+    files: 'bench/support/tasks/',
+    may: ['bench/', 'packages/sdk/', `${DAEMON}/agents/adapters/claude.ts`, `${DAEMON}/agents/testing/`, 'node:'],
+    because:
+      'tasks are measured with the registry and the model of their tests, and with the command line that a task gives the agent',
   },
   {
     files: 'bench/',

@@ -1,12 +1,15 @@
-import { ERRORS } from '@sandglass/contract/tables'
+import { AGENT_FACTS, ERRORS, OUTCOMES } from '@sandglass/contract/tables'
 import { describe, expect, it } from 'vitest'
 import { PAGES } from '../../tools/gen/pages.ts'
 import { FILES, isGenerated, isTest, read } from './tree.ts'
 
 const CODES = Object.keys(ERRORS)
-// Upper-case words with an underscore that are no error codes: variables of the environment, constants of the contract, outcomes.
+// Upper-case words with an underscore that are no error codes: variables of the environment, and constants of the contract.
 const OTHER_WORDS =
-  /^(SANDGLASS_|SESSION_LIFECYCLE|ALL_PROXY|HTTPS?_PROXY|NO_(COLOR|PROXY)|TALLY_FILE|OPAQUE_FIELDS|FILE_ROOTS|LISTEN_|O_|AI_)/
+  /^(SANDGLASS_|SESSION_LIFECYCLE|ALL_PROXY|HTTPS?_PROXY|NO_(COLOR|PROXY)|TALLY_FILE|OPAQUE_FIELDS|FILE_ROOTS|LISTEN_|O_|AI_|IS_SANDBOX)/
+
+const KEY_VARIABLES = Object.values(AGENT_FACTS).flatMap(({ credentials }) => credentials.map(({ settings }) => settings.env))
+const KNOWN: readonly (string | null)[] = [...CODES, ...OUTCOMES, ...KEY_VARIABLES]
 
 describe('generated pages', () => {
   it.each(Object.keys(PAGES))('%s is what `tools/dev gen` would write', async path => {
@@ -30,7 +33,7 @@ describe('error codes', () => {
     const named = pages.flatMap(path =>
       [...read(path).matchAll(/`([A-Z]+(?:_[A-Z]+)+)`/g)].map(m => ({ path, code: m[1] ?? '' })),
     )
-    expect(named.filter(n => !OTHER_WORDS.test(n.code) && !CODES.includes(n.code))).toEqual([])
+    expect(named.filter(n => !OTHER_WORDS.test(n.code) && !KNOWN.includes(n.code))).toEqual([])
   })
 
   it('every code is used by some part', () => {

@@ -5,6 +5,7 @@ const PRODUCT = TYPESCRIPT.filter(path => path.startsWith('packages/') && !isTes
 
 // The entry points: they read the environment and hand it on as arguments.
 const ENTRY = [
+  'packages/egress/src/main.ts',
   'packages/daemon/src/main.ts',
   'packages/cli/bin/sandglass.mjs',
   'packages/cli/src/main.ts',
@@ -13,6 +14,7 @@ const ENTRY = [
 
 // Files of tests that await a timer, and why that is no sleep.
 const AWAITED_TIMERS: Record<string, string> = {
+  'packages/daemon/src/agents/testing/stub-model.fixture.ts': 'a model that answers late',
   'packages/daemon/src/layers/layer-folders.test.ts': 'the body of a request that arrives slowly',
   'packages/daemon/src/sessions/lifecycle/reconcile.test.ts': 'kills the daemon at a random moment',
   'packages/daemon/src/testing/daemon.fixture.ts': 'polls a condition until a deadline',
@@ -20,6 +22,7 @@ const AWAITED_TIMERS: Record<string, string> = {
   'packages/sdk/src/transport/streams.test.ts': 'lets one turn of the event loop pass',
   'test/e2e/crash.test.ts': 'kills the daemon at a chosen moment',
   'test/e2e/deadline.ts': 'polls a condition until a deadline',
+  'test/e2e/tasks/trouble.test.ts': 'kills the daemon at a chosen moment',
 }
 
 const find = (paths: string[], pattern: RegExp) => paths.flatMap(path => linesMatching(path, pattern, code(path)))

@@ -18,5 +18,6 @@ export async function vitest(name: string, args: string[]): Promise<Outcome> {
   const tally: Tally = JSON.parse(readFileSync(tallyPath, 'utf8'))
   // An error outside every test (a file that does not load, an unhandled rejection) fails the run without failing a test.
   const outside = code !== 0 && tally.failed === 0 ? 1 : 0
-  return { ...tally, failed: tally.failed + outside, report: tail(output, 400) }
+  // What failed comes first: a log that is cut still shows it.
+  return { ...tally, failed: tally.failed + outside, report: [...tally.failures, tail(output, 400)].join('\n\n') }
 }

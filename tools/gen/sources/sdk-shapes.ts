@@ -1,5 +1,5 @@
 // What travels in each call, as plain types under the SDK's names. The contract's own types are inferred by zod, and who installs the SDK has no zod.
-import { OPAQUE_FIELDS, PATHS, queryBool, ROUTES, type Route, type RouteName } from '@sandglass/contract'
+import { ContextFile, OPAQUE_FIELDS, PATHS, queryBool, ROUTES, type Route, type RouteName } from '@sandglass/contract'
 import { z } from 'zod'
 
 type Shape = {
@@ -31,6 +31,7 @@ export function sdkShapes(): string {
     table('Replies', 'What each call answers; for a stream, what one of its events holds.', route => route.reply, 'output'),
     table('Bodies', 'What each call takes as its body.', route => route.body, 'input'),
     table('Queries', 'What each call takes in its address.', route => route.query, 'output'),
+    `/** context.json of a context. */\nexport type ContextFile = ${typeText(shapeOf(ContextFile, 'output'), seen, 0)}\n`,
   ].join('\n')
 }
 
