@@ -2,7 +2,6 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -10,26 +9,24 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { NO_OVERCOMMIT } from '../../data-dir/disk-policy.ts'
 import { specOf } from '../conformance/subject.ts'
 import { egressSocketFolder, egressUser } from '../machine/egress-endpoint.ts'
 import { busyboxImage } from '../rootfs/image.fixture.ts'
-import { openOci } from './backend.ts'
+import { ociDataDir, openTestOci } from './oci.fixture.ts'
 import { ociPaths } from './paths.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
-const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
-const subject = { open: () => openOci({ dataDir, runtime: 'auto', runnerPath }), starter: [], allowUnenforced: [] }
+const dataDir = ociDataDir()
+const subject = { open: () => openTestOci({ dataDir, runtime: 'auto', runnerPath }), starter: [], allowUnenforced: [] }
 const namesIn = (folder: string) => (existsSync(folder) ? readdirSync(folder) : [])
-afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 
 describe('the oci backend', () => {
   it('is unavailable without its runtime, reports what to install, and starts nothing', async () => {
-    const backend = await openOci({ dataDir, runtime: '/no/such/crun', runnerPath })
+    const backend = await openTestOci({ dataDir, runtime: '/no/such/crun', runnerPath })
     expect(await backend.probe()).toMatchObject({ available: false, fix: 'sudo apt-get install -y crun' })
     await expect(backend.start(specOf(subject), AbortSignal.timeout(5000))).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
     expect(await backend.sessionIds()).toEqual([])
@@ -46,7 +43,7 @@ describe('the oci backend', () => {
       const runtime = join(dataDir, name)
       const script = `[ "$1" = --version ] && echo ${name} version 1 && exit\necho something is wrong >&2\nexit 1`
       writeFileSync(runtime, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
-      const backend = await openOci({ dataDir, runtime, runnerPath })
+      const backend = await openTestOci({ dataDir, runtime, runnerPath })
       await expect(backend.start(specOf(subject), AbortSignal.timeout(10_000))).rejects.toThrow('something is wrong')
       expect(await backend.sessionIds()).toEqual([])
     },
@@ -89,7 +86,7 @@ describe('the oci backend', () => {
     writeFileSync(join(folder, 'disk.ext4'), '')
     truncateSync(join(folder, 'disk.ext4'), 2 ** 43)
     const prepare = async (overcommit: number) => {
-      const backend = await openOci({ dataDir, runtime: 'auto', runnerPath, disk: { ...NO_OVERCOMMIT, overcommit } })
+      const backend = await openTestOci({ dataDir, runtime: 'auto', runnerPath, disk: { ...NO_OVERCOMMIT, overcommit } })
       await backend.prepare({ image, trust: null }, AbortSignal.timeout(20_000))
     }
     await expect(prepare(1)).rejects.toThrow('no disk space for image busybox:test')

@@ -159,6 +159,10 @@ class OciBackend implements Backend {
     return await this.#mutex.run(spec.id, () => againIfKilled(signal, () => this.#start(spec, signal)))
   }
 
+  async close(): Promise<void> {
+    await this.#launcher.close()
+  }
+
   async recover(): Promise<Machine[]> {
     const { host } = this.#probed
     if (host === null) return []

@@ -1,22 +1,20 @@
 // Leftovers: lost records, killed launchers and runtimes, a removed runtime, old files.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { lostGroups, usableCgroups } from '../cgroups/delegation.ts'
 import { parentName } from '../cgroups/layout.ts'
 import { hostProcesses, traces } from '../conformance/host-view.ts'
 import { boxOf, specOf } from '../conformance/subject.ts'
-import { openOci } from './backend.ts'
+import { ociDataDir, openTestOci } from './oci.fixture.ts'
 import type { MachineRecord } from './record.ts'
 import { SPARE_DISK } from './rootfs/disks.ts'
 import { pruneOldFolders } from './rootfs/root-images.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
-const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
-const subject = { open: () => openOci({ dataDir, runtime: 'auto', runnerPath }), starter: [], allowUnenforced: [] }
-afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
+const dataDir = ociDataDir()
+const subject = { open: () => openTestOci({ dataDir, runtime: 'auto', runnerPath }), starter: [], allowUnenforced: [] }
 const lose = (id: string) => {
   for (const folder of ['sessions', 'run/oci']) rmSync(join(dataDir, folder, id), { recursive: true, force: true })
 }
@@ -56,7 +54,7 @@ describe('a machine whose records are lost', () => {
 describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher that is killed while it waits', () => {
   it('leaves nothing behind, and other machines keep running and starting', async () => {
     const own = mkdtempSync(join(dataDir, 'own-'))
-    const backend = await openOci({ dataDir: own, runtime: 'auto', runnerPath })
+    const backend = await openTestOci({ dataDir: own, runtime: 'auto', runnerPath })
     onTestFinished(async () => {
       for (const id of await backend.sessionIds()) await backend.discard(id)
     })
@@ -77,6 +75,24 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a launcher
   })
 })
 
+describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a closed backend', () => {
+  it('has no launcher, cgroup or spare disk left, and can still start and discard machines', async () => {
+    const own = mkdtempSync(join(dataDir, 'own-'))
+    const backend = await openTestOci({ dataDir: own, runtime: 'auto', runnerPath })
+    const groups = () => lostGroups(usableCgroups(true, 'sandglass-test-trial') ?? never(), parentName(own), new Set())
+    const spares = () => readdirSync(join(own, 'disks')).filter(name => name.startsWith(SPARE_DISK))
+    const launchers = () => hostProcesses().filter(({ argv }) => argv.startsWith(own))
+    await expect.poll(spares).toHaveLength(1)
+    expect(launchers()).not.toEqual([])
+    await backend.close?.()
+    expect([groups(), spares(), launchers()]).toEqual([[], [], []])
+    const machine = await backend.start(specOf(subject), AbortSignal.timeout(20_000))
+    expect(await machine.isRunning()).toBe(true)
+    await backend.discard(machine.id)
+    expect([groups(), spares(), launchers()]).toEqual([[], [], []])
+  })
+})
+
 describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a runtime that is killed', () => {
   /** The runtime that waits for the next start. Its launcher is prepared once its spare disk exists. */
   async function waitingRuntime(own: string): Promise<number> {
@@ -89,7 +105,7 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a runtime 
 
   it('while it waits or during a start does not make the start fail', async () => {
     const own = mkdtempSync(join(dataDir, 'own-'))
-    const backend = await openOci({ dataDir: own, runtime: 'auto', runnerPath })
+    const backend = await openTestOci({ dataDir: own, runtime: 'auto', runnerPath })
     onTestFinished(async () => {
       for (const id of await backend.sessionIds()) await backend.discard(id)
     })
@@ -112,7 +128,7 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a runtime 
 describe('without the runtime that started it', () => {
   it('a machine can still be discarded', async () => {
     const machine = await start()
-    const next = await openOci({ dataDir, runtime: '/no/such/crun', runnerPath })
+    const next = await openTestOci({ dataDir, runtime: '/no/such/crun', runnerPath })
     const path = join(dataDir, 'sessions', machine.id, 'config.json')
     writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), runtime: ['/no/such/crun'] }))
     await next.discard(machine.id)

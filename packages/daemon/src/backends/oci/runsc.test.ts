@@ -3,22 +3,21 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { traces } from '../conformance/host-view.ts'
 import { inBox, specOf, until } from '../conformance/subject.ts'
 import { conformance } from '../conformance/suite.ts'
 import { RUNSC } from '../limitations.ts'
-import { openOci } from './backend.ts'
+import { ociDataDir, openTestOci } from './oci.fixture.ts'
 
 const root = fileURLToPath(new URL('../../../../../', import.meta.url))
 const runnerPath = join(root, 'runner/bin/runner')
 const runsc = join(root, '.cache/gvisor/runsc')
 const starter = fileURLToPath(new URL('./starter.fixture.ts', import.meta.url))
-const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
-afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
+const dataDir = ociDataDir()
 
 const subjectOf = (runtime: string) => ({
-  open: () => openOci({ dataDir, runtime, runnerPath }),
+  open: () => openTestOci({ dataDir, runtime, runnerPath }),
   starter: [process.execPath, starter, dataDir, runtime, runnerPath],
   allowUnenforced: [],
   patience: 2,
@@ -100,7 +99,7 @@ if (existsSync(runsc)) {
   })
 
   it('one session can use gVisor while others use the default runtime', async () => {
-    const backend = await openOci({ dataDir, runtime: 'crun', runtimes: { gvisor: runsc }, runnerPath })
+    const backend = await openTestOci({ dataDir, runtime: 'crun', runtimes: { gvisor: runsc }, runnerPath })
     await inBox(backend, subject, { runtime: 'gvisor' }, async ({ run }) => expect((await run('uname -r')).output).toBe('4.4.0'))
     await inBox(backend, subject, {}, async ({ run }) => expect((await run('uname -r')).output).not.toBe('4.4.0'))
   })

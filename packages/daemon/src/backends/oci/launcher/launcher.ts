@@ -33,6 +33,7 @@ export const isLaunchFailure = (error: unknown): error is Error =>
   error instanceof LaunchError || (error instanceof DOMException && error.name === 'TimeoutError')
 
 const WARM_AFTER_MS = 10
+const CLOSE_MS = 5_000
 
 /** Starts need a prepared launcher, in the cgroups of its machine. Plain jobs need no preparation. */
 type Kind = 'plain' | 'start'
@@ -54,6 +55,7 @@ export class Launcher {
   /** The first job of a launcher for starts. Set once the host is known. */
   #preparation: ((group: string) => Preparation) | null = null
   #onLost: ((group: string) => void) | null = null
+  #isClosed = false
 
   constructor(program: string) {
     this.program = program
@@ -64,6 +66,13 @@ export class Launcher {
     this.#preparation = preparation
     this.#onLost = onLost
     this.#warm('start')
+  }
+
+  /** Ends the waiting launchers, which remove their cgroups and their disks. Jobs still run afterwards, each in a new launcher. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const waiting = [...this.#waiting.keys()].map(kind => this.#take(kind))
+    await Promise.all(waiting.map(({ child }) => endWaiting(child)))
   }
 
   /** Names of the cgroups of all launchers, waiting or busy. */
@@ -110,7 +119,7 @@ export class Launcher {
   }
 
   #warm(kind: Kind): void {
-    if (this.#waiting.has(kind)) return
+    if (this.#isClosed || this.#waiting.has(kind)) return
     const waiting = this.#spawn(this.#preparationOf(kind))
     this.#waiting.set(kind, waiting)
     const { child } = waiting
@@ -143,6 +152,16 @@ export class Launcher {
     if (preparation !== null) child.stdin.write(jobLine({ prepare: preparation(group) }))
     return { child, group }
   }
+}
+
+/** A launcher that does not end is killed; the next daemon removes what it leaves. */
+async function endWaiting(child: LauncherProcess): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+  const exit = once(child, 'exit')
+  const timer = setTimeout(() => child.kill('SIGKILL'), CLOSE_MS)
+  child.stdin.end()
+  await exit
+  clearTimeout(timer)
 }
 
 async function converse(child: LauncherProcess, job: OciJob): Promise<OciResult> {

@@ -13,18 +13,16 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { boxOf, inBox, specOf } from '../../conformance/subject.ts'
 import { busyboxLayer, imageOf } from '../../rootfs/image.fixture.ts'
-import { openOci } from '../backend.ts'
+import { ociDataDir, openTestOci } from '../oci.fixture.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../../runner/bin/runner', import.meta.url))
-const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
-const subject = { open: () => openOci({ dataDir, runtime: 'auto', runnerPath }), starter: [], allowUnenforced: [] }
-afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
+const dataDir = ociDataDir()
+const subject = { open: () => openTestOci({ dataDir, runtime: 'auto', runnerPath }), starter: [], allowUnenforced: [] }
 
 const OWNER = 4321
 const OTHER = 4322

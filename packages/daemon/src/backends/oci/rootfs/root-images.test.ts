@@ -1,19 +1,18 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { temporaryFolder } from '../../../testing/daemon.fixture.ts'
 import { specOf } from '../../conformance/subject.ts'
 import { RUNNER_PATH } from '../../plain-child/plain-child.fixture.ts'
 import { busyboxImage } from '../../rootfs/image.fixture.ts'
 import { testAuthority } from '../../rootfs/trust/authority.fixture.ts'
-import { openOci } from '../backend.ts'
+import { ociDataDir, openTestOci } from '../oci.fixture.ts'
 
+const dataDir = ociDataDir()
 const soon = () => AbortSignal.timeout(20_000)
 
 it('what was made for an old certificate authority is removed once no machine uses it', async () => {
   const [old, current] = [testAuthority('/CN=Old'), testAuthority('/CN=Current')]
-  const dataDir = await temporaryFolder()
-  const open = () => openOci({ dataDir, runtime: 'auto', runnerPath: RUNNER_PATH })
+  const open = () => openTestOci({ dataDir, runtime: 'auto', runnerPath: RUNNER_PATH })
   const image = await busyboxImage(dataDir)
   const host = { kind: 'host' as const }
   /** Number of host roots, and of overlay layers with a certificate authority. */

@@ -1,10 +1,9 @@
 // The differences between OCI runtimes, and what all of them have in common.
 import { spawn } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type CgroupLayout, GROUP_NAME, parentName } from '../../cgroups/layout.ts'
 import { traces } from '../../conformance/host-view.ts'
 import { KERNEL } from '../../conformance/kernel.ts'
@@ -12,20 +11,19 @@ import { LIFECYCLE } from '../../conformance/lifecycle.ts'
 import { LIMITS_HOLD } from '../../conformance/limits.ts'
 import { boxOf, inBox, said, specOf, until } from '../../conformance/subject.ts'
 import { WITHOUT_SYS_RESOURCE } from '../../limitations.ts'
-import { openOci } from '../backend.ts'
+import { ociDataDir, openTestOci } from '../oci.fixture.ts'
 import { mayLimitProcesses } from '../probe.ts'
 import { readState } from '../record.ts'
 import { Runtimes } from './runtimes.ts'
 
 const runnerPath = fileURLToPath(new URL('../../../../../../runner/bin/runner', import.meta.url))
 const starter = fileURLToPath(new URL('../starter.fixture.ts', import.meta.url))
-const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
+const dataDir = ociDataDir()
 const subjectOf = (runtime: string) => ({
-  open: () => openOci({ dataDir, runtime, runnerPath }),
+  open: () => openTestOci({ dataDir, runtime, runnerPath }),
   starter: [],
   allowUnenforced: [],
 })
-afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 
 /** runc behind a script that hides its name. `change` is a sed program that changes its configuration, and `argv` are the arguments that it gets. */
 function runtimeCalled(name: string, change = '', argv = '"$@"'): string {
@@ -80,7 +78,7 @@ describe('an unknown runtime', () => {
 describe('the runtime that a session asks for', () => {
   const copy = join(dataDir, 'copied')
   const open = (runtime = 'crun') =>
-    openOci({ dataDir, runtime, runtimes: { copied: copy, absent: '/no/such/runtime' }, runnerPath })
+    openTestOci({ dataDir, runtime, runtimes: { copied: copy, absent: '/no/such/runtime' }, runnerPath })
   const subject = { open, starter: [], allowUnenforced: [] }
   copyFileSync('/usr/sbin/runc', copy)
   const argvOf = (id: string): string[] => JSON.parse(readFileSync(join(dataDir, 'sessions', id, 'config.json'), 'utf8')).runtime
@@ -127,7 +125,7 @@ describe('the runtime that a session asks for', () => {
 
   it('is removed from the configuration: its machines can still be ended', async () => {
     const machine = await (await open()).start(specOf(subject, { runtime: 'copied' }), AbortSignal.timeout(20_000))
-    const next = await openOci({ dataDir, runtime: 'crun', runnerPath })
+    const next = await openTestOci({ dataDir, runtime: 'crun', runnerPath })
     expect((await next.recover()).map(({ id }) => id)).toEqual([machine.id])
     await next.discard(machine.id)
     expect(await machine.isRunning()).toBe(false)
@@ -164,7 +162,7 @@ it.each([
   async (version, runtime) => {
     const kata = join(dataDir, 'kata')
     writeFileSync(kata, `#!/bin/sh\necho '${version}'\n`, { mode: 0o755 })
-    const backend = await openOci({ dataDir, runtime, runtimes: { kata }, runnerPath })
+    const backend = await openTestOci({ dataDir, runtime, runtimes: { kata }, runnerPath })
     const told = { why: expect.stringContaining('Kata'), fix: expect.stringContaining('use --backend microvm') }
     if (runtime === 'kata') expect(await backend.probe()).toMatchObject({ available: false, ...told })
     else {
@@ -247,7 +245,7 @@ describe.runIf(hasDevices).each(['crun', 'runc'])('with %s and a cgroup for each
     await until('the next launcher is in its groups', () => groups().length === 2)
     child.kill('SIGKILL')
     await until('only the machine is in its groups', () => groups().length === 1)
-    await (await openOci({ dataDir: own, runtime, runnerPath })).discard(spec.id)
+    await (await openTestOci({ dataDir: own, runtime, runnerPath })).discard(spec.id)
   })
 
   it('a machine may use only terminals and the standard devices', async () => {

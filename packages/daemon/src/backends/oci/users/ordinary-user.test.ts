@@ -1,16 +1,15 @@
 // The conformance suite as an ordinary user. Outside of a user namespace this file runs itself again inside one, as a user who is not root.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { usableCgroups } from '../../cgroups/delegation.ts'
 import { traces } from '../../conformance/host-view.ts'
 import { inBox, type Subject, specOf } from '../../conformance/subject.ts'
 import { conformance } from '../../conformance/suite.ts'
 import { ORDINARY_USER, WITHOUT_CGROUP } from '../../limitations.ts'
-import { openOci } from '../backend.ts'
+import { ociDataDir, openTestOci } from '../oci.fixture.ts'
 import { inUserNamespace, userNamespaceArgv, userNamespaceProblem } from './enter-userns.ts'
 
 const REPOSITORY = fileURLToPath(new URL('../../../../../..', import.meta.url))
@@ -23,10 +22,10 @@ if (inUserNamespace()) inside()
 else outside()
 
 function inside(): void {
-  const dataDir = mkdtempSync(join(tmpdir(), 'sandglass-oci-'))
+  const dataDir = ociDataDir()
   const starter = fileURLToPath(new URL('../starter.fixture.ts', import.meta.url))
   const subject: Subject = {
-    open: () => openOci({ dataDir, runtime: 'auto', runnerPath: RUNNER }),
+    open: () => openTestOci({ dataDir, runtime: 'auto', runnerPath: RUNNER }),
     starter: [process.execPath, starter, dataDir, 'auto', RUNNER],
     allowUnenforced: ['cpu', 'memory', 'pids'],
   }
@@ -34,8 +33,6 @@ function inside(): void {
   conformance('oci as an ordinary user', subject, { ...ORDINARY_USER, ...(cgroups !== null ? {} : WITHOUT_CGROUP) })
 
   describe('requirements that need root are refused for an ordinary user', () => {
-    afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
-
     test.skipIf(cgroups !== null)(
       'limits without a cgroup are refused by name, and those the operator allows are reported',
       async () => {
@@ -87,7 +84,7 @@ function inside(): void {
     test('a default runtime that needs root makes the backend unavailable, with a fix', async () => {
       const runtime = join(dataDir, 'runsc')
       writeFileSync(runtime, '#!/bin/sh\necho runsc version release-1\n', { mode: 0o755 })
-      expect(await (await openOci({ dataDir, runtime, runnerPath: RUNNER })).probe()).toMatchObject({
+      expect(await (await openTestOci({ dataDir, runtime, runnerPath: RUNNER })).probe()).toMatchObject({
         available: false,
         why: 'runsc version release-1 cannot be used by an ordinary user',
         fix: 'run the daemon as root, or set backends.oci.runtime to crun',
