@@ -71,7 +71,8 @@ export class RealDaemon {
       await Promise.all(items.map((s: Json) => this.call('DELETE', `/v1/sessions/${s.id}`)))
     }
     await this.stop()
-    rmSync(this.dataDir, { recursive: true, force: true })
+    // The launchers of a daemon that was killed end on their own, and may still write a disk there.
+    rmSync(this.dataDir, { recursive: true, force: true, maxRetries: 10 })
   }
 
   call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Reply> {
