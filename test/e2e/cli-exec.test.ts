@@ -161,7 +161,7 @@ test('a second SIGTERM kills a program that ignores the first', async () => {
   await deadline('it is gone', async () => (await run('exec', 'box', '--', 'pgrep', '-f', 'trap .echo ter[m]')).code === 1)
 })
 
-test('a timeout is reported with its length, and nothing else is printed', async () => {
+test('a timeout is reported with its length, and nothing else is printed', { timeout: 60_000 }, async () => {
   expect(await run('exec', 'box', '--timeout', '1s', '--', 'sleep', '60')).toMatchObject({
     code: 124,
     stdout: '',
@@ -172,7 +172,7 @@ test('a timeout is reported with its length, and nothing else is printed', async
     stdout: '',
     stderr: expect.stringContaining('ended after 300ms (--timeout)'),
   })
-  expect((await run('exec', 'box', '--timeout', '2s', '-c', 'echo; echo one; sleep 60')).stdout).toBe('\none\n')
+  expect((await run('exec', 'box', '--timeout', '8s', '-c', 'echo; echo one; sleep 60')).stdout).toBe('\none\n')
   expect((await sh('echo; echo one; echo')).stdout).toBe('\none\n\n')
 })
 
@@ -188,13 +188,14 @@ async function occupy(shell: string, file: string): Promise<() => Promise<unknow
   }
 }
 
-test('the wait for a busy shell is reported, counts towards the timeout, and ends at Ctrl-C', async () => {
+test('the wait for a busy shell is reported, counts towards the timeout, and ends at Ctrl-C', { timeout: 60_000 }, async () => {
   const free = await occupy('busy', '/tmp/free')
-  const timedOut = await run('exec', 'box', '--shell', 'busy', '--timeout', '2s', '-c', 'touch /tmp/late')
+  // The wait is reported after a second of it.
+  const timedOut = await run('exec', 'box', '--shell', 'busy', '--timeout', '8s', '-c', 'touch /tmp/late')
   expect(timedOut).toMatchObject({
     code: 124,
     stderr: expect.stringMatching(
-      /^sandglass: waiting for shell busy: it is running another command\nsandglass: the command never ran: shell busy was busy for 2s \(--timeout\)\n/,
+      /^sandglass: waiting for shell busy: it is running another command\nsandglass: the command never ran: shell busy was busy for 8s \(--timeout\)\n/,
     ),
   })
   const left = await cli.run(['exec', 'box', '--shell', 'busy', '-c', 'touch /tmp/late'], {

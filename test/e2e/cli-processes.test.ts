@@ -69,11 +69,12 @@ test('logs of a session without a detached program points to the boot log', asyn
 test('ps lists all processes with their shell or tag, and with --all also ended ones', async () => {
   await run('exec', 'b', '-c', 'sleep 1001 &')
   const pid = await detached(['--tag', 'job'], 'sleep', '1002')
-  const { stdout } = await run('ps', 'b')
-  expect(stdout).toMatch(/^PID +USER +STATE +CPU +MEM +AGE +NOTE +COMMAND$/m)
-  expect(stdout).toMatch(/^\d+ +sandbox +sleeping .* shell main +bash/m)
-  expect(stdout).toMatch(/^\d+ +sandbox .* sleep 1001$/m)
-  expect(stdout).toMatch(new RegExp(`^${pid} +sandbox +sleeping .* job +sleep 1002$`, 'm'))
+  const ps = async () => (await run('ps', 'b')).stdout
+  expect(await ps()).toMatch(/^PID +USER +STATE +CPU +MEM +AGE +NOTE +COMMAND$/m)
+  // The shell may still print its prompt, and the programs may still be starting.
+  await expect.poll(ps).toMatch(/^\d+ +sandbox +sleeping .* shell main +bash/m)
+  await expect.poll(ps).toMatch(/^\d+ +sandbox .* sleep 1001$/m)
+  await expect.poll(ps).toMatch(new RegExp(`^${pid} +sandbox +sleeping .* job +sleep 1002$`, 'm'))
   expect(await json('ps', 'b')).toContainEqual(expect.objectContaining({ pid: Number(pid), tag: 'job', user: 'sandbox' }))
   await run('exec', 'b', '--', 'sh', '-c', 'exit 7')
   expect((await run('ps', 'b')).stdout).not.toContain('exited')
@@ -174,7 +175,8 @@ test('stats on a terminal refreshes the table in place until Ctrl-C', async () =
   const uptime = () => /^b .* (\d+)s$/m.exec(tmux.screen())?.[1]
   const first = uptime()
   await deadline('another round', () => uptime() !== first)
-  expect(tmux.screen().match(/^NAME +CPU/gm)).toHaveLength(1)
+  // The screen may be seen in the middle of a refresh.
+  await expect.poll(() => tmux.screen().match(/^NAME +CPU/gm)).toHaveLength(1)
   tmux.key('C-c')
   await tmux.shows(/^host\$$/m)
   tmux.line('echo "code $?"')

@@ -100,7 +100,7 @@ test('lifecycle commands print the new state', async () => {
   expect((await run('ls')).stdout).not.toContain('other')
 })
 
-test('a stopped or persistent session keeps its files after its ttl', { timeout: 60_000 }, async () => {
+test('a stopped or persistent session keeps its files after its ttl', { timeout: 120_000 }, async () => {
   const made = {
     stopped: ['--on-expiry', 'end'],
     'stopped-persistent': ['--persist'],
@@ -178,7 +178,11 @@ test('logs --boot shows the boot log, and with -f state changes until the sessio
   await run('new', 'brief')
   expect((await run('logs', 'brief', '--boot')).code).toBe(0)
   expect(JSON.parse((await run('logs', '--json', '--boot', 'brief')).stdout)).toEqual({ log: expect.any(String) })
-  const following = run('logs', '--boot', '-f', 'brief')
+  const begun = Promise.withResolvers<void>()
+  const [onStdout, onStderr] = [() => begun.resolve(), () => begun.resolve()]
+  const following = cli.run(['logs', '--boot', '-f', 'brief'], { onStdout, onStderr })
+  // It prints the boot log, or that there is none, before it follows.
+  await Promise.race([begun.promise, following])
   await run('rm', '-f', 'brief')
   const followed = await following
   expect(followed.code).toBe(0)

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { CliHome, WITHOUT_KVM } from './cli-home.ts'
+import { CliHome, isAlive, WITHOUT_KVM } from './cli-home.ts'
 import { deadline } from './deadline.ts'
 
 // An engine of its own takes its time on a busy machine.
@@ -40,6 +40,12 @@ const ok = async (...args: string[]) => {
   return ran.stdout
 }
 
+async function killDaemon(): Promise<void> {
+  const pid = cli.daemonPid
+  process.kill(pid, 'SIGKILL')
+  await deadline('the daemon is gone', () => !isAlive(pid))
+}
+
 test('a session on docker is made, used, stopped, started and removed like any other', async () => {
   await ok('new', 'boxed', '--backend', 'docker')
   expect(JSON.parse(await ok('inspect', 'boxed', '--json'))).toMatchObject({
@@ -62,7 +68,7 @@ test('a session on docker is made, used, stopped, started and removed like any o
 test('a daemon that is killed finds its containers again, with their shells', async () => {
   await ok('new', 'found', '--backend', 'docker')
   await ok('exec', 'found', '-c', 'cd /tmp; X=1')
-  process.kill(cli.daemonPid, 'SIGKILL')
+  await killDaemon()
   expect(await ok('exec', 'found', '-c', 'echo $X $PWD')).toBe('1 /tmp\n')
   await ok('rm', '-f', 'found')
 })
@@ -71,7 +77,7 @@ test('a session may have one of the engine’s runtimes that the configuration n
   await ok('new', 'chosen', '--backend', 'docker', '--runtime', 'runc')
   expect(JSON.parse(await ok('inspect', 'chosen', '--json'))).toMatchObject({ backend: 'docker', runtime: 'runc' })
   await ok('exec', 'chosen', '-c', 'cd /tmp; X=1')
-  process.kill(cli.daemonPid, 'SIGKILL')
+  await killDaemon()
   expect(await ok('exec', 'chosen', '-c', 'echo $X $PWD')).toBe('1 /tmp\n')
   await ok('stop', 'chosen')
   await ok('start', 'chosen')
@@ -96,7 +102,8 @@ test('when the engine is killed, its sessions fail with a reason, and can be sta
   const shown = async () => JSON.parse(await ok('inspect', 'survivor', '--json'))
   await deadline('the session has failed', async () => (await shown()).status === 'failed')
   expect(await shown()).toMatchObject({ reason: 'runner_exited', error_message: expect.stringMatching(/container/) })
-  await deadline('it starts again', async () => (await cli.run(['start', 'survivor'])).code === 0)
+  // The next engine must come up first.
+  await deadline('it starts again', async () => (await cli.run(['start', 'survivor'])).code === 0, 60_000)
   expect(await ok('exec', 'survivor', '-c', 'cat f')).toBe('kept\n')
   await ok('rm', '-f', 'survivor')
 })

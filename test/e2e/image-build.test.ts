@@ -130,8 +130,8 @@ test('steps are shown on a terminal while they run', async () => {
   put('slow/Dockerfile', 'FROM small:1\nRUN echo first; sleep 1; echo second\n')
   using screen = new Tmux(cli.env, { cols: 100, rows: 30 })
   screen.line(`${resolve('sandglass')} image build ${join(cli.home, 'slow')} -t slow:1`)
-  await screen.shows(/\[2\/2\] RUN echo first; sleep 1; echo second\s+first\s+second/)
-  await screen.shows(/slow:1 {2}[0-9a-f]{12} .* in \d/)
+  await screen.shows(/\[2\/2\] RUN echo first; sleep 1; echo second\s+first\s+second/, 60_000)
+  await screen.shows(/slow:1 {2}[0-9a-f]{12} .* in \d/, 60_000)
 })
 
 test('ensureImage of the SDK builds from a folder without what .dockerignore names, and uses the result again', async () => {

@@ -70,7 +70,7 @@ describe('a pull', () => {
     const [blobs, layers] = [join(daemon.dataDir, 'images/blobs/sha256'), join(daemon.dataDir, 'images/layers')]
     const part = join(blobs, `${layer.digest.slice(7)}.part`)
     await deadline('half of the layer is there', () => existsSync(part) && statSync(part).size >= 4 * MiB)
-    expect(readdirSync(layers).some(name => name.endsWith('.new'))).toBe(true)
+    await deadline('it is being unpacked', () => readdirSync(layers).some(name => name.endsWith('.new')))
     await daemon.stop('SIGKILL')
     await cut
     await deadline('what unpacked it ends', () => leftovers(daemon.dataDir).processes.length === 0)
@@ -113,7 +113,8 @@ describe('a pull', () => {
       expect(errorIn(reply.body), tag).toMatchObject({ code: 'IMAGE_STORE_FULL' })
       if (tag === 'huge') expect(registry.blobRequests).toHaveLength(1) // its configuration
     }
-    expect(before - free()).toBeLessThan(MiB)
+    // The daemon makes an empty disk and a log there; the layer has 51 MiB.
+    expect(before - free()).toBeLessThan(8 * MiB)
     expect(readdirSync(join(daemon.dataDir, 'images/layers'))).toEqual([])
     expect((await daemon.call('GET', '/healthz')).status).toBe(200)
   })

@@ -76,10 +76,12 @@ describe.runIf(isRoot)('a process that fails', () => {
       (await daemon.call('POST', base, { argv })).json(),
       (await daemon.call('POST', base, { argv: ['false'] })).json(),
     ]
+    const hasEnded = async (pid: number) => !(await daemon.call('GET', `${base}/${pid}`)).json().running
     await daemon.restart('SIGKILL')
+    await deadline('it has failed', () => hasEnded(fails.pid))
     expect((await daemon.call('GET', `${base}/${fails.pid}`)).json()).toMatchObject({ exit_code: 1, limit_hit: null })
     await daemon.exec(id, 'touch go')
-    await deadline('it has ended', async () => !(await daemon.call('GET', `${base}/${waits.pid}`)).json().running)
+    await deadline('it has ended', () => hasEnded(waits.pid))
     expect((await daemon.call('GET', `${base}/${waits.pid}`)).json()).toMatchObject({
       limit_hit: { limit: 'memory_mb', value: 256 },
     })

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { CliHome, SANDGLASS } from './cli-home.ts'
+import { CliHome, isAlive, SANDGLASS } from './cli-home.ts'
 import { deadline } from './deadline.ts'
 
 let cli: CliHome
@@ -67,7 +67,9 @@ test('Ctrl-C during a create says that the create continues, and how to end it',
 test('a daemon that is killed and restarted finds its machines and their shells', TIMEOUT, async () => {
   await ok('new', 'found', '--backend', 'microvm')
   await ok('exec', 'found', '-c', 'cd /tmp; X=1')
-  process.kill(cli.daemonPid, 'SIGKILL')
+  const { daemonPid } = cli
+  process.kill(daemonPid, 'SIGKILL')
+  await deadline('the daemon is gone', () => !isAlive(daemonPid))
   expect(await ok('exec', 'found', '-c', 'echo $X $PWD')).toBe('1 /tmp\n')
   await ok('rm', '-f', 'found')
 })

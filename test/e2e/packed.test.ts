@@ -16,7 +16,8 @@ const TYPES = resolve('node_modules/@types')
 const PATH = `${dirname(process.execPath)}:${process.env.PATH}`
 const env = { ...process.env, PATH }
 
-describe('the packages as they are published', () => {
+// npm downloads packages, and tsc takes its time on a busy machine.
+describe('the packages as they are published', { timeout: 240_000 }, () => {
   let folder: string
   let dist: string
   let app: string
@@ -89,7 +90,7 @@ describe('the packages as they are published', () => {
       })
       expect(await home.run(['rm', '-f', 'packed'])).toMatchObject({ code: 0 })
       expect(await home.run(['shutdown'])).toMatchObject({ code: 0 })
-      expect(leftovers(home.dataDir).processes).toEqual([])
+      await expect.poll(() => leftovers(home.dataDir).processes).toEqual([])
     } finally {
       await home.close()
     }

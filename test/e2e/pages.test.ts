@@ -13,7 +13,8 @@ const blocks = (page: string) =>
     index: m.index,
   }))
 
-describe('the documentation', () => {
+// A page has many commands, each of which starts the command line.
+describe('the documentation', { timeout: 120_000 }, () => {
   let daemon: PrivateDaemon
   let folder: string
   beforeAll(async () => {

@@ -43,8 +43,13 @@ export class RealDaemon {
     child.stderr?.on('data', chunk => {
       this.log += chunk
     })
+    let hasEnded = false
+    child.once('close', () => {
+      hasEnded = true
+    })
     await deadline('the daemon answers', async () => {
-      if (child.exitCode !== null) throw new Error(`daemon exited ${child.exitCode}: ${this.log}`)
+      // Its last words may arrive after its exit.
+      if (hasEnded) throw new Error(`daemon exited ${child.exitCode}: ${this.log}`)
       const reply = await this.call('GET', '/healthz').catch(() => undefined)
       return reply?.status === 200
     })

@@ -57,9 +57,9 @@ export class Tmux implements Disposable {
   }
 
   /** Waits until the screen shows it. */
-  async shows(pattern: RegExp): Promise<void> {
+  async shows(pattern: RegExp, ms?: number): Promise<void> {
     try {
-      await deadline(`the screen shows ${pattern}`, () => pattern.test(this.screen()))
+      await deadline(`the screen shows ${pattern}`, () => pattern.test(this.screen()), ms)
     } catch (error) {
       throw new Error(`the screen does not show ${pattern}:\n${this.screen()}`, { cause: error })
     }

@@ -14,7 +14,6 @@ const ENTRY = [
 
 // Files of tests that await a timer, and why that is no sleep.
 const AWAITED_TIMERS: Record<string, string> = {
-  'packages/daemon/src/agents/testing/stub-model.fixture.ts': 'a model that answers late',
   'packages/daemon/src/layers/layer-folders.test.ts': 'the body of a request that arrives slowly',
   'packages/daemon/src/sessions/lifecycle/reconcile.test.ts': 'kills the daemon at a random moment',
   'packages/daemon/src/testing/daemon.fixture.ts': 'polls a condition until a deadline',

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sandglass/runner/internal/runnertest"
 	"sandglass/runner/internal/wire"
 )
 
@@ -148,7 +149,7 @@ func TestAPutThatIsCutOffLeavesTheOldFile(t *testing.T) {
 	c.Next()
 	f.Must(c.Out.Message("chunk", "", nil, []byte("new")))
 	c.Conn.Close()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(runnertest.Patience)
 	for {
 		names, _ := os.ReadDir(f.Work)
 		if len(names) == 1 {

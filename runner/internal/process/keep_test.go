@@ -123,7 +123,7 @@ func TestAProgramThatWaitsForAnAcknowledgementCanBeEnded(t *testing.T) {
 		timeoutMS int
 		signal    string
 		code      float64
-	}{{2000, "", 124}, {0, "TERM", 143}, {0, "KILL", 137}} {
+	}{{5000, "", 124}, {0, "TERM", 143}, {0, "KILL", 137}} {
 		pid := c.Start(wire.Fields{"argv": []string{"seq", "1000000"}, "keep_output": true, "timeout_ms": x.timeoutMS})
 		a, _ := attachKept(s, pid, 0, 0)
 		for n := 0; n < ackBytes; {

@@ -87,7 +87,7 @@ func TestSignalsReachTheProcessOrItsGroup(t *testing.T) {
 
 func TestATimeoutEndsTheWholeGroup(t *testing.T) {
 	s := runnertest.Start(t, nil)
-	pid := s.Dial().Start(wire.Fields{"argv": runnertest.Sh("trap '' TERM; sleep 60 & echo $!; wait; sleep 60"), "timeout_ms": 1000})
+	pid := s.Dial().Start(wire.Fields{"argv": runnertest.Sh("trap '' TERM; sleep 60 & echo $!; wait; sleep 60"), "timeout_ms": 4000})
 	out, _, exit := s.Attach(pid, nil).Finish()
 	if exit["exit_code"] != 124.0 || exit["timed_out"] != true {
 		t.Errorf("got %v", exit)

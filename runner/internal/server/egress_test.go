@@ -35,7 +35,7 @@ type egressFixture struct {
 func openEgress(t *testing.T) *egressFixture {
 	t.Helper()
 	random := rand.New(rand.NewSource(time.Now().UnixNano() ^ int64(os.Getpid())<<32))
-	address := netip.AddrFrom4([4]byte{127, byte(65 + random.Intn(60)), byte(random.Intn(256)), 1})
+	address := netip.AddrFrom4([4]byte{127, byte(95 + random.Intn(30)), byte(random.Intn(256)), 1})
 	options := egress.OptionsFor(&config.Egress{MaxNames: 16, MaxWaiting: 16})
 	options.DNS, options.HTTPProxy, options.Socks = netip.AddrPortFrom(address, 10053), netip.AddrPortFrom(address, 3128), netip.AddrPortFrom(address, 1080)
 	options.Refused, options.RefusedPorts, options.FirstName = address, []int{egressPort}, address.Next()

@@ -55,7 +55,7 @@ func TestExecWaitsForAProgramAtThePrompt(t *testing.T) {
 	v.Key("until test -e go; do sleep 0.02; done; echo typed\r")
 	v.Shows("echo typed\r\n")
 	c := s.Dial()
-	c.Request("exec", wire.Fields{"cmd": "echo second", "timeout_ms": 1000})
+	c.Request("exec", wire.Fields{"cmd": "echo second", "timeout_ms": 20000})
 	s.Dial().Exec("touch go", wire.Fields{"shell": "other"})
 	if f, body := c.Receive(); string(body) != "second\r\n" {
 		t.Errorf("got %v %q", f, body)

@@ -16,7 +16,7 @@ func TestACancelledCommandIsEndedAndItsShellLivesOn(t *testing.T) {
 	}{
 		{"a program", "touch ~/up; sleep 60", 130},
 		{"one that ignores the interrupt", "sh -c 'trap \"\" INT; touch ~/up; sleep 60; sleep 60'; touch ~/late", 137},
-		{"one that ignores the interrupt until it executes another", "bash -c 'trap \"\" INT; touch ~/up; sleep 0.3; trap - INT; exec sleep 60'; touch ~/late", 130},
+		{"one that ignores the interrupt until it executes another", "bash -c 'trap \"\" INT; touch ~/up; sleep 0.1; trap - INT; exec sleep 60'; touch ~/late", 130},
 		{"one that ends as it likes", "sh -c 'trap \"exit 7\" INT; touch ~/up; while :; do sleep 0.01; done'; touch ~/late", 130},
 		{"a loop of the shell", "touch ~/up; while :; do :; done", 130},
 	} {

@@ -79,7 +79,7 @@ func TestAFullTerminalDoesNotStopTheNextExec(t *testing.T) {
 	v.Key("stty -icanon -echo; while :; do :; done\r")
 	v.Shows("done\r\n")
 	v.Key(strings.Repeat("x", 100<<10))
-	got := s.Dial().Exec("echo next", wire.Fields{"timeout_ms": 5000})
+	got := s.Dial().Exec("echo next", wire.Fields{"timeout_ms": 20000})
 	if got.Out != "next\r\n" {
 		t.Errorf("got %+v", got)
 	}

@@ -67,10 +67,10 @@ func TestAWriterWaitsForItsReaderAndCutsAStuckOne(t *testing.T) {
 
 func TestASlowButLivingReaderIsNotCut(t *testing.T) {
 	o := NewOutput(4, false)
-	o.readerTimeout = time.Second
+	o.readerTimeout = 3 * time.Second
 	r := o.attach(0)
 	go func() {
-		o.Write([]byte(strings.Repeat("x", 60)))
+		o.Write([]byte(strings.Repeat("x", 200)))
 		o.Close()
 	}()
 	total := 0
@@ -85,7 +85,7 @@ func TestASlowButLivingReaderIsNotCut(t *testing.T) {
 		}
 		total += n
 	}
-	if total != 60 {
+	if total != 200 {
 		t.Errorf("%d bytes arrived", total)
 	}
 }

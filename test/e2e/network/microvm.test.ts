@@ -41,5 +41,6 @@ test('a masked secret reaches its server and is not inside on microvm', async ()
 
 test('after a restart of the daemon requests work again on microvm', async () => {
   await net.daemon.restart('SIGKILL')
-  await deadline('requests work', async () => (await net.daemon.exec(id, `curl -sSf https://${API}/again`)).exit_code === 0)
+  const works = async () => (await net.daemon.exec(id, `curl -sSf https://${API}/again`)).exit_code === 0
+  await deadline('requests work', works, 60_000)
 })

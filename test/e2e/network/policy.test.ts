@@ -50,8 +50,9 @@ describe('a request that no rule allows', () => {
   ])('%s gets a 403 that says why, and one line in the log', async (_, args, reason) => {
     const before = (await net.entries(id)).length
     expect(await reply(args)).toMatchObject({ error: 'blocked_by_network_allowlist', message: expect.stringMatching(reason) })
-    const added = (await net.entries(id)).slice(before).filter(({ type }: Json) => type === 'request')
-    expect(added).toEqual([expect.objectContaining({ decision: 'blocked', status: 403, reason: expect.stringMatching(reason) })])
+    const added = async () => (await net.entries(id)).slice(before).filter(({ type }: Json) => type === 'request')
+    const blocked = expect.objectContaining({ decision: 'blocked', status: 403, reason: expect.stringMatching(reason) })
+    await expect.poll(added).toEqual([blocked])
   })
 
   const raw = (request: string) =>
@@ -111,7 +112,7 @@ describe('a tcp rule', () => {
       `curl -sS -m 10 --http0.9 --socks5-hostname 127.0.0.53:1080 http://localhost:${greeterPort}/ 2>&1 || true`,
     )
     expect(output).toContain('hello from the database')
-    expect(await lastEntry()).toMatchObject({ type: 'connection', decision: 'allowed', port: greeterPort })
+    await expect.poll(lastEntry).toMatchObject({ type: 'connection', decision: 'allowed', port: greeterPort })
   })
 })
 
@@ -137,7 +138,10 @@ describe('mode observe', () => {
   test('allows and records everything, and the record becomes a policy', async () => {
     const { id: watched } = await net.daemon.create({ name: 'watched', network: 'allowlist', policy_mode: 'observe' })
     await net.run(watched, `curl -sSf https://${API}/v1/things https://${API}/v1/others`)
-    expect(await net.entries(watched)).toContainEqual(expect.objectContaining({ decision: 'allowed', tags: ['observed'] }))
+    const observed = (path: string) =>
+      expect.objectContaining({ decision: 'allowed', tags: ['observed'], url: `https://${API}${path}` })
+    const both = ['/v1/things', '/v1/others'].map(observed)
+    await expect.poll(() => net.entries(watched)).toEqual(expect.arrayContaining(both))
     const suggestion = (await net.daemon.call('GET', `/v1/sessions/${watched}/network/suggestion`)).json()
     expect(JSON.stringify(suggestion)).toContain(API)
     await net.policy('suggested', suggestion)
@@ -188,9 +192,10 @@ describe('mode ask', () => {
       const { items } = (await net.daemon.call('GET', '/v1/approvals?status=pending&session=waiting')).json()
       return items.map(({ url }: Json) => url)
     }
-    const gone = net.daemon.exec(asking, `curl -sS -m 2 https://${OTHER}/gone`)
+    const gone = net.daemon.exec(asking, `curl -sS https://${OTHER}/gone`, { shell: 'gone', timeout_ms: 60_000 })
     await deadline('the request is held', async () => (await waiting()).length === 1)
-    expect((await gone).exit_code).toBe(28)
+    await net.daemon.call('POST', `/v1/sessions/${asking}/shells/gone/interrupt`)
+    expect((await gone).exit_code).toBe(130)
     await deadline('it no longer waits', async () => (await waiting()).length === 0)
     const both = ['one', 'two'].map(path =>
       net.daemon.exec(asking, `curl -sS https://${OTHER}/${path}`, { shell: path, timeout_ms: 60_000 }),

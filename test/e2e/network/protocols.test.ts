@@ -79,9 +79,9 @@ test('a MariaDB outside is reached by host and port, and answers queries', async
   databasePath = location.socketPath ?? ''
   const query = `create table ${location.database}.t (v text); insert into ${location.database}.t values ('kept'); select v from ${location.database}.t`
   expect(await net.run(id, `mariadb -h ${DATABASE} -u root -N -e "${query}"`)).toContain('kept')
-  expect(await net.entries(id)).toContainEqual(
-    expect.objectContaining({ type: 'connection', decision: 'allowed', host: DATABASE, port: 3306 }),
-  )
+  await expect
+    .poll(() => net.entries(id))
+    .toContainEqual(expect.objectContaining({ type: 'connection', decision: 'allowed', host: DATABASE, port: 3306 }))
 })
 
 test('gRPC works: single replies, streams and status codes in trailers', async () => {

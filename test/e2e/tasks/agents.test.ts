@@ -4,8 +4,8 @@ import { KEYS, startTasks, type TaskDaemon } from './task-daemon.ts'
 
 let tasks: TaskDaemon
 beforeAll(async () => {
-  tasks = await startTasks()
-}, 120_000)
+  tasks = await startTasks({}, ['codex', 'opencode'])
+}, 300_000)
 afterAll(() => tasks[Symbol.asyncDispose]())
 
 const MODELS = { codex: 'gpt-5.1', opencode: 'anthropic/claude-sonnet-4-5' } as const

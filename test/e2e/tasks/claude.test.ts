@@ -7,8 +7,8 @@ import { KEYS, startTasks, type TaskDaemon } from './task-daemon.ts'
 
 let tasks: TaskDaemon
 beforeAll(async () => {
-  tasks = await startTasks()
-}, 120_000)
+  tasks = await startTasks({}, ['claude'])
+}, 300_000)
 afterAll(() => tasks[Symbol.asyncDispose]())
 
 const get = async (path: string) => (await tasks.daemon.call('GET', path)).json()
@@ -125,9 +125,9 @@ describe('a task with claude', { timeout: 60_000 }, () => {
     expect(next).toMatchObject({ resumed_from: interrupted.agent_session_id, outcome: 'SUCCESS' })
   })
 
-  test('that takes too long ends as TIMEOUT and keeps its events and files', async () => {
+  test('that takes too long ends as TIMEOUT and keeps its events and files', { timeout: 90_000 }, async () => {
     await tasks.model([{ run: 'echo kept > /workspace/kept' }, { hang: true }])
-    const task = await tasks.run({ agent: 'claude', prompt: 'wait', timeout_sec: 8, keep_session: true })
+    const task = await tasks.run({ agent: 'claude', prompt: 'wait', timeout_sec: 25, keep_session: true })
     expect(task).toMatchObject({ outcome: 'TIMEOUT', reason: 'timeout', exit_code: 124 })
     expect((await tasks.events(task.id)).map(({ type }) => type)).toContain('tool_result')
     expect((await tasks.daemon.exec(task.session_id, 'cat /workspace/kept')).output).toBe('kept\n')
@@ -191,7 +191,8 @@ describe('a task with claude', { timeout: 60_000 }, () => {
   })
 
   test('waits while its context is busy, or is refused by choice; one that waits can be stopped', async () => {
-    await tasks.model([{ say: 'first', afterMs: 1500 }, { say: 'second' }])
+    const asked = Promise.withResolvers<void>()
+    await tasks.model([{ say: 'first', after: asked.promise }, { say: 'second' }])
     const context = 'busy'
     const one = await tasks.create({ agent: 'claude', prompt: 'one', context })
     const two = await tasks.create({ agent: 'claude', prompt: 'two', context })
@@ -204,6 +205,7 @@ describe('a task with claude', { timeout: 60_000 }, () => {
       outcome: 'CONTAINER_FAILED',
       reason: 'stopped',
     })
+    asked.resolve()
     const [first, second] = [await tasks.ended(one.id), await tasks.ended(two.id)]
     expect([first.response_text, second.response_text]).toEqual(['first', 'second'])
     expect(second.resumed_from).toBe(first.agent_session_id)

@@ -18,7 +18,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sg-sdk-tasks-'))
   sandbox = new Sandbox({ client: connectLocal({ dataDir: tasks.daemon.dataDir, start: false }) })
   await sandbox.startup({ agents: ['claude'] })
-}, 120_000)
+}, 300_000)
 afterAll(async () => {
   await sandbox?.shutdown()
   await tasks?.[Symbol.asyncDispose]()

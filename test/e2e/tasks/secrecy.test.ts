@@ -8,8 +8,8 @@ import { KEYS, startTasks, type TaskDaemon } from './task-daemon.ts'
 
 let tasks: TaskDaemon
 beforeAll(async () => {
-  tasks = await startTasks()
-}, 120_000)
+  tasks = await startTasks({}, ['claude'])
+}, 300_000)
 afterAll(() => tasks[Symbol.asyncDispose]())
 
 describe('a task with claude', { timeout: 60_000 }, () => {
@@ -35,7 +35,7 @@ describe('a task with claude', { timeout: 60_000 }, () => {
     expect(events).toContain('ANTHROPIC_API_KEY=sk-ant-api03-')
     const seen = { processes, inside: inside.output, events, log: tasks.daemon.log, task: JSON.stringify(task) }
     for (const [where, text] of Object.entries(seen)) expect(text.includes(KEYS.claude), where).toBe(false)
-    for (const path of filesBelow(tasks.daemon.dataDir)) expect(readFileSync(path).includes(KEYS.claude), path).toBe(false)
+    for (const path of filesBelow(tasks.daemon.dataDir)) expect(contentOf(path).includes(KEYS.claude), path).toBe(false)
     await tasks.daemon.call('DELETE', `/v1/sessions/${task.session_id}`)
   })
 
@@ -79,9 +79,23 @@ const MAX_BYTES = 256 * 1024 * 1024
 
 /** Plain files of the data folder, without disks of sessions, root filesystems and the agents' programs. */
 function filesBelow(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true }).flatMap(entry => {
+  const entries = unlessGone(() => readdirSync(folder, { withFileTypes: true }), [])
+  return entries.flatMap(entry => {
     const path = join(folder, entry.name)
     if (entry.isDirectory()) return ['agents', 'images', 'sessions'].includes(entry.name) ? [] : filesBelow(path)
-    return entry.isFile() && statSync(path).size < MAX_BYTES ? [path] : []
+    const size = statSync(path, { throwIfNoEntry: false })?.size ?? MAX_BYTES
+    return entry.isFile() && size < MAX_BYTES ? [path] : []
   })
+}
+
+const contentOf = (path: string): Buffer => unlessGone(() => readFileSync(path), Buffer.alloc(0))
+
+/** The daemon runs on: it may remove a file of its own while the folder is read. */
+function unlessGone<T>(read: () => T, otherwise: T): T {
+  try {
+    return read()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return otherwise
+    throw error
+  }
 }

@@ -3,8 +3,10 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { AgentName } from '@sandglass/contract'
 import { cachedRegistry } from '../../../packages/daemon/src/agents/testing/cached-registry.fixture.ts'
 import { type StubModel, type StubTurn, stubModel } from '../../../packages/daemon/src/agents/testing/stub-model.fixture.ts'
+import { freePort } from '../../../packages/daemon/src/testing/free-port.fixture.ts'
 import { type Json, RealDaemon } from '../real-daemon.ts'
 
 /** Real values of keys: nothing but the stub model may ever see them. */
@@ -28,7 +30,8 @@ export interface TaskDaemon extends AsyncDisposable {
   events(id: string, query?: string, headers?: Record<string, string>): Promise<Json[]>
 }
 
-export async function startTasks(config: object = {}): Promise<TaskDaemon> {
+/** `installed` agents are there before the first task: how long that takes depends on the network and the disk. */
+export async function startTasks(config: object = {}, installed: readonly AgentName[] = []): Promise<TaskDaemon> {
   await using stack = new AsyncDisposableStack()
   const folder = mkdtempSync(join(tmpdir(), 'sg-tasks-'))
   stack.defer(() => rmSync(folder, { recursive: true, force: true }))
@@ -36,9 +39,7 @@ export async function startTasks(config: object = {}): Promise<TaskDaemon> {
   const registry = await cachedRegistry()
   stack.defer(() => registry.close())
   // The port of the stub is fixed, so that its name is in the configuration before the first one starts.
-  const relay = await stubModel([], { tls })
-  const { port } = relay
-  await relay.close()
+  const port = await freePort()
   const path = join(folder, 'config.yaml')
   const overrides = Object.fromEntries(HOSTS.map(host => [`${host}:443`, `127.0.0.1:${port}`]))
   const settings = { agents: { registry: registry.url }, egress: { ca_files: [tls.ca], overrides }, ...config }
@@ -50,6 +51,10 @@ export async function startTasks(config: object = {}): Promise<TaskDaemon> {
     const preset = agent === 'codex' ? 'openai' : 'anthropic'
     const reply = await daemon.call('PUT', `/v1/secrets/agent.${agent}`, { value, preset })
     if (reply.status >= 300) throw new Error(`secret: ${reply.body}`)
+  }
+  for (const agent of installed) {
+    const { body } = await daemon.call('POST', `/v1/agents/${agent}/install`, {})
+    if (!body.includes('event: done')) throw new Error(`install of ${agent}: ${body}`)
   }
   let current: StubModel | undefined
   stack.defer(() => current?.close())

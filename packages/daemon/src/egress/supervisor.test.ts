@@ -112,7 +112,7 @@ describe('the egress process', () => {
     expect(connected).toHaveLength(2)
   })
 
-  it('that does not answer is replaced', { timeout: 20_000 }, async () => {
+  it('that does not answer is replaced', { timeout: 60_000 }, async () => {
     const dataDir = await dataDirFixture()
     const first = supervisorFixture(dataDir, { isNeeded: () => true })
     const { hello } = await first.supervisor.ensure()
@@ -123,7 +123,7 @@ describe('the egress process', () => {
     expect(isRunning(hello.pid)).toBe(false)
   })
 
-  it('that hangs is replaced when a session cannot be sent to it', { timeout: 40_000 }, async () => {
+  it('that hangs is replaced when a session cannot be sent to it', { timeout: 60_000 }, async () => {
     const dataDir = await dataDirFixture()
     const { supervisor, authorities, connected } = supervisorFixture(dataDir, { isNeeded: () => true })
     const { hello } = await supervisor.ensure()

@@ -1,4 +1,4 @@
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { Periodic } from './periodic.ts'
 
 function counted(work: (run: number) => Promise<number>, onError: (error: unknown) => number = () => 10_000, maxMs = 10_000) {
@@ -11,7 +11,7 @@ function counted(work: (run: number) => Promise<number>, onError: (error: unknow
 it('a run decides when the next one begins', async () => {
   const { periodic, runs } = counted(async run => (run < 3 ? 1 : 10_000))
   periodic.start(0)
-  await vi.waitFor(() => expect(runs()).toBe(3))
+  await expect.poll(runs).toBe(3)
 })
 
 it('a wake brings the next run forward, and a later one does not put it off', async () => {
@@ -19,16 +19,16 @@ it('a wake brings the next run forward, and a later one does not put it off', as
   periodic.start()
   periodic.wakeIn(1)
   periodic.wakeIn(9_000)
-  await vi.waitFor(() => expect(runs()).toBe(1))
+  await expect.poll(runs).toBe(1)
 })
 
 it('a run that hangs does not hold up a wake, and stop waits for it', async () => {
   const { promise, resolve } = Promise.withResolvers<number>()
   const { periodic, runs } = counted(run => (run === 1 ? promise : Promise.resolve(10_000)))
   periodic.start(0)
-  await vi.waitFor(() => expect(runs()).toBe(1))
+  await expect.poll(runs).toBe(1)
   periodic.wakeIn(0)
-  await vi.waitFor(() => expect(runs()).toBe(2))
+  await expect.poll(runs).toBe(2)
   let isStopped = false
   const stopped = periodic.stop().then(() => {
     isStopped = true
@@ -52,7 +52,7 @@ it('a run that fails is reported and followed by another', async () => {
     },
   )
   periodic.start(0)
-  await vi.waitFor(() => expect(runs()).toBe(2))
+  await expect.poll(runs).toBe(2)
   expect(errors).toEqual([new Error('no luck')])
 })
 
@@ -62,7 +62,7 @@ it('an error report that fails does not end the runs', async () => {
   }
   const { periodic, runs } = counted(async run => (run === 1 ? fail() : 10_000), fail, 1)
   periodic.start(0)
-  await vi.waitFor(() => expect(runs()).toBeGreaterThan(1))
+  await expect.poll(runs).toBeGreaterThan(1)
 })
 
 it('runs again when it is started after a stop', async () => {
@@ -70,5 +70,5 @@ it('runs again when it is started after a stop', async () => {
   periodic.start(0)
   await periodic.stop()
   periodic.start(1)
-  await vi.waitFor(() => expect(runs()).toBe(1))
+  await expect.poll(runs).toBe(1)
 })

@@ -95,7 +95,7 @@ export async function daemonFixture(options: FixtureOptions = {}): Promise<TestD
 /** Waits for a condition, with a deadline. */
 export async function until<T>(
   condition: () => Promise<T | null | undefined | false> | T | null | undefined | false,
-  ms = 10_000,
+  ms = 20_000,
 ): Promise<T> {
   const deadline = Date.now() + ms
   for (;;) {

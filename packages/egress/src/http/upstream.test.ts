@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer as createHttpServer } from 'node:http'
-import { createServer, type Server, type Socket } from 'node:net'
+import type { Server, Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { text as readText } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
@@ -258,11 +258,10 @@ test('addresses are tried in turn', async () => {
 })
 
 test('a server that cannot be reached is an error in words', async () => {
-  const server = createServer()
-  const port = await listen(server)
-  server.close()
-  await once(server, 'close')
-  await expect(get(newUpstreams(), plain(port))).rejects.toMatchObject({
+  // The port of a server at another address: no other program can take it meanwhile.
+  const { port } = await startCounting()
+  const addresses = [{ address: '127.0.0.3', family: 4 }] as const
+  await expect(get(newUpstreams(), plain(port, { addresses }))).rejects.toMatchObject({
     kind: 'unreachable',
     message: 'the server refuses connections',
   })

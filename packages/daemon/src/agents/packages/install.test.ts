@@ -40,11 +40,13 @@ const now = (context: AgentContext, agent: AgentName, version: string) =>
   ensureVersion(context, agent, version, () => undefined, AbortSignal.timeout(20_000))
 
 it('the real package of an agent is downloaded, checked against its pinned digest, and unpacked', {
-  timeout: 60_000,
+  timeout: 300_000,
 }, async () => {
   const daemon = await daemonFixture()
   const steps: InstallProgress[] = []
-  const { version, digest, folder } = await ensureAgent(daemon.context, 'opencode', step => steps.push(step))
+  const install = () => ensureAgent(daemon.context, 'opencode', step => steps.push(step))
+  // The registry is on the internet: a connection that breaks once is not what this is about.
+  const { version, digest, folder } = await install().catch(install)
   expect(version).toBe(AGENT_PACKAGES.opencode.version)
   expect(folder).toBe(join(daemon.dataDir, 'agents/opencode', digest))
   expect((await stat(join(folder, 'bin/opencode'))).mode & 0o7777).toBe(0o755)
@@ -123,11 +125,11 @@ it('a body that ends early or never is refused', async () => {
   })
   registry.publish('claude', '4.0.0', tarball, response => void response.write(tarball.subarray(0, 50)))
   const daemon = await daemonWith(registry)
-  const context = withLimits(daemon, { maxBytes: 8 * MiB, deadlineMs: 1000 })
+  const context = withLimits(daemon, { maxBytes: 8 * MiB })
   await expect(now(context, 'claude', '1.0.0')).rejects.toThrow('the 50 bytes that arrived do not have the digest')
   await expect(now(context, 'claude', '2.0.0')).rejects.toMatchObject({ code: 'AGENT_INSTALL_FAILED' })
   await expect(now(context, 'claude', '3.0.0')).rejects.toThrow('more than 8388608 bytes')
-  await expect(now(context, 'claude', '4.0.0')).rejects.toThrow('longer than 1 seconds')
+  await expect(now(withLimits(daemon, { deadlineMs: 1000 }), 'claude', '4.0.0')).rejects.toThrow('longer than 1 seconds')
   expect(await folders(daemon, 'claude')).toEqual([])
 })
 

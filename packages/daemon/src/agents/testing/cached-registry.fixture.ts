@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createReadStream } from 'node:fs'
-import { mkdir, rename, stat, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -13,6 +13,8 @@ import { nullIfMissing } from '../../lib/missing-file.ts'
 const CACHE = fileURLToPath(new URL('../../../../../.cache/agents', import.meta.url))
 const UPSTREAM = `https://${['registry', 'npmjs', 'org'].join('.')}`
 const DOWNLOAD_MS = 120_000
+/** The registry is on the internet: a connection may break. */
+const TRIES = 3
 
 export type CachedRegistry = {
   /** For `agents.registry` of the configuration. */
@@ -44,11 +46,22 @@ export async function cachedRegistry(): Promise<CachedRegistry> {
 async function cached(path: string): Promise<string> {
   const file = join(CACHE, path.replaceAll(/[^A-Za-z0-9.-]+/g, '_'))
   if ((await stat(file).catch(nullIfMissing)) !== null) return file
-  const reply = await fetch(UPSTREAM + path, { signal: AbortSignal.timeout(DOWNLOAD_MS) })
-  if (!reply.ok || reply.body === null) throw new Error(`${path}: ${reply.status}`)
   await mkdir(CACHE, { recursive: true })
   const partial = `${file}.${randomBytes(4).toString('hex')}`
-  await writeFile(partial, reply.body)
-  await rename(partial, file)
-  return file
+  for (let tries = 1; ; tries++) {
+    try {
+      await download(path, partial)
+      await rename(partial, file)
+      return file
+    } catch (error) {
+      await rm(partial, { force: true })
+      if (tries === TRIES) throw error
+    }
+  }
+}
+
+async function download(path: string, file: string): Promise<void> {
+  const reply = await fetch(UPSTREAM + path, { signal: AbortSignal.timeout(DOWNLOAD_MS) })
+  if (!reply.ok || reply.body === null) throw new Error(`${path}: ${reply.status}`)
+  await writeFile(file, reply.body)
 }

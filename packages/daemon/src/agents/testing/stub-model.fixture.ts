@@ -15,8 +15,8 @@ import {
   tooLongBody,
 } from './stub-replies.fixture.ts'
 
-/** One answer to a request with tools. Requests without tools, such as the one for a title, get a fixed text and use up no turn. */
-export type StubTurn = { usage?: Partial<StubUsage>; afterMs?: number } & (
+/** One answer to a request with tools, sent once `after` has resolved. Requests without tools, such as the one for a title, get a fixed text and use up no turn. */
+export type StubTurn = { usage?: Partial<StubUsage>; after?: Promise<void> } & (
   | { say: string }
   /** A command line for the shell tool of the agent, with text before it if `say` is given. */
   | { run: string; say?: string }
@@ -81,7 +81,7 @@ export async function stubModel(turns: readonly StubTurn[], options: StubOptions
     // A conversation that is too long cannot be summarized by the model either.
     const turn = isTurn || (next !== undefined && 'tooLong' in next) ? next : { say: 'A title' }
     if (turn === undefined) return json(response, 500, errorBody(api, 500, 'the stub has no turn left'))
-    if (turn.afterMs !== undefined) await new Promise(resolve => setTimeout(resolve, turn.afterMs))
+    await turn.after
     play({ api, model: String(asked.model), tools, isStream: asked.stream !== false, number: requests.length }, turn, response)
   }
   const listener: RequestListener = (request, response) => void answer(request, response).catch(() => response.destroy())

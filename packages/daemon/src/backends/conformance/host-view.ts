@@ -36,7 +36,15 @@ export const isStopped = (pid: number): boolean => /^State:\s+T/m.test(read(`/pr
 
 /** The targets of a process's file descriptors. */
 export function openFiles(pid: number): string[] {
-  return names(`/proc/${pid}/fd`).map(fd => readlinkSync(`/proc/${pid}/fd/${fd}`))
+  return names(`/proc/${pid}/fd`).flatMap(fd => {
+    try {
+      return [readlinkSync(`/proc/${pid}/fd/${fd}`)]
+    } catch (error) {
+      // It was closed meanwhile.
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return []
+      throw error
+    }
+  })
 }
 
 /** Everything on this host whose name contains the id of a machine. Empty once the machine is destroyed. */

@@ -29,7 +29,7 @@ export const CHECKS: Readonly<Record<string, Check>> = {
   ...PACKAGES,
 }
 
-const CHECK_MS = 30_000
+const CHECK_MS = 60_000
 
 export function conformance(name: string, subject: Subject, without: Readonly<Record<string, string>>): void {
   describe(`${name} conforms`, () => {

@@ -13,7 +13,8 @@ import { type TestAuthority, testAuthority } from '../rootfs/trust/authority.fix
 import { certificatesIn } from '../rootfs/trust/der.ts'
 import { type Box, boxOf, type Check, inBox, type Subject, specOf, startsInTime } from './subject.ts'
 
-const RUN_MS = 25_000
+/** The first start of a large program can take half a minute. */
+const RUN_MS = 50_000
 const URL = 'https://localhost:8443/'
 const PORT = 8443
 

@@ -17,7 +17,7 @@ import { containerName, SESSION_LABEL } from './engine/names.ts'
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const { engine, dataDir, options, subject } = await dockerContext()
-const soon = () => AbortSignal.timeout(20_000)
+const soon = () => AbortSignal.timeout(60_000)
 const docker = (...args: string[]) => execFileSync('docker', ['--host', engine.endpoint, ...args], { encoding: 'utf8' })
 
 it('without an engine nothing starts, and the probe has a fix', async () => {

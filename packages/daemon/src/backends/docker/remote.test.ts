@@ -2,17 +2,20 @@
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { afterAll, expect, it } from 'vitest'
+import { afterAll, expect, it, vi } from 'vitest'
+import { freePort } from '../../testing/free-port.fixture.ts'
 import { egressClient, exchange } from '../conformance/egress-client.fixture.ts'
 import { boxOf, inBox, specOf, until } from '../conformance/subject.ts'
 import { openDocker } from './backend.ts'
 import { testEngine } from './engine/engine.fixture.ts'
+
+// A private engine starts slowly on a busy machine.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const runnerPath = fileURLToPath(new URL('../../../../../runner/bin/runner', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'sandglass-docker-tls-'))
@@ -39,7 +42,7 @@ const options = {
   tlsKey: pem('client-key'),
 }
 const subject = { open: async () => openDocker(options), starter: [], allowUnenforced: ['disk'], strongest: 'sandbox' } as const
-const soon = () => AbortSignal.timeout(30_000)
+const soon = () => AbortSignal.timeout(60_000)
 
 it('a remote machine runs commands and transfers files over one stream, and the next daemon recovers it', async () => {
   const backend = openDocker(options)
@@ -124,13 +127,4 @@ function makeCertificate(name: string, authority: string, extension: string): vo
   execFileSync('openssl', ['req', ...key, '-subj', `/CN=${name}`, '-addext', extension, '-out', request], { stdio: 'ignore' })
   const signer = ['-CA', pem(authority), '-CAkey', pem(`${authority}-key`), '-CAcreateserial', '-copy_extensions', 'copy']
   execFileSync('openssl', ['x509', '-req', '-in', request, ...signer, '-days', '2', '-out', pem(name)], { stdio: 'ignore' })
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise(resolve => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
 }

@@ -46,7 +46,8 @@ export async function testMicrovm(changes: Partial<MicrovmOptions> = {}): Promis
 /** Removes a data folder. First it ends the machine of a snapshot that is being made there. */
 export async function removeTestMicrovm(options: MicrovmOptions): Promise<void> {
   await openMicrovm(options).recover()
-  rmSync(options.dataDir, { recursive: true, force: true })
+  // The supervisor of a machine that was killed may still write its log there.
+  rmSync(options.dataDir, { recursive: true, force: true, maxRetries: 10 })
 }
 
 /** Waits for the process of which a snapshot with this memory size is made. */
@@ -85,7 +86,17 @@ function take(lock: string): boolean {
     writeFileSync(lock, String(process.pid), { flag: 'wx' })
     return true
   } catch {
-    if (existsSync(lock) && !existsSync(`/proc/${readFileSync(lock, 'utf8')}`)) rmSync(lock, { force: true })
+    const owner = ownerOf(lock)
+    if (owner !== null && !existsSync(`/proc/${owner}`)) rmSync(lock, { force: true })
     return false
+  }
+}
+
+/** Null for a lock that is given back meanwhile. */
+function ownerOf(lock: string): string | null {
+  try {
+    return readFileSync(lock, 'utf8')
+  } catch {
+    return null
   }
 }

@@ -28,7 +28,9 @@ describe('the oci backend', () => {
   it('is unavailable without its runtime, reports what to install, and starts nothing', async () => {
     const backend = await openTestOci({ dataDir, runtime: '/no/such/crun', runnerPath })
     expect(await backend.probe()).toMatchObject({ available: false, fix: 'sudo apt-get install -y crun' })
-    await expect(backend.start(specOf(subject), AbortSignal.timeout(5000))).rejects.toMatchObject({ code: 'BACKEND_UNAVAILABLE' })
+    await expect(backend.start(specOf(subject), AbortSignal.timeout(20_000))).rejects.toMatchObject({
+      code: 'BACKEND_UNAVAILABLE',
+    })
     expect(await backend.sessionIds()).toEqual([])
   })
 
@@ -44,7 +46,7 @@ describe('the oci backend', () => {
       const script = `[ "$1" = --version ] && echo ${name} version 1 && exit\necho something is wrong >&2\nexit 1`
       writeFileSync(runtime, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
       const backend = await openTestOci({ dataDir, runtime, runnerPath })
-      await expect(backend.start(specOf(subject), AbortSignal.timeout(10_000))).rejects.toThrow('something is wrong')
+      await expect(backend.start(specOf(subject), AbortSignal.timeout(20_000))).rejects.toThrow('something is wrong')
       expect(await backend.sessionIds()).toEqual([])
     },
   )

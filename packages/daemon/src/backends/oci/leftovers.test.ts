@@ -18,7 +18,14 @@ const subject = { open: () => openTestOci({ dataDir, runtime: 'auto', runnerPath
 const lose = (id: string) => {
   for (const folder of ['sessions', 'run/oci']) rmSync(join(dataDir, folder, id), { recursive: true, force: true })
 }
-const inGroup = (pid: number, group: string) => readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes(group)
+/** False for a process that has ended meanwhile: those of other tests come and go. */
+const inGroup = (pid: number, group: string) => {
+  try {
+    return readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes(group)
+  } catch {
+    return false
+  }
+}
 const never = (): never => {
   throw new Error('not found')
 }
@@ -99,8 +106,9 @@ describe.runIf(usableCgroups(true, 'sandglass-test-trial') !== null)('a runtime 
     const spares = () => readdirSync(join(own, 'disks')).filter(name => name.startsWith(SPARE_DISK))
     await expect.poll(spares).toHaveLength(1)
     const group = /[0-9a-f]{16}/.exec(spares()[0] ?? '')?.[0] ?? never()
-    const found = hostProcesses().find(({ pid, argv }) => argv.includes(' run --detach ') && inGroup(pid, group))
-    return (found ?? never()).pid
+    const found = () => hostProcesses().find(({ pid, argv }) => argv.includes(' run --detach ') && inGroup(pid, group))?.pid
+    await expect.poll(found).toBeGreaterThan(0)
+    return found() ?? never()
   }
 
   it('while it waits or during a start does not make the start fail', async () => {

@@ -23,8 +23,8 @@ function begin(url: string, declared: number | undefined, sent: string, headers 
 }
 
 /** A server with a budget of its own that answers fs/write with the length of the body. */
-async function server(budget: Semaphore): Promise<string> {
-  const bodies = new LargeBodies(budget, WAIT_MS)
+async function server(budget: Semaphore, waitMs = WAIT_MS): Promise<string> {
+  const bodies = new LargeBodies(budget, waitMs)
   const app = fastify({ bodyLimit: LIMITS.json_body_bytes.max, forceCloseConnections: true })
   app.addHook('preParsing', (request, response, payload) => bodies.reserve(request, response, payload))
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) => done(null, body.length))
@@ -64,7 +64,7 @@ describe('the memory of large bodies', () => {
   })
 
   it('is given to several bodies without a declared length one after another', async () => {
-    const url = await server(new Semaphore(LIMITS.json_body_bytes.max))
+    const url = await server(new Semaphore(LIMITS.json_body_bytes.max), 20_000)
     const calls = [1, 2, 3].map(() => begin(url, undefined, 'x'.repeat(2 * MiB)))
     const replies = calls.map(call => answer(call.end('x'.repeat(2 * MiB))))
     expect(await Promise.all(replies)).toEqual(calls.map(() => ({ length: 4 * MiB })))
@@ -86,7 +86,9 @@ describe('the memory of large bodies', () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     const path = `/v1/sessions/${id}/fs/write`
-    const begun = [1, 2].map(() => begin(daemon.url + path, 90 * MiB, '{', AUTH))
+    const begun = [1, 2].map(() => begin(daemon.url + path, 90 * MiB, '{', { ...AUTH, expect: '100-continue' }))
+    // Both have come before the third.
+    await Promise.all(begun.map(call => once(call, 'continue')))
     const waits = daemon.call('POST', path, JSON.stringify({ path: 'large', text: 'x'.repeat(20 * MiB) }))
     const small = await daemon.call('POST', path, { path: 'small', text: 'x' })
     expect(small.status).toBe(200)

@@ -136,7 +136,7 @@ describe('a request', () => {
       () => new Promise<boolean>(resolve => socket.once('close', () => resolve(true)).once('data', () => resolve(true))),
       25_000,
     )
-  }, 30_000)
+  }, 60_000)
 
   it('never puts the key into the log', async () => {
     const daemon = await daemonFixture()
@@ -257,9 +257,9 @@ describe('a body that does not come', () => {
   })
 
   it('a slow body that keeps arriving is accepted', async () => {
-    const daemon = await daemonFixture({ flags: { 'slow-body-seconds': ['1'] } })
+    const daemon = await daemonFixture({ flags: { 'slow-body-seconds': ['3'] } })
     const { id } = await daemon.create()
-    const { sent } = await stalled(daemon, 'PUT', `/v1/sessions/${id}/files?path=slow`, 10)
-    expect(sent).toBe(10)
+    const { sent } = await stalled(daemon, 'PUT', `/v1/sessions/${id}/files?path=slow`, 20)
+    expect(sent).toBe(20)
   })
 })

@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { until } from '../../testing/daemon.fixture.ts'
 import { ARCHITECTURE } from '../manifest.ts'
@@ -142,7 +143,8 @@ describe('a pull', () => {
     const given = daemon.pull(`${registry.host}/app:1`, gone.signal)
     await stalled.promise
     const part = `${layer?.digest.slice(7)}.part`
-    await until(async () => (await daemon.stored('blobs/sha256')).includes(part))
+    const partPath = join(daemon.dataDir, 'images/blobs/sha256', part)
+    await until(() => (statSync(partPath, { throwIfNoEntry: false })?.size ?? 0) > 0)
     gone.abort()
     await expect(given).rejects.toThrow()
     await until(async () => (await daemon.stored('layers')).length === 0)

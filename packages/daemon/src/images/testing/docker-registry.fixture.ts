@@ -4,10 +4,10 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { request as plainRequest, type RequestOptions } from 'node:http'
 import { request as tlsRequest } from 'node:https'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder, until } from '../../testing/daemon.fixture.ts'
+import { freePort } from '../../testing/free-port.fixture.ts'
 import { sha256, type TestImage } from './image.fixture.ts'
 
 export interface DockerRegistry {
@@ -97,12 +97,4 @@ export function makeCertificate(folder: string): void {
   execFileSync('openssl', ['req', '-x509', '-days', '2', ...key, ...subject, '-out', join(folder, 'cert.pem')], {
     stdio: 'ignore',
   })
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  await new Promise(resolve => server.close(resolve))
-  return port
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { daemonFixture, type TestDaemon } from '../../testing/daemon.fixture.ts'
+import { daemonFixture, type TestDaemon, until } from '../../testing/daemon.fixture.ts'
 import type { LiveSession } from '../live.ts'
 import { boundedCwd, execDone } from './exec.ts'
 
@@ -18,7 +18,7 @@ describe('exec', () => {
     const daemon = await daemonFixture()
     const { id } = await daemon.create()
     await exec(daemon, id, { cmd: 'export KEPT=1' })
-    const reply = await exec(daemon, id, { cmd: 'echo before; sleep 20 | cat', timeout_ms: 1000 })
+    const reply = await exec(daemon, id, { cmd: 'echo before; sleep 20 | cat', timeout_ms: 4000 })
     expect([reply.status, reply.body]).toMatchObject([200, { timed_out: true, exit_code: 124, output: 'before\n' }])
     expect((await exec(daemon, id, { cmd: 'echo $KEPT' })).body).toMatchObject({ output: '1\n' })
   })
@@ -104,9 +104,10 @@ describe('processes', () => {
     expect([started.status, started.body]).toMatchObject([201, { running: true, tag: 'my-cat', exit_code: null, ended_at: null }])
     const { pid } = started.body as { pid: number }
     expect((await daemon.call('POST', `${base}/${pid}/stdin`, { text: 'x', close: true })).body).toEqual({ ok: true })
-    const deadline = Date.now() + 5000
-    let shown = { running: true } as { running: boolean }
-    while (shown.running && Date.now() < deadline) shown = (await daemon.call('GET', `${base}/${pid}`)).body
+    const shown = await until(async () => {
+      const body = (await daemon.call('GET', `${base}/${pid}`)).body as { running: boolean }
+      return !body.running && body
+    })
     expect(shown).toMatchObject({ running: false, exit_code: 0, ended_at: expect.stringMatching(/Z$/) })
     expect((await daemon.call('POST', `${base}/${pid}/signal`, { signal: 'BOGUS' })).body).toMatchObject({
       error: { code: 'INVALID_REQUEST' },

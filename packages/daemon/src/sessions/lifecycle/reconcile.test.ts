@@ -53,7 +53,8 @@ describe('the next daemon', () => {
   it('keeps a session with an expired lease as long as a detached process runs in it', async () => {
     const { start } = await ground()
     const first = await start()
-    const [idle, busy] = [await create(first, { ttl_seconds: 1 }), await create(first, { ttl_seconds: 1 })]
+    // Long enough that a busy machine starts the process before the lease ends.
+    const [idle, busy] = [await create(first, { ttl_seconds: 5 }), await create(first, { ttl_seconds: 5 })]
     await first.call('POST', `/v1/sessions/${idle.id}/processes`, { argv: ['sleep', '1000'] })
     await first.call('POST', `/v1/sessions/${busy.id}/processes`, { argv: ['sleep', '1000'], detach: true })
     await endDaemon(first, 'SIGKILL')
@@ -62,7 +63,7 @@ describe('the next daemon', () => {
     await until(async () => (await get(second, idle.id)).status === 'timeout')
     await until(async () => Date.parse((await get(second, busy.id)).expires_at) > Date.now())
     expect((await get(second, busy.id)).status).toBe('running')
-  })
+  }, 60_000)
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
     'after %s finds shells, directories, environment, jobs and processes unchanged',

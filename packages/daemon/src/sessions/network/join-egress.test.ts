@@ -114,7 +114,7 @@ it('a session without a network starts no egress process and makes no certificat
   expect(await daemon.context.trusted()).toBeUndefined()
 })
 
-it('a start while the egress process hangs is refused, and the process is replaced', { timeout: 40_000 }, async () => {
+it('a start while the egress process hangs is refused, and the process is replaced', { timeout: 60_000 }, async () => {
   const { daemon, send } = await egressDaemonFixture()
   await putPolicy(daemon, 'mine', { domains: [API] })
   const { id } = await daemon.create({ policies: ['mine'] })

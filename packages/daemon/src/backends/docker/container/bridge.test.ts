@@ -4,10 +4,13 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, expect, it } from 'vitest'
+import { afterAll, expect, it, vi } from 'vitest'
 import { inBox, type Subject } from '../../conformance/subject.ts'
 import { openDocker } from '../backend.ts'
 import { testEngine } from '../engine/engine.fixture.ts'
+
+// A private engine starts slowly on a busy machine.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 const BRIDGE = `sgdock${process.pid % 100_000}`
 const HOST = '10.99.8.1'

@@ -3,12 +3,15 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, expect, it } from 'vitest'
+import { afterAll, expect, it, vi } from 'vitest'
 import { daemonFixture } from '../../../testing/daemon.fixture.ts'
 import { boxOf, inBox, specOf } from '../../conformance/subject.ts'
 import { openDocker } from '../backend.ts'
 import { dockerContext } from '../context.fixture.ts'
 import { testEngine } from './engine.fixture.ts'
+
+// A private engine starts slowly on a busy machine.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
 
 /** runc behind a script that removes the process limit. */
 const CARELESS = `#!${process.execPath}
@@ -32,7 +35,7 @@ writeFileSync(config, JSON.stringify({ runtimes: { gvisor, careless: { path: car
 const { options: plain, subject } = await dockerContext('--config-file', config)
 const options = { ...plain, runtimes: ['gvisor', 'runc', 'careless', 'kata', 'io.containerd.kata.v2'] }
 const open = async () => openDocker(options)
-const soon = () => AbortSignal.timeout(30_000)
+const soon = () => AbortSignal.timeout(60_000)
 const FORGETS = { code: 'LIMIT_UNENFORCEABLE', detail: { backend: 'docker', limits: ['pids'], accept: ['disk', 'pids'] } }
 
 it('a session with a runtime is reached through the engine, and the others use the engine’s default', async () => {

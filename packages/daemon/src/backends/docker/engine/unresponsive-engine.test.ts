@@ -11,7 +11,7 @@ const { engine, options, subject } = await dockerContext()
 const soon = () => AbortSignal.timeout(30_000)
 
 it('calls to an engine that hangs fail after their deadline, and it is used again when it answers', {
-  timeout: 60_000,
+  timeout: 120_000,
 }, async () => {
   const backend = openDocker(options)
   const spec = specOf(subject)
@@ -48,7 +48,7 @@ it('calls to an engine that hangs fail after their deadline, and it is used agai
 
 it.each(['does not exist', 'hangs'])(
   'an engine that %s at the start of a daemon keeps its sessions, and others are usable',
-  { timeout: 90_000 },
+  { timeout: 120_000 },
   async how => {
     const folder = await temporaryFolder()
     const [machines, ownDir] = [await temporaryFolder(), await temporaryFolder()]

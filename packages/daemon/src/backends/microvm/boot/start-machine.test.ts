@@ -30,11 +30,19 @@ afterAll(async () => {
   await machine.destroy()
   await removeTestMicrovm(options)
 })
+/** '' for a descriptor that is closed meanwhile. */
+function targetOf(path: string): string {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return ''
+  }
+}
 const sessionFile = (path: string) => readFileSync(join(options.dataDir, 'sessions', machine.id, path), 'utf8')
 
 it('an emulated machine boots the uncompressed kernel', () => {
   const folder = `/proc/${JSON.parse(sessionFile('state.json')).pid}/fd`
-  const open = readdirSync(folder).map(fd => basename(readlinkSync(join(folder, fd))))
+  const open = readdirSync(folder).map(fd => basename(targetOf(join(folder, fd))))
   expect(open).toContain('plain-kernel')
 })
 

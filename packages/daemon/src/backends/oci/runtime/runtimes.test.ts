@@ -108,7 +108,7 @@ describe('the runtime that a session asks for', () => {
     async runtime => {
       const backend = await open()
       await expect(backend.checkRequirements?.(specOf(subject, { runtime }))).rejects.toMatchObject({ code: 'UNSUPPORTED' })
-      await expect(backend.start(specOf(subject, { runtime }), AbortSignal.timeout(5000))).rejects.toMatchObject({
+      await expect(backend.start(specOf(subject, { runtime }), AbortSignal.timeout(20_000))).rejects.toMatchObject({
         code: 'UNSUPPORTED',
       })
       expect(await backend.sessionIds()).toEqual([])
@@ -167,7 +167,7 @@ it.each([
     if (runtime === 'kata') expect(await backend.probe()).toMatchObject({ available: false, ...told })
     else {
       expect(await backend.runtimes?.()).toMatchObject([{}, {}, { name: 'kata', version: null, ...told }])
-      const start = backend.start(specOf(subjectOf('auto'), { runtime: 'kata' }), AbortSignal.timeout(5000))
+      const start = backend.start(specOf(subjectOf('auto'), { runtime: 'kata' }), AbortSignal.timeout(20_000))
       await expect(start).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringContaining('Kata') })
     }
     expect(await backend.sessionIds()).toEqual([])

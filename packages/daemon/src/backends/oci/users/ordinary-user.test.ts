@@ -38,12 +38,12 @@ function inside(): void {
       async () => {
         const backend = await subject.open()
         const spec = specOf(subject, { allowUnenforced: ['cpu'] })
-        await expect(backend.start(spec, AbortSignal.timeout(5000))).rejects.toMatchObject({
+        await expect(backend.start(spec, AbortSignal.timeout(20_000))).rejects.toMatchObject({
           code: 'LIMIT_UNENFORCEABLE',
           detail: { limits: ['memory', 'pids'] },
         })
         expect(await backend.sessionIds()).not.toContain(spec.id)
-        const machine = await backend.start(specOf(subject), AbortSignal.timeout(10_000))
+        const machine = await backend.start(specOf(subject), AbortSignal.timeout(20_000))
         expect(machine.unenforced).toEqual(['cpu', 'memory', 'pids'])
         await machine.destroy()
       },
@@ -93,7 +93,7 @@ function inside(): void {
 
     test('a writable root is refused', async () => {
       const backend = await subject.open()
-      await expect(backend.start(specOf(subject, { readonlyRootfs: false }), AbortSignal.timeout(5000))).rejects.toMatchObject({
+      await expect(backend.start(specOf(subject, { readonlyRootfs: false }), AbortSignal.timeout(20_000))).rejects.toMatchObject({
         code: 'UNSUPPORTED',
       })
     })
